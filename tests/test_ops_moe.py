@@ -201,7 +201,7 @@ def test_calls_of_routing() -> None:
         "expertTokensBeforeCapacityFlag": False, "expandedXOut": "fp16[256,128]",
         "expandedRowIdxOut": "int32[256]", "expertTokensCountOrCumsumOut": "int32[8]"}  # fmt: skip
     assert device.check("aclnnMoeInitRoutingV2", **call).code == 0
-    assert device.check("aclnnMoeInitRoutingV2", **{**call, "dropPadMode": 1}).code == 561003
+    assert device.check("aclnnMoeInitRoutingV2", **{**call, "dropPadMode": 1}).code == 161002
     wrong = {**call, "expertIdx": "int32[63,4]"}
     assert device.check("aclnnMoeInitRoutingV2", **wrong).code == 161002
 
@@ -220,6 +220,20 @@ def test_places_outside_are_faults_and_shapes_are_checked() -> None:
     assert device.check("aclnnMoeFinalizeRoutingV2", **call).code == 0
     wrong = {**call, "expandedRowIdx": "int32[7]"}
     assert device.check("aclnnMoeFinalizeRoutingV2", **wrong).code == 161002
+
+
+def test_the_first_interface_has_all_but_a_second_skip() -> None:
+    """aclnnMoeFinalizeRouting: places by choice, as MoeFinalizeRoutingV2 has them in mode 0."""
+    rows, skip, bias, scales = (numbers(*each, seed=at) for at, each in
+        enumerate([(10, 16), (5, 16), (3, 16), (5, 2)]))  # fmt: skip
+    places = np.random.default_rng(1).permutation(10).astype(np.int32)
+    experts = np.random.default_rng(2).integers(0, 3, (5, 2)).astype(np.int32)
+    found = Device(CHIP).run(
+        "aclnnMoeFinalizeRouting", expandedX=rows, expandedRowIdx=places, x1=skip,
+        x2Optional=None, bias=bias, scales=scales, expandedExpertIdx=experts,
+    ).outputs["out"]  # fmt: skip
+    own = rows[places.reshape(2, 5).T] + bias[experts]
+    np.testing.assert_allclose(found, skip + (own * scales[..., None]).sum(1), rtol=1e-5)
 
 
 @settings(max_examples=15, deadline=None)

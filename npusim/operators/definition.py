@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
     # From the inputs that are there and the attributes by the kernel's names to all results; none
-    # where they don't tell.
-    Rule = Callable[[Sequence[TensorSpec], Mapping[str, Any]], list[TensorSpec]]
+    # where they don't tell, and None for a result that isn't asked for.
+    Rule = Callable[[Sequence[TensorSpec], Mapping[str, Any]], Sequence[TensorSpec | None]]
 
 # A constructor of checks, or one of shape_checks, and its arguments.
 CheckRow = tuple[Any, ...]

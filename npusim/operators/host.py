@@ -215,7 +215,8 @@ class Host:
         if rule is None:
             return ()
         specs = [TensorSpec(each.shape, each.dtype) for each in inputs if each is not None]
-        return tuple(made(each.shape, each.dtype) for each in rule(specs, attributes))
+        found = rule(specs, attributes)
+        return tuple(made(each.shape, each.dtype) for each in found if each is not None)
 
 
 def constant(

@@ -194,7 +194,8 @@ class StandardCall:
             attributes = dict(self._attributes(call))
         except KernelError:  # planning says so, which comes later
             return {}
-        return dict(zip(fresh, self.operator.infer(specs, attributes), strict=False))
+        found = zip(fresh, self.operator.infer(specs, attributes), strict=False)
+        return {name: spec for name, spec in found if spec is not None}
 
     def _needs_none(self) -> bool:
         return bool(self.input_slots) and all(slot.optional for slot in self.input_slots)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def with_rows(count: int) -> Rule:
     """A map and rows."""
 
-    def rule(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    def rule(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec | None]:
         return [*like(given, attributes), *rows(count)(given, attributes)]
 
     return rule

@@ -60,3 +60,20 @@ def experts_chosen(x: str, y: str, count: str) -> Check:
         return None
 
     return invalid(f"{count} isn't a number of experts of {x}", test)
+
+
+def routed(x: str, active: str, room: str = "", count: str = "", mode: str = "") -> Check:
+    """161002 for numbers of rows that a routing doesn't take."""
+
+    def test(call: Call) -> Finding:
+        names = [each for each in (active, room, count, mode) if call.is_given(each)]
+        known = {each: call.integer(each) for each in names}
+        for name, number in known.items():
+            if number < 0 or (name == mode and number > 1):
+                return f"{name} can't be {number}."
+        tokens = call.spec(x).shape[0]
+        if known.get(mode) and not (known.get(count) and 0 < known.get(room, 0) <= tokens):
+            return f"{count} should be positive, and {room} from 1 to {tokens}."
+        return None
+
+    return invalid(f"{active}, {room} and {count} aren't numbers of rows", test)

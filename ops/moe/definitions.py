@@ -1,21 +1,38 @@
 """Routing of mixtures of experts."""
 
+from functools import partial
+from typing import Any
+
+from npusim.operators.checks import attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
-from npusim.ops.moe.checks import experts_chosen, finalized
+from npusim.ops.moe.checks import experts_chosen, finalized, routed
 from npusim.ops.moe.results import gated, gated_in_groups
+from npusim.ops.moe.results import routed as routed_results
+from npusim.values.dtypes import INT8, DType
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
 
-_ROUTED = (whole("active_num?"), whole("expert_capacity?", None), whole("expert_num?"),
+_ROUTED = (whole("active_num?"), whole("expert_capacity?"), whole("expert_num?"),
     whole("drop_pad_mode?"), whole("expert_tokens_count_or_cumsum_flag?"),
-    flag("expert_tokens_before_capacity_flag?", None))  # fmt: skip
-_ROUTED_CALL = (whole("activeNum", "active_num"), whole("expertCapacity", None),
+    flag("expert_tokens_before_capacity_flag?"))  # fmt: skip
+_ROUTED_CALL = (whole("activeNum", "active_num"), whole("expertCapacity", "expert_capacity"),
     whole("expertNum", "expert_num"), whole("dropPadMode", "drop_pad_mode"),
     whole("expertTokensCountOrCumsumFlag", "expert_tokens_count_or_cumsum_flag"),
-    flag("expertTokensBeforeCapacityFlag", None))  # fmt: skip
+    flag("expertTokensBeforeCapacityFlag", "expert_tokens_before_capacity_flag"))  # fmt: skip
+_FIRST_CALL = "x rowIdx expertIdx -> expandedXOut expandedRowIdxOut expandedExpertIdxOut"
 _TOKENS = (fits, "x", "t h", "expert_idx", "t k")
+_IDS = (fits, "x", "t h", "row_idx", "t k", "expert_idx", "t k")
+
+
+def _rows(op_type: str, kind: DType | None = None) -> dict[str, Any]:
+    """What comes out of an operator that routes."""
+    return {"infer": partial(routed_results, op_type=op_type, kind=kind)}
+
+
+_ROOM = (routed, "x", "active_num", "expert_capacity", "expert_num", "drop_pad_mode")
+_FEWER = (routed, "x", "active_num")
 
 # fmt: off
 OPERATORS = family(
@@ -42,29 +59,39 @@ OPERATORS = family(
             checks=((fits, "x", "rows e", "bias", "e", "y", "rows k", "expert_idx", "rows k",
                 "out", "rows e"), (experts_chosen, "x", "y", "k"))),
     ),
-    init_routing=(
+    routing_calls=(
         Operator("MoeInitRoutingV2", "x expert_idx -> expanded_x expanded_row_idx "
             "expert_tokens_count_or_cumsum? expert_tokens_before_capacity?", _ROUTED,
             Aclnn("aclnnMoeInitRoutingV2", "x expertIdx -> expandedXOut expandedRowIdxOut "
                 "expertTokensCountOrCumsumOut? expertTokensBeforeCapacityOut?", _ROUTED_CALL),
-            kernel="moe_init_routing_v2", checks=(_TOKENS,)),
+            kernel="moe_init_routing_v2", **_rows("MoeInitRoutingV2"), checks=(_TOKENS, _ROOM)),
         Operator("MoeInitRouting", "x row_idx expert_idx -> "
             "expanded_x expanded_row_idx expanded_expert_idx", (whole("active_num?"),),
-            Aclnn("aclnnMoeInitRouting", "x rowIdx expertIdx -> "
-                "expandedXOut expandedRowIdxOut expandedExpertIdxOut",
-                (whole("activeNum", "active_num"),)),
-            kernel="moe_init_routing", checks=((fits, "x", "t h", "row_idx", "t k",
-                "expert_idx", "t k"),)),
+            Aclnn("aclnnMoeInitRouting", _FIRST_CALL, (whole("activeNum", "active_num"),)),
+            kernel="moe_init_routing", **_rows("MoeInitRouting"), checks=(_IDS, _FEWER)),
+        Operator("MoeInitRoutingQuant", "x row_idx expert_idx -> "
+            "expanded_x expanded_row_idx expanded_expert_idx",
+            (whole("active_num?"), real("scale?"), real("offset?")),
+            Aclnn("aclnnMoeInitRoutingQuant", _FIRST_CALL,
+                (whole("activeNum", "active_num"), real("scale"), real("offset"))),
+            kernel="moe_init_routing_quant", **_rows("MoeInitRoutingQuant", INT8),
+            checks=(_IDS, _FEWER)),
         Operator("MoeInitRoutingQuantV2", "x expert_idx scale? offset? -> expanded_x "
             "expanded_row_idx expert_tokens_count_or_cumsum? expert_tokens_before_capacity? "
             "dynamic_quant_scale?", (*_ROUTED, whole("quant_mode?")),
-            kernel="moe_init_routing_quant_v2", checks=(_TOKENS,)),
+            Aclnn("aclnnMoeInitRoutingQuantV2", "x expertIdx scaleOptional? offsetOptional? -> "
+                "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional? "
+                "expertTokensBeforeCapacityOutOptional? dynamicQuantScaleOutOptional?",
+                (*_ROUTED_CALL, whole("quantMode", "quant_mode"))),
+            kernel="moe_init_routing_quant_v2", **_rows("MoeInitRoutingQuantV2", INT8),
+            checks=(_TOKENS, (attribute_in, "quant_mode", (0, 1)), _ROOM)),
         Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
             (whole("num_out_tokens?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermute",
                 "tokens indices -> permuteTokensOut sortedIndicesOut",
                 (whole("numOutTokens", "num_out_tokens"), flag("paddedMode", "padded_mode"))),
-            kernel="moe_token_permute", checks=((fits, "tokens", "t h"),)),
+            kernel="moe_token_permute", **_rows("MoeTokenPermute"),
+            checks=((fits, "tokens", "t h"),)),
     ),
     re_routing=(
         Operator("MoeReRouting",
@@ -84,8 +111,10 @@ OPERATORS = family(
             kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",
                 "sorted_indices", "p", "probs", "t k", "unpermuted_tokens", "t h"),)),
         Operator("MoeFinalizeRoutingV2", _GIVEN, (whole("drop_pad_mode?"),),
-            Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
-                (whole("dropPadMode", "drop_pad_mode"),)),
+            (Aclnn("aclnnMoeFinalizeRouting", "expandedX expandedRowIdx x1 x2Optional? bias "
+                "scales expandedExpertIdx -> out", ()),
+             Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
+                (whole("dropPadMode", "drop_pad_mode"),))),
             also=("MoeFinalizeRouting",), kernel="moe_finalize_routing",
             checks=((finalized, "expanded_x", "expanded_row_idx", "x1", "x2", "bias", "scales",
                 "expanded_expert_idx", "out"),)),

@@ -17,13 +17,13 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, Scalar, TBuf, TPosition, TQue
 from npusim.ascendc.loops import values_of
 from npusim.ascendc.queues import TQueBind
-from npusim.ascendc.task import Task, made
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.library.sorted_pairs import GROUP, LISTS, PAIR_BYTES, merge_lists, record_sort
 from npusim.ops.moe.quantising import Quantising
 from npusim.schedules.bounds import fault_outside
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, INT8, INT32, DType
+from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.ops.moe.quantising import Scale
 
 _SORT_BYTES = 8 * INT32.itemsize  # in UB for a pair that is sorted
 _WHOLE_BUFFERS = 9  # of all pairs, where everything is in UB
 _MOST_COLUMNS = 8192  # of a row that is copied at once
-_CUMULATIVE = 1  # counts that add up those of the experts before
-_FIRST = "MoeInitRouting"
-_TURNED_TILE = 1024  # pairs whose places are turned around together
+TURNED_TILE = 1024  # pairs whose places are turned around together
+_NOWHERE = -(1 << 40)  # the row of a pair that is left out: before every tensor
 
 
 class Results(NamedTuple):
@@ -66,7 +66,8 @@ class MoeInitRouting(Kernel):
     """rows[places[i]] = x[i // k] for pairs i of token and choice, in the order of their experts.
 
     ``by_choice`` stores the place of a pair at choice * tokens + token. ``cumulative`` counts add
-    up those of the experts before.
+    up those of the experts before. Rows are as many as there is room for: those behind are left
+    out, but take their time, for only data tells which pairs they are of.
     """
 
     def __init__(
@@ -79,13 +80,14 @@ class MoeInitRouting(Kernel):
         *,
         by_choice: bool = False,
         cumulative: bool = False,
-        scale: tuple[GlobalTensor, GlobalTensor] | None = None,
+        scale: Scale | None = None,
     ) -> None:
         self.op_type, self.by_choice, self.cumulative = op_type, by_choice, cumulative
         self.x, self.experts, self.out = x, experts.view(experts.numel), results
         (self.tokens, self.width), self.pairs = x.shape, experts.numel
         self.choices = self.pairs // self.tokens
         self.quantised, self.scale = results.rows.dtype is not x.dtype, scale
+        self.rows = results.rows.view(results.rows.numel // self.width, self.width)
         self.block_dim, ub = profile.cores.vector_cores, profile.buffers.ub_bytes
         self.share = ceil(self.pairs / self.block_dim)
         self.most = ub // _SORT_BYTES // GROUP * GROUP
@@ -96,14 +98,17 @@ class MoeInitRouting(Kernel):
         held = round_up(self.pairs, GROUP) * INT32.itemsize * _WHOLE_BUFFERS
         held += (ceil(self.share / self.choices) + 1) * row
         fits = self.pairs <= self.most and self.width <= _MOST_COLUMNS and held < ub
-        self.whole = fits and not self.quantised
+        self.whole = fits and not self.quantised and not self.is_padded
         lists = ceil(self.pairs / self.most)
         power = LISTS ** ceil(log(lists, LISTS)) if lists > 1 else 1
         self.sorters = min(power, self.block_dim)
         self.lists = [made((2 * round_up(self.pairs, GROUP),), FLOAT, f"pairs{n}") for n in (0, 1)]
-        self.reads = (x, experts, *(scale or ()))
+        by = (each for each in scale or () if isinstance(each, GlobalTensor))
+        self.reads = (x, experts, *by)
         self.writes = tuple(each for each in results if each is not None)
         self.scratch = () if self.whole else tuple(self.lists)
+
+    is_padded = False  # with a fixed number of rows for each expert
 
     @property
     def workspace_bytes(self) -> int:
@@ -222,15 +227,23 @@ class MoeInitRouting(Kernel):
             places = places.reshape(self.tokens, self.choices).T.reshape(-1)
         return places
 
+    def _stored_rows(self) -> NDArray[np.int64] | None:
+        """The row of each pair that is stored, ``_NOWHERE`` for one that is left out."""
+        places = self._places(in_memory=False)
+        if places is None:
+            return None
+        kept = (places >= 0) & (places < self.rows.shape[0])
+        return np.where(kept, places, _NOWHERE)
+
     def _turn_around(self, core: Core, first: int, count: int) -> None:
         """The place of each pair, stored where its row says, four bytes at a time."""
         ins, outs = TQue(TPosition.VECIN, 1, "order"), TQue(TPosition.VECOUT, 1, "turned")
-        core.pipe.init_buffer(ins, 1, _TURNED_TILE * INT32.itemsize)
-        core.pipe.init_buffer(outs, 1, _TURNED_TILE * core.block_bytes)
+        core.pipe.init_buffer(ins, 1, TURNED_TILE * INT32.itemsize)
+        core.pipe.init_buffer(outs, 1, TURNED_TILE * core.block_bytes)
         source, target = self.lists[0], self.out.places.view(self.pairs)
         places = self._places()
         stored = None if places is None else np.argsort(places)
-        for start, length in core.tiles(first, count, _TURNED_TILE):
+        for start, length in core.tiles(first, count, TURNED_TILE):
             order = ins.copy_in(source.span(start, length))
             turned = outs.alloc_tensor(INT32, length, 1)
             core.record_vector("vadds", turned, length * (core.block_bytes // INT32.itemsize))
@@ -243,7 +256,7 @@ class MoeInitRouting(Kernel):
             turned = outs.deque(turned)
             for row in core.loop(length):
                 core.emit_scalar("ld_ub", loads=1)
-                place = _found(core, stored, core.counter(start) + core.counter(row))
+                place = found(core, stored, core.counter(start) + core.counter(row))
                 core.copy_runs(target.window(((place, 1),), (1,), (1,)), turned[row])
             ins.free_tensor(order)
             outs.free_tensor(turned)
@@ -294,18 +307,18 @@ class MoeInitRouting(Kernel):
         first, count = self._own(block)
         if not self.whole and count:
             places = TQue(TPosition.VECIN, 1, "places")
-            most = min(count, _TURNED_TILE)
+            most = min(count, TURNED_TILE)
             core.pipe.init_buffer(places, 1, most * INT32.itemsize)
             for start, length in core.tiles(first, count, most):
                 places.free_tensor(
                     places.copy_in(self.out.places.view(self.pairs).span(start, length))
                 )
-        known = self._places(in_memory=False)
-        self.quantising, self.rows = None, TQueBind(2, "rows")
+        known = self._stored_rows()
+        self.quantising, self.row_bind = None, TQueBind(2, "rows")
         if self.quantised:
             self.quantising = Quantising(core, self.x.dtype, self.width, self.scale)
         else:
-            core.pipe.init_buffer(self.rows, 2, self.columns * self.x.dtype.itemsize)
+            core.pipe.init_buffer(self.row_bind, 2, self.columns * self.x.dtype.itemsize)
         for run in self._runs(block):
             for turn in core.loop(run.tokens):
                 self._token(core, run, turn, known)
@@ -319,113 +332,24 @@ class MoeInitRouting(Kernel):
             if self.quantising is not None:
                 row, scale = self.quantising.row(source)
             else:
-                row = self.rows.copy_in(source)
+                row = self.row_bind.copy_in(source)
             for choice in core.loop(run.each):
                 core.emit_scalar("ld_ub", loads=1)
                 pair = core.counter(turn) * self.choices + core.counter(choice) + run.pair
-                place = _found(core, known, pair)
+                place = found(core, known, pair)
                 target = ((place, self.width), (column, 1))
-                core.copy_runs(self.out.rows.window(target, (length,), (1,)), row)
+                core.copy_runs(self.rows.window(target, (length,), (1,)).skipping(), row)
                 if scale is not None and self.out.scales is not None:
-                    core.copy_runs(self.out.scales.window(((place, 1),), (1,), (1,)), scale)
+                    scales = self.out.scales.view(self.out.scales.numel)
+                    core.copy_runs(scales.window(((place, 1),), (1,), (1,)).skipping(), scale)
             if self.quantising is not None:
                 self.quantising.free()
             else:
-                self.rows.free_tensor(row, by=Pipe.MTE3)
+                self.row_bind.free_tensor(row, by=Pipe.MTE3)
 
 
-def _found(core: Core, table: NDArray[np.int64] | None, place: Scalar) -> Scalar:
+def found(core: Core, table: NDArray[np.int64] | None, place: Scalar) -> Scalar:
     """What a table says of a place that the scalar unit knows."""
     if table is None or place.value is None:
         return Scalar(core, None, place.depth)
     return Scalar(core, table[place.value.astype(np.int64)], place.depth)
-
-
-def moe_init_routing_v2(task: Task) -> tuple[Kernel, ...]:
-    """x and the experts of its tokens: rows, places and, if asked for, tokens of experts."""
-    x, experts = task.present(2)
-    flag = task.whole_number("expert_tokens_count_or_cumsum_flag", 0)
-    outputs = _outputs(task, x, experts, 3, x.dtype)
-    counts = outputs[2] if flag and len(outputs) > 2 else None
-    results = Results(outputs[0], outputs[1], None, counts)
-    return _launch(task, x, experts, results, cumulative=flag == _CUMULATIVE)
-
-
-def moe_init_routing(task: Task) -> tuple[Kernel, ...]:
-    """x, ids of pairs and their experts: rows, places by choice, and the experts in order."""
-    x, ids, experts = task.present(3)
-    del ids  # choice * tokens + token
-    outputs = _outputs(task, x, experts, 3, x.dtype)
-    return _launch(task, x, experts, Results(*outputs[:3]), by_choice=True)
-
-
-def moe_init_routing_quant_v2(task: Task) -> tuple[Kernel, ...]:
-    """x, experts, a scale and an offset for all, or none: rows as int8, with a scale each."""
-    x, experts, scale, offset = (*task.inputs, *[None] * 4)[:4]
-    if x is None or experts is None:
-        raise task.refused("x and experts are needed")
-    dynamic = task.whole_number("quant_mode", 0) == 1
-    if dynamic and (scale is not None or offset is not None):
-        raise task.refused("scales that smooth rows aren't modelled")
-    if not dynamic and (scale is None or offset is None or scale.numel + offset.numel != 2):
-        raise task.refused("a scale and an offset of one element are needed")
-    flag = task.whole_number("expert_tokens_count_or_cumsum_flag", 0)
-    outputs = _outputs(task, x, experts, 5, INT8)
-    counts = outputs[2] if flag and len(outputs) > 2 else None
-    scales = outputs[-1] if dynamic else None
-    by = None if scale is None or offset is None else (scale, offset)
-    results = Results(outputs[0], outputs[1], None, counts, scales)
-    return _launch(task, x, experts, results, cumulative=flag == _CUMULATIVE, scale=by)
-
-
-def moe_token_permute(task: Task) -> tuple[Kernel, ...]:
-    """tokens and the experts of each: rows in the order of experts, and where each pair's is."""
-    x, experts = task.present(2)
-    outputs = _outputs(task, x, experts, 2, x.dtype)
-    return _launch(task, x, experts, Results(*outputs[:2]))
-
-
-def _outputs(
-    task: Task, x: GlobalTensor, experts: GlobalTensor, count: int, kind: DType
-) -> tuple[GlobalTensor, ...]:
-    """The results as they are given, or made up."""
-    if len(x.shape) != 2 or not experts.shape or experts.shape[0] != x.shape[0]:
-        raise task.refused(f"experts {experts.shape} of tokens {x.shape}")
-    if experts.dtype is not INT32:
-        raise task.refused(f"experts in {experts.dtype} aren't modelled")
-    if task.whole_number("drop_pad_mode", 0) or task.attributes.get("padded_mode", False):
-        raise task.refused("rows of a fixed number for each expert aren't modelled")
-    pairs = experts.numel
-    active = task.whole_number("active_num", task.whole_number("num_out_tokens", 0))
-    if active not in (0, pairs):
-        raise task.refused(f"{active} of {pairs} rows aren't modelled")
-    many = task.whole_number("expert_num", 1)
-    shapes = [
-        (pairs, x.shape[1]),
-        (pairs,),
-        (pairs if count == 3 and task.op_type == _FIRST else many,),
-    ]
-    kinds = [kind, INT32, INT32]
-    made_up = [made(shape, each) for shape, each in zip(shapes, kinds, strict=True)]
-    made_up += [made((many,), INT32), made((pairs,), FLOAT)]
-    found = (*task.outputs, *made_up[len(task.outputs) : count])
-    if found[0].shape != shapes[0] or found[1].numel != pairs:
-        raise task.refused(f"{found[0].shape} isn't the result")
-    return found
-
-
-def _launch(
-    task: Task,
-    x: GlobalTensor,
-    experts: GlobalTensor,
-    results: Results,
-    *,
-    by_choice: bool = False,
-    cumulative: bool = False,
-    scale: tuple[GlobalTensor, GlobalTensor] | None = None,
-) -> tuple[Kernel, ...]:
-    kernel = MoeInitRouting(
-        task.profile, x, experts, results, task.op_type,
-        by_choice=by_choice, cumulative=cumulative, scale=scale,
-    )  # fmt: skip
-    return (kernel,)

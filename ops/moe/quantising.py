@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 
+Scale = tuple["GlobalTensor | float", "GlobalTensor | float"]  # and an offset
+
+
 class Quantising:
     """Every row by its largest element, or all by a scale and an offset (``by``)."""
 
-    def __init__(
-        self, core: Core, kind: DType, width: int, by: tuple[GlobalTensor, GlobalTensor] | None
-    ) -> None:
+    def __init__(self, core: Core, kind: DType, width: int, by: Scale | None) -> None:
         self._core, self._kind, self._by = core, kind, by
         self._in = TQue(TPosition.VECIN, 1, "row")
         self._out, self._scale = (TQue(TPosition.VECOUT, 1, name) for name in ("int8", "scale"))
@@ -49,7 +50,10 @@ class Quantising:
         if self._by is None:
             self._quantiser.by_largest(wide, out, scale)
         else:
-            factor, offset = (core.load_scalar(each.span(0, 1)) for each in self._by)
+            factor, offset = (
+                each if isinstance(each, float) else core.load_scalar(each.span(0, 1))
+                for each in self._by
+            )
             core.muls(wide, wide, factor)
             core.adds(wide, wide, offset)
             self._quantiser.rounded(wide, out)

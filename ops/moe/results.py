@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described
-from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.dtypes import FLOAT, INT32, DType
+
+_FIRST = ("MoeInitRouting", "MoeInitRoutingQuant")  # interfaces that take ids of pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,3 +28,43 @@ def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) 
     shape = (*x.shape[:-1], attributes.get("k", 1))
     found = [described(shape, x.dtype), described(shape, INT32)]
     return [*found, described(x.shape, FLOAT)] if attributes.get("out_flag") else found
+
+
+def routed(
+    given: Sequence[TensorSpec],
+    attributes: Mapping[str, Any],
+    *,
+    op_type: str,
+    kind: DType | None = None,
+) -> list[TensorSpec | None]:
+    """Rows of pairs, their places, tokens of experts as far as they're asked for, and scales."""
+    x, *ids, experts = given[: 3 if op_type in _FIRST else 2]
+    rows = routed_rows(op_type, x.shape, experts.shape, attributes)
+    pairs = described((experts.numel,), INT32)
+    found = [described(rows, kind or x.dtype), pairs]
+    if ids:
+        return [*found, pairs]
+    counts = described((attributes.get("expert_num", 0),), INT32)
+    padded = bool(attributes.get("drop_pad_mode"))
+    before = padded and attributes.get("expert_tokens_before_capacity_flag")
+    after = not padded and attributes.get("expert_tokens_count_or_cumsum_flag")
+    scales = described((prod(rows[:-1]),), FLOAT) if attributes.get("quant_mode") else None
+    return [*found, counts if after else None, counts if before else None, scales]
+
+
+def routed_rows(
+    op_type: str, x: Sequence[int], experts: Sequence[int], said: Mapping[str, Any]
+) -> tuple[int, ...]:
+    """The shape of routed rows: of pairs of a token and an expert, as many as are asked for.
+
+    The first interfaces count tokens, the others pairs; those of a permutation that are nought or
+    less are left out of all. Source: ops-transformer moe, shape inference of each.
+    """
+    pairs, asked = prod(experts), said.get("active_num", said.get("num_out_tokens"))
+    if said.get("drop_pad_mode"):
+        return (said.get("expert_num", 0), said.get("expert_capacity", 0), x[-1])
+    if op_type in _FIRST and asked is not None:
+        return (min(x[0], asked) * experts[-1], x[-1])
+    if op_type == "MoeTokenPermute" and asked is not None:
+        return (max(0, min(pairs, asked if asked > 0 else asked + pairs)), x[-1])
+    return (min(pairs, asked) if asked else pairs, x[-1])

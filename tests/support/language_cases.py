@@ -49,11 +49,21 @@ def routed(pick: Pick, op_type: str) -> Case:
     outputs = [np.full((pairs, width), 77, kind), np.full(pairs, 77, np.int32)]
     if op_type == "MoeTokenPermute":
         return [x, chosen], outputs, {}
-    if op_type == "MoeInitRouting":
+    if op_type in ("MoeInitRouting", "MoeInitRoutingQuant"):
         ids = np.arange(pairs, dtype=np.int32).reshape(k, tokens).T.copy()
-        return [x, ids, chosen], [*outputs, np.full(pairs, 77, np.int32)], {}
+        active = pick.of(1, tokens)
+        outputs[0] = outputs[0][: active * k]
+        if op_type.endswith("Quant"):
+            outputs[0] = outputs[0].astype(np.int8)
+        outputs.append(np.full(pairs, 77, np.int32))
+        said: dict[str, object] = {"active_num": active, "scale": 20.0, "offset": 1.5}
+        return [x, ids, chosen], outputs, said
     counts = np.full(experts, 77, np.int32)
     said = {"expert_num": experts, "expert_tokens_count_or_cumsum_flag": pick.of(1, 2)}
+    if op_type == "MoeInitRoutingV2" and pick.of(False, True):
+        said |= {"drop_pad_mode": 1, "expert_capacity": pick.of(1, tokens),
+                 "expert_tokens_before_capacity_flag": True}  # fmt: skip
+        outputs[0] = np.full((experts, said["expert_capacity"], width), 77, kind)
     if op_type == "MoeInitRoutingV2":
         return [x, chosen], [*outputs, counts], said
     outputs[0] = outputs[0].astype(np.int8)
@@ -153,6 +163,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
         name: partial(routed, op_type=name)
         for name in (
             *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2"),
+            "MoeInitRoutingQuant",
             "MoeTokenPermute",
         )
     },

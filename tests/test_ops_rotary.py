@@ -177,3 +177,21 @@ def test_physics() -> None:
         assert_tiling_changes_no_number(
             CHIP, "RotaryMul", [small, cos, sin], [like(small)], mode=mode
         )
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_the_interface_of_the_gradient(mode: int) -> None:
+    """Without x the angles have no gradients, though their outputs have to be there."""
+    dy = numbers(2, 7, 3, 64)
+    cos, sin = angles(1, 7, 1, 64, mode=mode)
+    spare = {name: np.zeros((1, 7, 1, 0), np.float32) for name in ("dcosOut", "dsinOut")}
+    given = {"dy": dy, "cos": cos, "sin": sin, "xOptional": None, "mode": mode, **spare}
+    name = "aclnnRotaryPositionEmbeddingGrad"
+    found = Device(CHIP).run(name, dxOut=np.zeros_like(dy), **given).outputs["dxOut"]
+    np.testing.assert_allclose(found, turned(dy, cos, -sin, mode), rtol=1e-4, atol=1e-5)
+    call = {**given, "dxOut": "fp32[2,7,3,64]"}
+    assert Device(CHIP).check(name, **call).ok
+    assert Device(CHIP).check(name, **{**call, "dsinOut": None}).code == 161001
+    assert Device(CHIP).check(name, **{**call, "cos": "fp32[1,6,1,64]"}).code == 561002
+    assert Device(CHIP).check(name, **{**call, "xOptional": dy}).code == 561003
+    assert Device("Ascend310P3").check(name, **call).code == 561003

@@ -77,3 +77,33 @@ def routed(x: str, active: str, room: str = "", count: str = "", mode: str = "")
         return None
 
     return invalid(f"{active}, {room} and {count} aren't numbers of rows", test)
+
+
+def per_token(places: str, tokens: str, weights: str) -> Check:
+    """161002 for places that aren't one for each weight, or for each token without weights."""
+
+    def test(call: Call) -> Finding:
+        known = weights if call.is_given(weights) else tokens
+        shape = call.spec(known).shape
+        wanted = shape[0] * (shape[1] if known == weights else 1)
+        got = call.spec(places)
+        if got.numel == wanted and got.rank == 1:
+            return None
+        return f"{places} should have {wanted} places, but has sizes {sizes(got.shape)}."
+
+    return invalid(f"{places} aren't those of {tokens}", test)
+
+
+def shared_out(places: str, out: str, count: str) -> Check:
+    """161002 for a number of places for each token that doesn't go into them."""
+
+    def test(call: Call) -> Finding:
+        each, total = call.integer(count), call.spec(places).numel
+        if each < 1 or total % each:
+            return f"{count} should divide the {total} places, but is {each}."
+        for _, spec in call.given(out):
+            if spec.shape[0] != total // each:
+                return f"{out} should have {total // each} rows, but has {spec.shape[0]}."
+        return None
+
+    return invalid(f"{places} aren't {count} for each row of {out}", test)

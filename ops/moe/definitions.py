@@ -6,8 +6,8 @@ from typing import Any
 from npusim.operators.checks import attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
-from npusim.ops.moe.checks import experts_chosen, finalized, routed
-from npusim.ops.moe.results import gated, gated_in_groups
+from npusim.ops.moe.checks import experts_chosen, finalized, per_token, routed, shared_out
+from npusim.ops.moe.results import gated, gated_in_groups, weighed
 from npusim.ops.moe.results import routed as routed_results
 from npusim.values.dtypes import INT8, DType
 
@@ -103,13 +103,45 @@ OPERATORS = family(
                 "per_token_scales", "t", "permute_tokens", "t h", "permute_per_token_scales", "t",
                 "permute_token_idx", "t", "expert_token_num", "e"),)),
     ),
+    gradients=(
+        Operator("MoeTokenUnpermuteGrad", "permuted_tokens unpermuted_tokens_grad sorted_indices "
+            "probs? -> permuted_tokens_grad probs_grad?",
+            (flag("padded_mode?"), ints("restore_shape?", None)),
+            Aclnn("aclnnMoeTokenUnpermuteGrad",
+                "permutedTokens unpermutedTokensGrad sortedIndices probsOptional? -> "
+                "permutedTokensGradOut probsGradOut?",
+                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
+            kernel="moe_token_unpermute_grad", infer=weighed, checks=((fits,
+                "unpermuted_tokens_grad", "t h", "probs", "t k", "permuted_tokens", "p h",
+                "permuted_tokens_grad", "p h", "probs_grad", "t k"), (per_token, "sorted_indices",
+                "unpermuted_tokens_grad", "probs"))),
+        Operator("MoeFinalizeRoutingV2Grad", "grad_y expanded_row_idx expanded_x? scales? "
+            "expert_idx? bias? -> grad_expanded_x grad_scales?",
+            (whole("drop_pad_mode?"), whole("active_num?"), whole("expert_num?"),
+             whole("expert_capacity?")),
+            Aclnn("aclnnMoeFinalizeRoutingV2Grad",
+                "gradY expandedRowIdx expandedXOptional? scalesOptional? expertIdxOptional? "
+                "biasOptional? -> gradExpandedXOut gradScalesOut?",
+                (whole("dropPadMode", "drop_pad_mode"), whole("activeNum", "active_num"),
+                 whole("expertNum", "expert_num"), whole("expertCapacity", "expert_capacity"))),
+            kernel="moe_finalize_routing_v2_grad", checks=((attribute_in, "drop_pad_mode", (0, 1)),
+                (fits, "grad_y", "t h", "scales", "t k", "expert_idx", "t k", "bias", "e h",
+                "grad_scales", "t k"),
+                (per_token, "expanded_row_idx", "grad_y", "scales"))),
+    ),
     finalize=(
+        Operator("MoeTokenPermuteGrad", "permuted_output_grad sorted_indices -> input_grad",
+            (whole("num_topk?"), flag("padded_mode?")),
+            Aclnn("aclnnMoeTokenPermuteGrad", "permutedOutputGrad sortedIndices -> out",
+                (whole("numTopk", "num_topk"), flag("paddedMode", "padded_mode"))),
+            kernel="moe_token_permute_grad", checks=((fits, "permuted_output_grad", "p h",
+                "input_grad", "t h"), (shared_out, "sorted_indices", "input_grad", "num_topk"))),
         Operator("MoeTokenUnpermute", "permuted_tokens sorted_indices probs? -> "
             "unpermuted_tokens", (flag("padded_mode?"), ints("restore_shape?", None)),
             Aclnn("aclnnMoeTokenUnpermute", "permutedTokens sortedIndices probsOptional? -> out",
                 (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
             kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",
-                "sorted_indices", "p", "probs", "t k", "unpermuted_tokens", "t h"),)),
+                "sorted_indices", "i", "probs", "t k", "unpermuted_tokens", "t h"),)),
         Operator("MoeFinalizeRoutingV2", _GIVEN, (whole("drop_pad_mode?"),),
             (Aclnn("aclnnMoeFinalizeRouting", "expandedX expandedRowIdx x1 x2Optional? bias "
                 "scales expandedExpertIdx -> out", ()),

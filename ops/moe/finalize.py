@@ -14,6 +14,7 @@ from npusim.ascendc.events import Event
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
+from npusim.ops.moe.places import Place, Places
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
@@ -31,7 +32,11 @@ _UB_SHARE = 0.9
 
 
 class MoeFinalizeRouting(Kernel):
-    """out[t] = skips[t] + sum of scales[t, j] * (rows[places[j, t]] + bias[experts[t, j]])."""
+    """out[t] = skips[t] + sum of scales[t, j] * (rows[places[j, t]] + bias[experts[t, j]]).
+
+    ``by_token`` places are (t, j); ``truncated`` rows those of which the last may have been left
+    out, which places behind them name.
+    """
 
     op_type = "MoeFinalizeRouting"
 
@@ -47,12 +52,16 @@ class MoeFinalizeRouting(Kernel):
         out: GlobalTensor,
         *,
         by_token: bool = False,
+        truncated: bool = False,
     ) -> None:
         self.rows, self.places, self.skips = rows, places, skips
         self.bias, self.scales, self.experts, self.out = bias, scales, experts, out
         self.by_token = by_token
         self.tokens, self.width = out.shape
         self.count = places.numel // self.tokens
+        self.table = None
+        if truncated:
+            self.table = Places(places.view(self.tokens, self.count), rows.shape[0])
         self.kind = out.dtype
         self.wide = self.kind is FLOAT or not profile.supports_vector("vadd", self.kind.intrinsic)
         given = (rows, places, *skips, bias, scales, experts)
@@ -81,7 +90,10 @@ class MoeFinalizeRouting(Kernel):
 
     def process(self, core: Core) -> None:
         """Tiles of tokens, a piece of their columns after the other where rows are long."""
-        fault_outside(core, self.op_type, self.places, self.rows.shape[0])
+        if self.table is not None:
+            self.table.check(core, self.op_type)
+        else:
+            fault_outside(core, self.op_type, self.places, self.rows.shape[0])
         if self.experts is not None and self.bias is not None:
             fault_outside(core, self.op_type, self.experts, self.bias.shape[0])
         size, tile = self.kind.itemsize, self.share.tile
@@ -158,8 +170,10 @@ class MoeFinalizeRouting(Kernel):
         for turn, done in zip(turns, self.done, strict=False):
             done.wait()
             fetched.append(self._fetch(core, total.numel, token, turn, column))
-        for (row, beside, scale), done in zip(fetched, self.done, strict=False):
+        for (place, row, beside, scale), done in zip(fetched, self.done, strict=False):
             wide = self._taken(core, row, self.row_que, self.single)
+            if place is not None:
+                place.clear(wide)
             if beside is not None:
                 core.add(wide, wide, self._taken(core, beside, self.bias_que, self.other))
             if scale is not None:
@@ -169,22 +183,27 @@ class MoeFinalizeRouting(Kernel):
 
     def _fetch(
         self, core: Core, length: int, token: tuple[Index, Index], turn: Index, column: Index
-    ) -> tuple[LocalTensor, LocalTensor | None, Scalar | None]:
+    ) -> tuple[Place | None, LocalTensor, LocalTensor | None, Scalar | None]:
         """An expert's row, its bias and its weight: the scalar unit reads where they are."""
+        beside, found = None, None
         steps = (self.count, 1) if self.by_token else (1, self.tokens)
         where = (*((each, steps[0]) for each in token), (turn, steps[1]))
         own = (*((each, self.count) for each in token), (turn, 1))
-        place = core.load_scalar(self.places.window(where, (), ()))
-        core.scalar_alu("mul")
+        if self.table is not None:
+            found = self.table.at(core, (*token, turn))
+            place = found.loaded
+        else:
+            place = core.load_scalar(self.places.window(where, (), ()))
+            core.scalar_alu("mul")
         source = self.rows.window(((place, self.width), (column, 1)), (length,), (1,))
-        row, beside = self.row_que.copy_in(source), None
+        row = self.row_que.copy_in(source)
         if self.bias is not None and self.experts is not None:
             expert = core.load_scalar(self.experts.window(own, (), ()))
             source = self.bias.window(((expert, self.width), (column, 1)), (length,), (1,))
             beside = self.bias_que.copy_in(source)
         if self.scales is None:
-            return row, beside, None
-        return row, beside, core.load_scalar(self.scales.window(own, (), ()))
+            return found, row, beside, None
+        return found, row, beside, core.load_scalar(self.scales.window(own, (), ()))
 
     def _taken(self, core: Core, tile: LocalTensor, queue: TQue, buffer: TBuf) -> LocalTensor:
         """A fetched row in the type of sums, and its slot given back."""
@@ -241,6 +260,23 @@ def moe_token_unpermute(task: Task) -> tuple[Kernel, ...]:
         raise task.refused(f"{out.shape} for {tokens} tokens")
     kernel = MoeFinalizeRouting(
         task.profile, rows.view(rows.numel // width, width), places.view(places.numel), (),
-        None, weights, None, out, by_token=True,
+        None, weights, None, out, by_token=True, truncated=True,
+    )  # fmt: skip
+    return (kernel,)
+
+
+def moe_token_permute_grad(task: Task) -> tuple[Kernel, ...]:
+    """Gradients of rows, and where those of each token are: their sums, by the same kernel."""
+    rows, places = task.present(2)
+    tokens = places.numel // max(1, task.whole_number("num_topk", 1))
+    width = rows.shape[-1]
+    out = task.outputs[0] if task.outputs else made((tokens, width), rows.dtype)
+    if out.shape != (tokens, width) or not tokens or places.numel % tokens:
+        raise task.refused(f"{out.shape} for {tokens} tokens")
+    if task.attributes.get("padded_mode", False):
+        raise task.refused("the padded mode isn't modelled: its page has it for later")
+    kernel = MoeFinalizeRouting(
+        task.profile, rows, places.view(places.numel), (), None, None, None, out, by_token=True,
+        truncated=True,
     )  # fmt: skip
     return (kernel,)

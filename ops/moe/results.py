@@ -30,6 +30,12 @@ def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) 
     return [*found, described(x.shape, FLOAT)] if attributes.get("out_flag") else found
 
 
+def weighed(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec | None]:
+    """Gradients of rows, and of what they count for where that is given."""
+    rows, _grad, _places, *weights = given
+    return [described(rows.shape, rows.dtype), *weights]
+
+
 def routed(
     given: Sequence[TensorSpec],
     attributes: Mapping[str, Any],

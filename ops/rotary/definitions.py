@@ -31,7 +31,9 @@ OPERATORS = family(
                 (fits, "x", "*x", "y", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
             )),
-        Operator("RotaryPositionEmbeddingGrad", "dy cos sin -> dx", _MODE,
+        Operator("RotaryPositionEmbeddingGrad", "dy cos sin x? -> dx dcos? dsin?", _MODE,
+            Aclnn("aclnnRotaryPositionEmbeddingGrad",
+                "dy cos sin xOptional? -> dxOut dcosOut dsinOut", (whole("mode"),)),
             kernel="RotaryGrad", infer=like, checks=(
                 (rank_is, 4, "dy", "cos", "sin", "dx"),
                 (broadcast, "dx", "dy", "cos"), (broadcast, "dx", "dy", "sin"),

@@ -232,6 +232,13 @@ class RotaryGrad(Rotary):
     op_type = "RotaryPositionEmbeddingGrad"
     backward = True
 
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """dy, cos and sin; with x the angles have gradients too, of which there is no kernel."""
+        if len(task.inputs) > 3 and task.inputs[3] is not None and task.inputs[3].shape:
+            raise task.refused("gradients of the angles aren't modelled")
+        return super().from_task(task)
+
     def _sign(self, core: Core, sin: LocalTensor) -> None:
         """The sine of each element's partner, with its sign."""
         core.record_vector("vmuls", sin, self.length // 2, rows=sin.rows)

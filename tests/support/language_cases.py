@@ -82,6 +82,23 @@ def routed_home(pick: Pick) -> Case:
     return given, [np.full((tokens, width), 77, kind)], {}
 
 
+def gradient_of_routed(pick: Pick, op_type: str) -> Case:
+    """Gradients of tokens for the rows of their experts, or of rows for their tokens."""
+    tokens, k, width, kind = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.half()
+    places, weights = pick.once(tokens * k, tokens * k), pick.numbers(tokens, k, kind=kind)
+    rows, grad = (pick.numbers(each, width, kind=kind) for each in (tokens * k, tokens))
+    if op_type == "MoeTokenPermuteGrad":
+        return [rows, places], [np.full((tokens, width), 77, kind)], {"num_topk": k}
+    results = [np.full(rows.shape, 77, kind), np.full(weights.shape, 77, kind)]
+    if op_type == "MoeTokenUnpermuteGrad":
+        alone = k == 1
+        given = [rows, grad, places, None if alone else weights]
+        return given, results[: 1 if alone else 2], {}
+    biased = pick.of(False, True)
+    bias = [pick.places((tokens, k), 3), pick.numbers(3, width, kind=kind)] if biased else []
+    return [grad, places, rows, weights, *bias], results, {}
+
+
 def neighbours(pick: Pick) -> Case:
     """Heads of tokens, pairs of whose neighbours are turned."""
     batch, heads, tokens, half = pick.of(1, 2), pick.of(1, 3, 8), pick.size(40), pick.of(8, 16)
@@ -153,6 +170,10 @@ def layer(pick: Pick) -> Case:
 
 
 CASES: dict[str, Callable[[Pick], Case]] = {
+    **{
+        name: partial(gradient_of_routed, op_type=name)
+        for name in ("MoeFinalizeRoutingV2Grad", "MoeTokenPermuteGrad", "MoeTokenUnpermuteGrad")
+    },
     "InterleaveRope": neighbours,
     "LSTM": layer,
     "MlaProlog": latent_queries,

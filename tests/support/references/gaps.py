@@ -86,6 +86,17 @@ ELSEWHERE = {
     "test_moe_routing.py": {
         name: name for name in ("aclnnMoeInitRoutingQuant", "aclnnMoeInitRoutingQuantV2")
     },
+    "test_ops_rotary.py": {
+        "aclnnRotaryPositionEmbeddingGrad": "aclnnRotaryPositionEmbeddingGrad",
+    },
+    "test_moe_gradients.py": {
+        name: name
+        for name in (
+            "aclnnMoeFinalizeRoutingV2Grad",
+            "aclnnMoeTokenPermuteGrad",
+            "aclnnMoeTokenUnpermuteGrad",
+        )
+    },
     "test_ops_moe.py": {
         "aclnnMoeFinalizeRouting": "aclnnMoeFinalizeRouting",
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",

@@ -52,6 +52,28 @@ def test_experts_are_those_of_the_largest_shares(
     assert_time_needs_no_numbers(CHIP, "MoeGatingTopKSoftmax", [x, over], outputs)
 
 
+@pytest.mark.parametrize(("experts", "k"), [(64, 8), (67, 20), (1032, 3), (4, 2)])
+@pytest.mark.parametrize("kind", [np.float32, np.float16, BFLOAT16])
+def test_shares_of_all_experts(experts: int, k: int, kind: Any) -> None:
+    """The second interface has them in float32, and no ids of rows."""
+    x, over = numbers(3, 13, experts, kind=kind), np.arange(39).reshape(3, 13) % 4 == 0
+    given = {"x": x, "finishedOptional": over, "k": k, "renorm": 0}
+    name = "aclnnMoeGatingTopKSoftmaxV2"
+    found = Device(CHIP).run(name, **given, outputSoftmaxResultFlag=True).outputs
+    shares = np.exp(x.astype(np.float64))
+    shares /= shares.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found["softmaxResultOutOptional"], shares, rtol=1e-5, atol=1e-7)
+    largest = -np.sort(-shares, axis=-1)[..., :k]
+    tolerance = {np.float32: 1e-5, np.float16: 2e-3}.get(kind, 1e-2)
+    np.testing.assert_allclose(found["yOut"].astype(float), largest, rtol=tolerance, atol=1e-7)
+    assert (found["expertIdxOut"][over] == experts).all()
+    call = {**given, "outputSoftmaxResultFlag": False, "softmaxResultOutOptional": None}
+    assert Device(CHIP).check(name, **call).ok
+    assert Device(CHIP).check(name, **{**call, "renorm": 2}).code == 161002
+    renormed = Device(CHIP).check(name, **{**call, "renorm": 1})
+    assert (renormed.code, renormed.is_modelled) == (561003, False)
+
+
 def test_experts_that_there_are_not_cannot_be_chosen() -> None:
     device = Device(CHIP)
     call = {"x": "fp16[64,8]", "k": 2, "yOut": "fp16[64,2]", "expertIdxOut": "int32[64,2]",

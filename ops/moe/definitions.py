@@ -7,7 +7,7 @@ from npusim.operators.checks import attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized, per_token, routed, shared_out
-from npusim.ops.moe.results import gated, gated_in_groups, weighed
+from npusim.ops.moe.results import gated, gated_in_groups, gated_with_shares, weighed
 from npusim.ops.moe.results import routed as routed_results
 from npusim.values.dtypes import INT8, DType
 
@@ -44,6 +44,16 @@ OPERATORS = family(
             kernel="moe_gating_top_k_softmax", infer=gated,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
+        Operator("MoeGatingTopKSoftmaxV2", "x finished? -> y expert_idx softmax_result?",
+            (whole("k"), whole("renorm?"), flag("output_softmax_result_flag?")),
+            Aclnn("aclnnMoeGatingTopKSoftmaxV2",
+                "x finishedOptional? -> yOut expertIdxOut softmaxResultOutOptional?",
+                (whole("k"), whole("renorm"),
+                 flag("outputSoftmaxResultFlag", "output_softmax_result_flag"))),
+            kernel="moe_gating_top_k_softmax_v2", infer=gated_with_shares,
+            checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
+                "*rows k", "softmax_result", "*rows e"), (experts_chosen, "x", "y", "k"),
+                (attribute_in, "renorm", (0, 1)))),
     ),
     group_gating=(
         Operator("MoeGatingTopK", "x bias? -> y expert_idx out?",

@@ -41,10 +41,8 @@ class MoeGatingTopKSoftmax(Kernel):
     """y, experts, rows [tokens, k] = the k largest of softmax(x[token]), where they are, row ids.
 
     Tokens that are ``finished`` name an expert that there isn't. A row id is
-    ``place * tokens + token``.
+    ``place * tokens + token``; the second interface has none, but ``every`` share if asked for.
     """
-
-    op_type = "MoeGatingTopKSoftmax"
 
     def __init__(
         self,
@@ -53,14 +51,19 @@ class MoeGatingTopKSoftmax(Kernel):
         finished: GlobalTensor | None,
         y: GlobalTensor,
         experts: GlobalTensor,
-        rows: GlobalTensor,
+        rows: GlobalTensor | None,
+        every: GlobalTensor | None = None,
+        *,
+        op_type: str = "MoeGatingTopKSoftmax",
     ) -> None:
+        self.op_type, self.every = op_type, every
         (self.tokens, self.columns), self.count = x.shape, y.shape[-1]
         if not 0 < self.count <= min(self.columns, MOST_CHOSEN):
             raise KernelError(self.op_type, f"{self.count} of {self.columns} experts")
         self.x, self.finished, self.y, self.experts, self.rows = x, finished, y, experts, rows
         self.reads = (x,) if finished is None else (x, finished)
-        self.writes = (y, experts, rows)
+        self.results = tuple(each for each in (y, experts, rows) if each is not None)
+        self.writes = self.results if every is None else (*self.results, every)
         self.kind = x.dtype
         few = self.columns % _FEW == 0 and self.count <= _FEW
         self.together = self.columns < _FEW or (few and self.columns <= _MOST_TOGETHER)
@@ -83,13 +86,16 @@ class MoeGatingTopKSoftmax(Kernel):
         """Tiles of tokens."""
         tile, size = self.share.tile, self.kind.itemsize
         self.in_que, self.flag_que = (TQue(TPosition.VECIN, 1, name) for name in ("x", "finished"))
-        self.out_ques = [TQue(TPosition.VECOUT, 1, name) for name in ("y", "experts", "rows")]
+        names = ("y", "experts", "rows")[: len(self.results)]
+        self.out_ques = [TQue(TPosition.VECOUT, 1, name) for name in names]
         self.wide, self.pairs, self.column = TBuf("shares"), TBuf("pairs"), TBuf("column")
         core.pipe.init_buffer(self.in_que, 1, tile * self.padded * size)
         core.pipe.init_buffer(self.flag_que, 1, tile)
-        for queue, width in zip(self.out_ques, (size, 4, 4), strict=True):
+        for queue, width in zip(self.out_ques, (size, 4, 4), strict=False):
             core.pipe.init_buffer(queue, 1, tile * round_up(self.count * width, 32))
-        core.pipe.init_buffer(self.wide, 1, tile * self.padded * FLOAT.itemsize)
+        self.every_que = TQue(TPosition.VECOUT, 1, "every")
+        held = self.wide if self.every is None else self.every_que
+        core.pipe.init_buffer(held, 1, tile * self.padded * FLOAT.itemsize)
         pairs = (tile if self.together else 2) * self.padded * PAIR_BYTES
         core.pipe.init_buffer(self.pairs, 1, pairs)
         core.pipe.init_buffer(self.column, 1, tile * FLOAT.itemsize)
@@ -102,29 +108,40 @@ class MoeGatingTopKSoftmax(Kernel):
         x = self.in_que.copy_in(source.by_rows() if count > 1 else source)
         shares = self._softmax(core, x)
         self.in_que.free_tensor(x)
+        if self.every is not None:
+            self.every_que.enque(shares)
+            shares = self.every_que.deque(shares)
+            target = self.every.window(((first, width),), (count, width), (width, 1))
+            core.copy_runs(target.by_rows(), shares)
         finished = None
         if self.finished is not None:
             finished = self.flag_que.copy_in(self.finished.span(first, count))
         results = [
             queue.alloc_tensor(kind, count, self.count)
-            for queue, kind in zip(self.out_ques, (self.kind, INT32, INT32), strict=True)
+            for queue, kind in zip(self.out_ques, (self.kind, INT32, INT32), strict=False)
         ]
         if self.together:
             self._sort_together(core, shares, results)
         else:
             for row in core.loop(count):
                 self._sort_alone(core, [each[row] for each in results], finished)
-        self._number_rows(core, results[2])
+        if len(results) > 2:
+            self._number_rows(core, results[2])
         self._numbers(core, shares, finished, results, first)
         if finished is not None:
             self.flag_que.free_tensor(finished)
-        for tensor, result, queue in zip(self.writes, results, self.out_ques, strict=True):
+        if self.every is not None:
+            self.every_que.free_tensor(shares)
+        for tensor, result, queue in zip(self.results, results, self.out_ques, strict=True):
             target = tensor.window(((first, self.count),), result.shape, (self.count, 1))
             queue.copy_out(target if self.together else target.by_rows(), result)
 
     def _softmax(self, core: Core, x: LocalTensor) -> LocalTensor:
         """Shares of a tile's rows in float32, rounded where they are sorted as halves."""
-        wide = self.wide.get(FLOAT, *x.shape)
+        if self.every is None:
+            wide = self.wide.get(FLOAT, *x.shape)
+        else:
+            wide = self.every_que.alloc_tensor(FLOAT, *x.shape)
         source = x if x.dtype is FLOAT else core.cast(wide, x)
         column = self.column.get(FLOAT, x.shape[0])
         core.whole_reduce(LARGEST, column, source)
@@ -248,6 +265,8 @@ class MoeGatingTopKSoftmax(Kernel):
             over = finished.values(depth)[..., None].astype(bool)
             experts = np.where(over, self.columns, order)
         results[1].target(depth)[...] = experts
+        if len(results) < 3:
+            return
         token = core.counter(first).values(depth)[..., None, None]
         places = np.arange(self.count) * self.tokens
         results[2].target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
@@ -255,16 +274,32 @@ class MoeGatingTopKSoftmax(Kernel):
 
 def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:
     """x and which tokens are finished; ``k`` tells the results where they are left out."""
+    return (_gating(task, 3),)
+
+
+def moe_gating_top_k_softmax_v2(task: Task) -> tuple[Kernel, ...]:
+    """Without ids of rows; the shares of all experts where they are asked for."""
+    if task.whole_number("renorm", 0):
+        raise task.refused("shares of the chosen experts alone (renorm) aren't modelled")
+    asked = bool(task.attributes.get("output_softmax_result_flag", False))
+    (x,) = task.present(1)
+    every = (*task.outputs[2:], made(x.shape, FLOAT, "shares"))[0]
+    return (_gating(task, 2, every.view(x.numel // x.shape[-1], x.shape[-1]) if asked else None),)
+
+
+def _gating(task: Task, count: int, every: GlobalTensor | None = None) -> Kernel:
     (x,) = task.present(1)
     finished = task.inputs[1] if len(task.inputs) > 1 else None
     if finished is not None and not finished.shape:
         finished = None
-    count = task.outputs[0].shape[-1] if task.outputs else task.whole_number("k", 1)
-    shape = (*x.shape[:-1], count)
-    results = list(task.outputs) or [
-        made(shape, x.dtype), made(shape, INT32, "experts"), made(shape, INT32, "rows")
-    ]  # fmt: skip
+    k = task.outputs[0].shape[-1] if task.outputs else task.whole_number("k", 1)
+    shape = (*x.shape[:-1], k)
+    kinds = [(x.dtype, "y"), (INT32, "experts"), (INT32, "rows")][:count]
+    results = list(task.outputs[:count]) or [made(shape, kind, name) for kind, name in kinds]
     tokens = x.numel // x.shape[-1]
     flags = None if finished is None else finished.view(tokens)
-    flat = [each.view(tokens, count) for each in results]
-    return (MoeGatingTopKSoftmax(task.profile, x.view(tokens, x.shape[-1]), flags, *flat),)
+    flat = [each.view(tokens, k) for each in results]
+    return MoeGatingTopKSoftmax(
+        task.profile, x.view(tokens, x.shape[-1]), flags, flat[0], flat[1],
+        flat[2] if count > 2 else None, every, op_type=task.op_type,
+    )  # fmt: skip

@@ -144,9 +144,7 @@ class MoeTokenUnpermuteGrad(Kernel):
         for pair in core.loop(self.count):
             self._pair(core, (*token, pair), grad, core.get_value(weights[pair]), sums[pair], cut)
 
-    def _fetched(
-        self, core: Core, token: tuple[Index, Index], cut: tuple[int, int]
-    ) -> LocalTensor:
+    def _fetched(self, core: Core, token: tuple[Index, Index], cut: tuple[int, int]) -> LocalTensor:
         places = (*((each, self.width) for each in token), (cut[0], 1))
         tile = self.grads.copy_in(self.grad.window(places, (cut[1],), (1,)))
         wide = _widened(core, tile, self.wide[0])

@@ -33,7 +33,9 @@ class Place(NamedTuple):
             there = self.is_row.values(self.core.depth)
 
             def kept(values: NDArray[Any]) -> NDArray[Any]:
-                return values * there.reshape(there.shape + (1,) * (values.ndim - there.ndim))
+                row = there.reshape(there.shape + (1,) * (values.ndim - there.ndim))
+                cleared: NDArray[Any] = values * row
+                return cleared
 
             self.core.arrange(tile, tile, how=kept)
 

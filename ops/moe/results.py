@@ -22,6 +22,14 @@ def gated(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[Te
     return [described(shape, given[0].dtype), *[described(shape, INT32)] * 2]
 
 
+def gated_with_shares(
+    given: Sequence[TensorSpec], attributes: Mapping[str, Any]
+) -> list[TensorSpec | None]:
+    """For each token the shares and experts of its ``k``, and of all if they are asked for."""
+    asked = attributes.get("output_softmax_result_flag") and not attributes.get("renorm")
+    return [*gated(given, attributes)[:2], described(given[0].shape, FLOAT) if asked else None]
+
+
 def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """For each token the shares and experts of its ``k`` experts, and the shares of all."""
     x = given[0]

@@ -15,17 +15,20 @@ Array = np.ndarray[Any, Any]
 Case = tuple[Sequence[Array | None], Sequence[Array], Mapping[str, object]]
 
 
-def gating(pick: Pick) -> Case:
+def gating(pick: Pick, *, second: bool = False) -> Case:
     """Shares of experts of some tokens, few of them or many."""
     tokens, experts, kind = pick.size(), pick.of(4, 8, 40, 67, 130), pick.half()
     k = pick.of(1, 2, min(experts, 8), experts // 2)
     finished = pick.of(None, pick.numbers(tokens, kind=bool))
     places = [np.full((tokens, k), 77, np.int32) for _ in range(2)]
-    return (
+    given, results = (
         [pick.numbers(tokens, experts, kind=kind), finished],
-        [np.full((tokens, k), 77, kind), *places],
-        {},
+        [np.full((tokens, k), 77, kind)],
     )
+    if not second:
+        return given, [*results, *places], {}
+    results += [places[0], np.full((tokens, experts), 77, np.float32)]
+    return given, results, {"k": k, "output_softmax_result_flag": True}
 
 
 def gated_product(pick: Pick) -> Case:
@@ -179,6 +182,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MlaProlog": latent_queries,
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKSoftmax": gating,
+    "MoeGatingTopKSoftmaxV2": partial(gating, second=True),
     "MoeTokenUnpermute": routed_home,
     **{
         name: partial(routed, op_type=name)

@@ -101,6 +101,7 @@ ELSEWHERE = {
         "aclnnMoeFinalizeRouting": "aclnnMoeFinalizeRouting",
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
+        "aclnnMoeGatingTopKSoftmaxV2": "aclnnMoeGatingTopKSoftmaxV2",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",

@@ -81,6 +81,13 @@ def test_rows_that_were_copied_add_up(
         "aclnnMoeTokenPermuteGrad", permutedOutputGrad=grad, numTopk=k, out=out, **given
     )
     close(found.outputs["out"], wanted, kind)
+    name, said = "aclnnMoeInitRoutingV2Grad", {"topK": k, "dropPadMode": 0, "activeNum": rows}
+    found = DEVICE.run(name, gradExpandedX=grad, expandedRowIdx=places, out=out, **said)
+    close(found.outputs["out"], wanted, kind)
+    by_expert = {"gradExpandedX": grad.reshape(1, rows, width), "topK": k, "dropPadMode": 1}
+    dropped = np.where(places < rows, places, -1).astype(np.int32)
+    found = DEVICE.run(name, **by_expert, expandedRowIdx=dropped, activeNum=0, out=out)
+    close(found.outputs["out"], wanted, kind)
     weights = np.ones((tokens, k), kind)
     found = DEVICE.run(
         "aclnnMoeTokenUnpermute", permutedTokens=grad, probsOptional=weights, out=out, **given
@@ -137,6 +144,18 @@ def test_what_is_refused(change: dict[str, Any], code: int) -> None:
     assert DEVICE.check(name, **CALL).ok
     assert DEVICE.check(name, **{**CALL, **change}).code == code
     assert Device("Ascend910A").check(name, **CALL).code == 561003
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"topK": 3}, {"dropPadMode": 2}, {"dropPadMode": 1}, {"activeNum": 7}, {"activeNum": -1},
+     {"out": "fp16[4,15]"}, {"out": "fp16[8,16]"}],
+)  # fmt: skip
+def test_what_the_gradient_of_routing_refuses(change: dict[str, Any]) -> None:
+    call = {"gradExpandedX": "fp16[8,16]", "expandedRowIdx": "int32[8]", "topK": 2,
+            "dropPadMode": 0, "activeNum": 0, "out": "fp16[4,16]"}  # fmt: skip
+    assert DEVICE.check("aclnnMoeInitRoutingV2Grad", **call).ok
+    assert DEVICE.check("aclnnMoeInitRoutingV2Grad", **{**call, **change}).code == 161002
 
 
 def test_places_in_front_of_rows_are_faults() -> None:

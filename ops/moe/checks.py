@@ -107,3 +107,19 @@ def shared_out(places: str, out: str, count: str) -> Check:
         return None
 
     return invalid(f"{places} aren't {count} for each row of {out}", test)
+
+
+def rows_of_mode(rows: str, places: str, mode: str, active: str) -> Check:
+    """161002 for rows that aren't as many as there are places, or active ones, or by expert."""
+
+    def test(call: Call) -> Finding:
+        spec, kept = call.spec(rows), call.integer(active) if call.is_given(active) else 0
+        padded = call.is_given(mode) and call.integer(mode) == 1
+        if spec.rank != (3 if padded else 2):
+            return f"{rows} should have {3 if padded else 2} dimensions, but has {spec.rank}."
+        wanted = kept or call.spec(places).numel
+        if not padded and spec.shape[0] != wanted:
+            return f"{rows} should have {wanted} rows, but has {spec.shape[0]}."
+        return None
+
+    return invalid(f"{rows} aren't those of {places}", test)

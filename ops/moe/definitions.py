@@ -3,10 +3,17 @@
 from functools import partial
 from typing import Any
 
-from npusim.operators.checks import attribute_in
+from npusim.operators.checks import attribute_at_least, attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
-from npusim.ops.moe.checks import experts_chosen, finalized, per_token, routed, shared_out
+from npusim.ops.moe.checks import (
+    experts_chosen,
+    finalized,
+    per_token,
+    routed,
+    rows_of_mode,
+    shared_out,
+)
 from npusim.ops.moe.results import gated, gated_in_groups, gated_with_shares, weighed
 from npusim.ops.moe.results import routed as routed_results
 from npusim.values.dtypes import INT8, DType
@@ -112,6 +119,19 @@ OPERATORS = family(
             checks=((fits, "tokens", "t h", "expert_token_num_per_rank", "r e",
                 "per_token_scales", "t", "permute_tokens", "t h", "permute_per_token_scales", "t",
                 "permute_token_idx", "t", "expert_token_num", "e"),)),
+    ),
+    routing_grad=(
+        Operator("MoeInitRoutingV2Grad", "grad_expanded_x expanded_row_idx -> grad_x",
+            (whole("top_k"), whole("drop_pad_mode?"), whole("active_num?")),
+            Aclnn("aclnnMoeInitRoutingV2Grad", "gradExpandedX expandedRowIdx -> out",
+                (whole("topK", "top_k"), whole("dropPadMode", "drop_pad_mode"),
+                 whole("activeNum", "active_num"))),
+            kernel="moe_init_routing_v2_grad", checks=((attribute_in, "drop_pad_mode", (0, 1)),
+                (attribute_at_least, "active_num", 0),
+                (rows_of_mode, "grad_expanded_x", "expanded_row_idx", "drop_pad_mode",
+                    "active_num"),
+                (fits, "grad_expanded_x", "*p h", "grad_x", "t h"),
+                (shared_out, "expanded_row_idx", "grad_x", "top_k"))),
     ),
     gradients=(
         Operator("MoeTokenUnpermuteGrad", "permuted_tokens unpermuted_tokens_grad sorted_indices "

@@ -41,14 +41,17 @@ class Place(NamedTuple):
 
 
 class Places:
-    """Places (tokens, rows of each) among so many rows; the others were left out."""
+    """Places (tokens, rows of each) among so many rows; those behind them were left out.
 
-    def __init__(self, tensor: GlobalTensor, rows: int) -> None:
-        self.tensor, self.rows = tensor, rows
+    ``dropped`` ones are -1.
+    """
+
+    def __init__(self, tensor: GlobalTensor, rows: int, *, dropped: bool = False) -> None:
+        self.tensor, self.rows, self.dropped = tensor, rows, dropped
 
     def check(self, core: Core, op_type: str) -> None:
         """DeviceFault for a place in front of the rows."""
-        fault_outside(core, op_type, self.tensor, _ANYWHERE)
+        fault_outside(core, op_type, self.tensor, _ANYWHERE, skips=self.dropped)
 
     def at(self, core: Core, where: tuple[Index, ...]) -> Place:
         """The place of a pair: indices of its token, and the one among the token's rows."""
@@ -59,7 +62,7 @@ class Places:
         value, depth = place.value, place.depth
         if value is None:
             return Place(core, place, place, place)
-        is_row = value.astype(np.int64) < self.rows
+        is_row = (value >= 0) & (value < self.rows)
         loaded, stored = (np.where(is_row, value, other) for other in (0, _NOWHERE))
         kinds = (loaded, stored, is_row.astype(np.float64))
         return Place(core, *(Scalar(core, each, depth) for each in kinds))

@@ -90,6 +90,9 @@ def gradient_of_routed(pick: Pick, op_type: str) -> Case:
     tokens, k, width, kind = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.half()
     places, weights = pick.once(tokens * k, tokens * k), pick.numbers(tokens, k, kind=kind)
     rows, grad = (pick.numbers(each, width, kind=kind) for each in (tokens * k, tokens))
+    if op_type == "MoeInitRoutingV2Grad":
+        out = np.full((tokens, width), 77, kind)
+        return [rows, places], [out], {"top_k": k}
     if op_type == "MoeTokenPermuteGrad":
         return [rows, places], [np.full((tokens, width), 77, kind)], {"num_topk": k}
     results = [np.full(rows.shape, 77, kind), np.full(weights.shape, 77, kind)]
@@ -175,7 +178,10 @@ def layer(pick: Pick) -> Case:
 CASES: dict[str, Callable[[Pick], Case]] = {
     **{
         name: partial(gradient_of_routed, op_type=name)
-        for name in ("MoeFinalizeRoutingV2Grad", "MoeTokenPermuteGrad", "MoeTokenUnpermuteGrad")
+        for name in (
+            *("MoeFinalizeRoutingV2Grad", "MoeTokenPermuteGrad", "MoeTokenUnpermuteGrad"),
+            "MoeInitRoutingV2Grad",
+        )
     },
     "InterleaveRope": neighbours,
     "LSTM": layer,

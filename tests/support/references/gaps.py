@@ -93,6 +93,7 @@ ELSEWHERE = {
         name: name
         for name in (
             "aclnnMoeFinalizeRoutingV2Grad",
+            "aclnnMoeInitRoutingV2Grad",
             "aclnnMoeTokenPermuteGrad",
             "aclnnMoeTokenUnpermuteGrad",
         )

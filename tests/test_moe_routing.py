@@ -127,6 +127,23 @@ def test_rows_are_bytes(tokens: int, k: int, width: int) -> None:
     assert np.abs(found["expandedXOut"] - rows / largest * 127).max() <= 0.51
 
 
+def test_bytes_of_experts_with_room() -> None:
+    """Rows that no pair has are zeros, not the offset."""
+    x, chosen = routed(37, 3, 70, 5, np.float16)
+    found = DEVICE.run(
+        "aclnnMoeInitRoutingQuantV2", x=x, expertIdx=chosen, activeNum=0, expertCapacity=25,
+        scaleOptional=np.array([20], np.float32), offsetOptional=np.array([1.5], np.float32),
+        expertNum=5, dropPadMode=1, expertTokensCountOrCumsumFlag=0,
+        expertTokensBeforeCapacityFlag=False, quantMode=0,
+    ).outputs  # fmt: skip
+    even = np.clip(np.rint(x.astype(np.float64) * 20 + 1.5), -128, 127)
+    wanted = np.zeros((5, 25, 70))
+    for expert in range(5):
+        pairs = np.flatnonzero(chosen.ravel() == expert)[:25]
+        wanted[expert, : len(pairs)] = even[pairs // 3]
+    assert np.abs(found["expandedXOut"] - wanted).max() <= 1
+
+
 SECOND = {"x": "fp16[64,128]", "expertIdx": "int32[64,4]", "activeNum": 0, "expertNum": 8,
     "expertCapacity": 8, "dropPadMode": 1, "expertTokensCountOrCumsumFlag": 0,
     "expertTokensBeforeCapacityFlag": True, "expandedXOut": "fp16[8,8,128]"}  # fmt: skip

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc import Core, TPosition, TQue
+from npusim.ascendc import Core, TBuf, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.ascendc.loops import values_of
 from npusim.engine.program import Pipe
 from npusim.ops.moe.init_routing import TURNED_TILE, MoeInitRouting, found
 from npusim.schedules.bounds import fault_outside
-from npusim.values.dtypes import INT32
+from npusim.values.dtypes import FLOAT16, INT8, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -123,7 +123,13 @@ class MoeInitRoutingPadded(MoeInitRouting):
         out = TQue(TPosition.VECOUT, 1, "zeros")
         columns = min(self.width, _MOST_ZEROS)
         core.pipe.init_buffer(out, 1, columns * kind.itemsize)
-        zeros = core.duplicate(out.alloc_tensor(kind, columns), 0)
+        zeros = out.alloc_tensor(kind, columns)
+        if kind is INT8:
+            halves = TBuf("halves")
+            core.pipe.init_buffer(halves, 1, columns * FLOAT16.itemsize)
+            core.cast(zeros, core.duplicate(halves.get(FLOAT16, columns), 0.0))
+        else:
+            core.duplicate(zeros, 0)
         out.enque(zeros)
         zeros = out.deque(zeros)
         done = Event(core, Pipe.MTE3, Pipe.SCALAR)

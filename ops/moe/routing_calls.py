@@ -110,8 +110,8 @@ def _launch(
 ) -> tuple[Kernel, ...]:
     cumulative = task.whole_number("expert_tokens_count_or_cumsum_flag", 0) == _CUMULATIVE
     given: dict[str, Any] = {"by_choice": by_choice, "cumulative": cumulative, "scale": scale}
-    if task.whole_number("drop_pad_mode", 0) and results.rows.dtype is not x.dtype:
-        raise task.refused("rows of int8 with a capacity for each expert aren't modelled")
+    if task.whole_number("drop_pad_mode", 0) and results.scales is not None:
+        raise task.refused("scales of rows with a capacity for each expert aren't modelled")
     if capacity := task.whole_number("drop_pad_mode", 0) and results.rows.shape[1]:
         given |= {"cumulative": False, "experts_room": (results.rows.shape[0], capacity)}
         return (MoeInitRoutingPadded(task.profile, x, experts, results, task.op_type, **given),)

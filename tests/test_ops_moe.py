@@ -71,7 +71,15 @@ def test_shares_of_all_experts(experts: int, k: int, kind: Any) -> None:
     assert Device(CHIP).check(name, **call).ok
     assert Device(CHIP).check(name, **{**call, "renorm": 2}).code == 161002
     renormed = Device(CHIP).check(name, **{**call, "renorm": 1})
-    assert (renormed.code, renormed.is_modelled) == (561003, False)
+    if k > 8 or experts > 1024:  # a tiling of its own, cut along the experts
+        assert (renormed.code, renormed.is_modelled) == (561003, False)
+        return
+    assert renormed.ok
+    found = Device(CHIP).run(name, **{**call, "renorm": 1}).outputs
+    own = largest / largest.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found["yOut"].astype(float), own, rtol=max(tolerance, 2e-5))
+    chosen = np.argsort(-x.astype(np.float64), axis=-1, kind="stable")[..., :k]
+    np.testing.assert_array_equal(found["expertIdxOut"][~over], chosen[~over])
 
 
 def test_experts_that_there_are_not_cannot_be_chosen() -> None:

@@ -10,7 +10,7 @@ sort/topk.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from numpy.typing import NDArray
+
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
@@ -41,7 +43,8 @@ class MoeGatingTopKSoftmax(Kernel):
     """y, experts, rows [tokens, k] = the k largest of softmax(x[token]), where they are, row ids.
 
     Tokens that are ``finished`` name an expert that there isn't. A row id is
-    ``place * tokens + token``; the second interface has none, but ``every`` share if asked for.
+    ``place * tokens + token``; the second interface has none, but ``every`` share if asked for,
+    and with ``renorm`` the softmax of the k largest of x.
     """
 
     def __init__(
@@ -55,8 +58,9 @@ class MoeGatingTopKSoftmax(Kernel):
         every: GlobalTensor | None = None,
         *,
         op_type: str = "MoeGatingTopKSoftmax",
+        renorm: bool = False,
     ) -> None:
-        self.op_type, self.every = op_type, every
+        self.op_type, self.every, self.renorm = op_type, every, renorm
         (self.tokens, self.columns), self.count = x.shape, y.shape[-1]
         if not 0 < self.count <= min(self.columns, MOST_CHOSEN):
             raise KernelError(self.op_type, f"{self.count} of {self.columns} experts")
@@ -67,12 +71,15 @@ class MoeGatingTopKSoftmax(Kernel):
         self.kind = x.dtype
         few = self.columns % _FEW == 0 and self.count <= _FEW
         self.together = self.columns < _FEW or (few and self.columns <= _MOST_TOGETHER)
+        if renorm and not self.together:
+            problem = f"shares of {self.count} of {self.columns} experts alone aren't modelled"
+            raise KernelError(op_type, problem)
         self.padded = round_up(self.columns, GROUP)
         # Tokens that are sorted one by one keep the type of x, but for one that nothing sorts.
         self.sorted = FLOAT if self.together or x.dtype is BFLOAT16 else x.dtype
         share = (_BUFFERS if self.together else _ROW_BUFFERS) * FLOAT.itemsize
         beside = 0 if self.together else 2 * self.padded * PAIR_BYTES
-        row = share * self.padded + 3 * round_up(self.count * FLOAT.itemsize, 32)
+        row = share * self.padded + (3 + renorm) * round_up(self.count * FLOAT.itemsize, 32)
         tile = (int(profile.buffers.ub_bytes) - beside - 4096) // row
         if tile < 1:
             raise KernelError(self.op_type, f"{self.columns} experts are more than UB holds")
@@ -99,6 +106,9 @@ class MoeGatingTopKSoftmax(Kernel):
         pairs = (tile if self.together else 2) * self.padded * PAIR_BYTES
         core.pipe.init_buffer(self.pairs, 1, pairs)
         core.pipe.init_buffer(self.column, 1, tile * FLOAT.itemsize)
+        self.chosen = TBuf("chosen")
+        if self.renorm:
+            core.pipe.init_buffer(self.chosen, 1, tile * round_up(self.count * FLOAT.itemsize, 32))
         for first, count in self.share.tiles(core):
             self._tile(core, first, count)
 
@@ -106,8 +116,9 @@ class MoeGatingTopKSoftmax(Kernel):
         width = self.columns
         source = self.x.window(((first, width),), (count, width), (width, 1))
         x = self.in_que.copy_in(source.by_rows() if count > 1 else source)
-        shares = self._softmax(core, x)
-        self.in_que.free_tensor(x)
+        shares = self._widened(core, x) if self.renorm else self._softmax(core, x)
+        if shares is not x:
+            self.in_que.free_tensor(x)
         if self.every is not None:
             self.every_que.enque(shares)
             shares = self.every_que.deque(shares)
@@ -132,6 +143,8 @@ class MoeGatingTopKSoftmax(Kernel):
             self.flag_que.free_tensor(finished)
         if self.every is not None:
             self.every_que.free_tensor(shares)
+        if shares is x:
+            self.in_que.free_tensor(x)
         for tensor, result, queue in zip(self.results, results, self.out_ques, strict=True):
             target = tensor.window(((first, self.count),), result.shape, (self.count, 1))
             queue.copy_out(target if self.together else target.by_rows(), result)
@@ -142,17 +155,36 @@ class MoeGatingTopKSoftmax(Kernel):
             wide = self.wide.get(FLOAT, *x.shape)
         else:
             wide = self.every_que.alloc_tensor(FLOAT, *x.shape)
-        source = x if x.dtype is FLOAT else core.cast(wide, x)
-        column = self.column.get(FLOAT, x.shape[0])
-        core.whole_reduce(LARGEST, column, source)
-        core.sub(wide, source, core.broadcast_column(column))
-        core.exp(wide, wide)
-        column = self.column.get(FLOAT, x.shape[0])
-        core.whole_reduce(SUM, column, wide)
-        core.div(wide, wide, core.broadcast_column(column))
+        self._shared_out(core, wide, x if x.dtype is FLOAT else core.cast(wide, x))
         if self.sorted is FLOAT16:
             core.record_vector("vconv", wide, wide.numel)
         return wide
+
+    def _shared_out(self, core: Core, wide: LocalTensor, source: LocalTensor) -> None:
+        """The softmax of every row."""
+        column = self.column.get(FLOAT, source.shape[0])
+        core.whole_reduce(LARGEST, column, source)
+        core.sub(wide, source, core.broadcast_column(column))
+        core.exp(wide, wide)
+        column = self.column.get(FLOAT, source.shape[0])
+        core.whole_reduce(SUM, column, wide)
+        core.div(wide, wide, core.broadcast_column(column))
+
+    def _widened(self, core: Core, x: LocalTensor) -> LocalTensor:
+        """What is sorted where only the largest are shared out."""
+        return x if x.dtype is FLOAT else core.cast(self.wide.get(FLOAT, *x.shape), x)
+
+    def _shares(self, core: Core, found: NDArray[Any] | None, result: LocalTensor) -> None:
+        """The softmax of the largest, which the sort has left in rows of blocks."""
+        chosen = self.chosen.get(FLOAT, *result.shape)
+        core.wrote(chosen)
+        if found is not None:
+            chosen.target(core.depth)[...] = found
+        self._shared_out(core, chosen, chosen)
+        lanes = core.costs.repeat_elements(FLOAT.itemsize)
+        core.record_vector("vreducev2", result, lanes, rows=result.shape[0])
+        if found is not None:
+            result.target(core.depth)[...] = chosen.values(core.depth).astype(result.dtype.numpy)
 
     def _sort_together(self, core: Core, shares: LocalTensor, results: list[LocalTensor]) -> None:
         """Rows in whole groups of 32, sorted, and eight of each merged until eight are left."""
@@ -252,6 +284,8 @@ class MoeGatingTopKSoftmax(Kernel):
         for each in results:
             core.wrote(each)
         if not core.numerics:
+            if self.renorm:
+                self._shares(core, None, results[0])
             return
         depth = core.depth
         values = shares.values(depth)
@@ -259,7 +293,10 @@ class MoeGatingTopKSoftmax(Kernel):
             values = values.astype(np.float16)
         order = np.argsort(-values.astype(np.float64), axis=-1, kind="stable")[..., : self.count]
         found = np.take_along_axis(values, order, -1)
-        results[0].target(depth)[...] = found.astype(results[0].dtype.numpy)
+        if self.renorm:
+            self._shares(core, found, results[0])
+        else:
+            results[0].target(depth)[...] = found.astype(results[0].dtype.numpy)
         experts = order
         if finished is not None:
             over = finished.values(depth)[..., None].astype(bool)
@@ -279,15 +316,17 @@ def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:
 
 def moe_gating_top_k_softmax_v2(task: Task) -> tuple[Kernel, ...]:
     """Without ids of rows; the shares of all experts where they are asked for."""
-    if task.whole_number("renorm", 0):
-        raise task.refused("shares of the chosen experts alone (renorm) aren't modelled")
-    asked = bool(task.attributes.get("output_softmax_result_flag", False))
+    renorm = task.whole_number("renorm", 0) == 1
+    asked = not renorm and bool(task.attributes.get("output_softmax_result_flag", False))
     (x,) = task.present(1)
     every = (*task.outputs[2:], made(x.shape, FLOAT, "shares"))[0]
-    return (_gating(task, 2, every.view(x.numel // x.shape[-1], x.shape[-1]) if asked else None),)
+    flat = every.view(x.numel // x.shape[-1], x.shape[-1]) if asked else None
+    return (_gating(task, 2, flat, renorm=renorm),)
 
 
-def _gating(task: Task, count: int, every: GlobalTensor | None = None) -> Kernel:
+def _gating(
+    task: Task, count: int, every: GlobalTensor | None = None, *, renorm: bool = False
+) -> Kernel:
     (x,) = task.present(1)
     finished = task.inputs[1] if len(task.inputs) > 1 else None
     if finished is not None and not finished.shape:
@@ -302,4 +341,5 @@ def _gating(task: Task, count: int, every: GlobalTensor | None = None) -> Kernel
     return MoeGatingTopKSoftmax(
         task.profile, x.view(tokens, x.shape[-1]), flags, flat[0], flat[1],
         flat[2] if count > 2 else None, every, op_type=task.op_type,
+        renorm=renorm,
     )  # fmt: skip

@@ -328,7 +328,9 @@ def test_queries_and_keys_with_a_rope(api: str, paged: bool) -> None:
     del call["keyRopeOptional"]
     assert "a rope both" in device.check(api, **call).message
     prefix = np.zeros((1, 1, 16, 512), np.float16)
-    refused = device.check(api, **{**call, "queryRopeOptional": None}, keySharedPrefixOptional=prefix)
+    refused = device.check(
+        api, **{**call, "queryRopeOptional": None}, keySharedPrefixOptional=prefix
+    )
     assert (refused.code, refused.is_modelled) == (561003, False)
 
 

@@ -51,6 +51,10 @@ ELSEWHERE = {
             "aclnnMatmulReduceScatter",
         )
     },
+    "test_ops_roi_align.py": {
+        "aclnnRoiAlign": '"aclnnRoiAlign"',
+        "aclnnRoiAlignV2": '"aclnnRoiAlignV2"',
+    },
     "test_ops_grid_sample.py": {
         "aclnnGridSampler2DBackward": "aclnnGridSampler{axes}DBackward",
         "aclnnGridSampler3DBackward": "aclnnGridSampler{axes}DBackward",

@@ -72,6 +72,25 @@ def routed_home(pick: Pick) -> Case:
     return given, [np.full((tokens, width), 77, kind)], {}
 
 
+def routed_home_gradient(pick: Pick) -> Case:
+    """What rows of experts, and what they count for, have to do with tokens."""
+    given, (grad,), _ = routed_home(pick)
+    rows, places, weights = given
+    assert rows is not None
+    outputs = [np.full(rows.shape, 77, rows.dtype)]
+    if weights is not None:
+        outputs.append(np.full(weights.shape, 77, rows.dtype))
+    return [rows, pick.numbers(*grad.shape, kind=rows.dtype), places, weights], outputs, {}
+
+
+def rows_gradient(pick: Pick, op_type: str) -> Case:
+    """Rows of tokens' experts, added up."""
+    (rows, places, _), outputs, _ = routed_home(pick)
+    assert rows is not None
+    name = "top_k" if "Init" in op_type else "num_topk"
+    return [rows, places], outputs, {name: rows.shape[0] // outputs[0].shape[0]}
+
+
 def neighbours(pick: Pick) -> Case:
     """Heads of tokens, pairs of whose neighbours are turned."""
     batch, heads, tokens, half = pick.of(1, 2), pick.of(1, 3, 8), pick.size(40), pick.of(8, 16)
@@ -149,6 +168,11 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKSoftmax": gating,
     "MoeTokenUnpermute": routed_home,
+    "MoeTokenUnpermuteGrad": routed_home_gradient,
+    **{
+        name: partial(rows_gradient, op_type=name)
+        for name in ("MoeTokenPermuteGrad", "MoeInitRoutingV2Grad")
+    },
     **{
         name: partial(routed, op_type=name)
         for name in (

@@ -85,6 +85,10 @@ ELSEWHERE = {
     },
     "test_ops_moe.py": {
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
+        "aclnnMoeFinalizeRouting": "MoeFinalizeRouting",
+        "aclnnMoeTokenUnpermuteGrad": "aclnnMoeTokenUnpermuteGrad",
+        "aclnnMoeTokenPermuteGrad": "aclnnMoeTokenPermuteGrad",
+        "aclnnMoeInitRoutingV2Grad": "aclnnMoeInitRoutingV2Grad",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",

@@ -50,6 +50,9 @@ def test_experts_are_those_of_the_largest_shares(
     assert all(len(set(each)) == k for each in chosen[working])
     np.testing.assert_array_equal(rows, np.arange(k) * tokens + np.arange(tokens)[:, None])
     assert_time_needs_no_numbers(CHIP, "MoeGatingTopKSoftmax", [x, over], outputs)
+    again = run(CHIP, "MoeGatingTopKSoftmaxV2", [x, over], outputs[:2])
+    np.testing.assert_array_equal(again[0], y)
+    np.testing.assert_array_equal(again[1], chosen)
 
 
 def test_experts_that_there_are_not_cannot_be_chosen() -> None:
@@ -59,7 +62,12 @@ def test_experts_that_there_are_not_cannot_be_chosen() -> None:
     assert device.check("aclnnMoeGatingTopKSoftmax", **call).code == 0
     for wrong in ({"k": 9}, {"k": 0}, {"k": 3}, {"rowIdxOut": "int32[63,2]"}):
         assert device.check("aclnnMoeGatingTopKSoftmax", **{**call, **wrong}).code == 161002
-    assert device.estimate("MoeGatingTopKSoftmax", x="bf16[4096,64]", k=8).duration_us > 5
+    first = device.estimate("MoeGatingTopKSoftmax", x="bf16[4096,64]", k=8)
+    call = {"x": "bf16[4096,64]", "k": 8, "renorm": 0}
+    later = device.estimate("aclnnMoeGatingTopKSoftmaxV2", outputSoftmaxResultFlag=False, **call)
+    assert 5 < later.duration_us < first.duration_us
+    refused = device.check("aclnnMoeGatingTopKSoftmaxV2", outputSoftmaxResultFlag=True, **call)
+    assert (refused.code, refused.is_modelled) == (561003, False)
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,10 +1,10 @@
 """Routing of mixtures of experts."""
 
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.checks import attribute_at_least, attribute_in
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
-from npusim.ops.moe.results import gated, gated_in_groups
+from npusim.ops.moe.results import chosen, gated, gated_in_groups
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -28,6 +28,15 @@ OPERATORS = family(
             kernel="moe_gating_top_k_softmax", infer=gated,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
+        Operator("MoeGatingTopKSoftmaxV2", "x finished? -> y expert_idx softmax_result?",
+            (whole("k"), whole("renorm?", only=0), flag("output_softmax_result_flag?")),
+            Aclnn("aclnnMoeGatingTopKSoftmaxV2",
+                "x finishedOptional? -> yOut expertIdxOut softmaxResultOutOptional?",
+                (whole("k"), whole("renorm", only=0),
+                 flag("outputSoftmaxResultFlag", "output_softmax_result_flag"))),
+            kernel="moe_gating_top_k_softmax", infer=chosen,
+            checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
+                "*rows k"), (experts_chosen, "x", "y", "k"))),
     ),
     group_gating=(
         Operator("MoeGatingTopK", "x bias? -> y expert_idx out?",

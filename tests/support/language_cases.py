@@ -15,12 +15,12 @@ Array = np.ndarray[Any, Any]
 Case = tuple[Sequence[Array | None], Sequence[Array], Mapping[str, object]]
 
 
-def gating(pick: Pick) -> Case:
+def gating(pick: Pick, op_type: str) -> Case:
     """Shares of experts of some tokens, few of them or many."""
     tokens, experts, kind = pick.size(), pick.of(4, 8, 40, 67, 130), pick.half()
     k = pick.of(1, 2, min(experts, 8), experts // 2)
     finished = pick.of(None, pick.numbers(tokens, kind=bool))
-    places = [np.full((tokens, k), 77, np.int32) for _ in range(2)]
+    places = [np.full((tokens, k), 77, np.int32) for _ in range(1 if "V2" in op_type else 2)]
     return (
         [pick.numbers(tokens, experts, kind=kind), finished],
         [np.full((tokens, k), 77, kind), *places],
@@ -166,7 +166,10 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "LSTM": layer,
     "MlaProlog": latent_queries,
     "MoeGatingTopK": gating_in_groups,
-    "MoeGatingTopKSoftmax": gating,
+    **{
+        name: partial(gating, op_type=name)
+        for name in ("MoeGatingTopKSoftmax", "MoeGatingTopKSoftmaxV2")
+    },
     "MoeTokenUnpermute": routed_home,
     "MoeTokenUnpermuteGrad": routed_home_gradient,
     **{

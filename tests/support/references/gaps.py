@@ -90,6 +90,7 @@ ELSEWHERE = {
         "aclnnMoeTokenPermuteGrad": "aclnnMoeTokenPermuteGrad",
         "aclnnMoeInitRoutingV2Grad": "aclnnMoeInitRoutingV2Grad",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
+        "aclnnMoeGatingTopKSoftmaxV2": "aclnnMoeGatingTopKSoftmaxV2",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",

@@ -20,7 +20,7 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.ascendc.loops import Index
+    from npusim.ascendc.loops import Index, LoopIndex
     from npusim.hardware.profile import Profile
 
 _MOST_PLACES = 256  # of a tile of tokens
@@ -48,8 +48,7 @@ class MoeTokenUnpermuteGrad(Kernel):
         (tokens, self.width), self.kind = grad.shape, grad.dtype
         self.count = places.numel // tokens
         self.places = places.view(places.numel)
-        given = (rows, grad, places, weights) if weights is not None else (grad, places)
-        self.reads = tuple(each for each in given if each is not None)
+        self.reads = (grad, places) if weights is None else (rows, grad, places, weights)
         self.writes = tuple(each for each in (rows_grad, weights_grad) if each is not None)
         size, tile = self.kind.itemsize, max(1, _MOST_PLACES // self.count)
         self.line = round_up(self.count * FLOAT.itemsize, profile.buffers.block_bytes)
@@ -110,7 +109,7 @@ class MoeTokenUnpermuteGrad(Kernel):
     def _token(
         self,
         core: Core,
-        where: tuple[Index, Index],
+        where: tuple[Index, LoopIndex],
         piece: tuple[Index, int],
         shares: LocalTensor | None,
         part: LocalTensor | None,

@@ -15,6 +15,7 @@ from npusim.hardware import load_profile
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics
 from support.tasks import (
+    BFLOAT16,
     CHIPS,
     assert_tiling_changes_no_number,
     assert_time_needs_no_numbers,
@@ -237,6 +238,29 @@ def test_index_add_along_an_axis(chip: str, axis: int) -> None:
     np.add.at(want, ids, np.moveaxis(new, axis, 0))
     got = changed(chip, "InplaceIndexAdd", [var, ids, new], axis=axis).reshape(var.shape)
     np.testing.assert_allclose(got, np.moveaxis(want, 0, axis), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "count", "width"), [(1, 5, 3), (60, 21, 40), (7, 2000, 30000)])
+def test_rows_of_bfloat16_are_added_in_the_order_of_their_places(
+    rows: int, count: int, width: int
+) -> None:
+    device, ids = Device("Ascend910B3"), places(count, rows, np.int64)
+    x = numbers(rows, width).astype(BFLOAT16)
+    new = numbers(count, width, seed=3).astype(BFLOAT16)
+    want = x.astype(np.float32)
+    np.add.at(want, ids, new.astype(np.float32))
+    call = {"dim": 0, "index": ids, "alpha": 1}
+    done = device.run("aclnnIndexAdd", self=x, source=new, **call)
+    took = {task.name: task.duration_us for task in done.tasks}
+    assert took.keys() >= {"Cast", "InplaceIndexAddWithSorted"}
+    adding = took["InplaceIndexAddWithSorted"]
+    assert done.outputs is not None
+    got = done.outputs["out"].astype(np.float32)
+    np.testing.assert_allclose(got, want.astype(BFLOAT16).astype(np.float32), rtol=1e-2, atol=0.5)
+    twice = device.run("aclnnIndexAdd", self=x, source=np.repeat(new, 2, 0),
+        **{**call, "index": np.repeat(ids, 2)})  # fmt: skip
+    more = {task.name: task.duration_us for task in twice.tasks}["InplaceIndexAddWithSorted"]
+    assert more > adding > (2 * min(rows, count) + count) * width * 2 / 5.2e6  # bytes of L2 a us
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -14,7 +14,7 @@ from npusim.operators.definition import (
 from npusim.ops.attention.checks import fits_together, suits_one_core
 from npusim.ops.attention.results import backward, forward, inference, prompt
 
-_TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
+_TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask? sink?"
 _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOptional? "
            "attenMaskOptional?")  # fmt: skip
 _RESULTS = "softmax_max softmax_sum softmax_out attention_out"
@@ -36,6 +36,7 @@ def _called(*more: Attribute, last: tuple[Attribute, ...] = ()) -> tuple[Attribu
 
 _LENGTHS = (ints("actualSeqQLenOptional?", "actual_seq_qlen"),
             ints("actualSeqKvLenOptional?", "actual_seq_kvlen"))  # fmt: skip
+_OF_SUMS = text("softmaxOutLayout?", None)
 _STARTS = (ints("qStartIdxOptional?", None), ints("kvStartIdxOptional?", None))
 _PSE = (whole("pseType?", "pse_type"),)
 _OWN = (
@@ -80,7 +81,13 @@ _FUSED_CALL = (
 )  # fmt: skip
 _FUSED_OWN = (
     f"{_FUSED} query_padding_size? kv_padding_size? key_antiquant_scale? key_antiquant_offset? "
-    "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix?"
+    "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix? "
+    "query_rope? key_rope? key_rope_antiquant_scale? dequant_scale_query? learnable_sink?"
+)
+_FUSED_LENGTHS = (
+    ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
+    ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
+    ints("actualSharedPrefixLenOptional?", None),
 )
 
 
@@ -94,7 +101,7 @@ def _fits(
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
-         "softmax_sum? softmax_in? attention_in?")  # fmt: skip
+         "softmax_sum? softmax_in? attention_in? sink_in?")  # fmt: skip
 _GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
               "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
               "attentionInOptional?")  # fmt: skip
@@ -110,15 +117,26 @@ OPERATORS = family(
                 _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionScoreV3",
+                f"{_CALLED} sinkOptional? -> {_CALLED_RESULTS}", _called(*_STARTS, last=_PSE)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+                _called(*_LENGTHS, *_STARTS, last=_PSE)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
+                _called(*_LENGTHS, last=(_OF_SUMS,))),
         ), kernel="flash_attention_score", infer=forward,
             checks=(_fits("training_call", _TENSORS, _RESULTS, _OWN),)),
-        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse", _OWN, (
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse dsink?", _OWN, (
             Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
                 _called()),
             Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
                 _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionUnpaddingScoreGrad",
                 f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut", _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionScoreGradV3", f"{_GRAD_CALL} sinkInOptional? -> "
+                "dqOut dkOut dvOut dpseOut dsinkOut?", _called(*_STARTS, last=_PSE)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2",
+                f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
+                _called(*_LENGTHS, *_STARTS, last=_PSE)),
         ), kernel="flash_attention_score_grad", infer=backward,
             checks=(_fits("backward_call", _GRAD, "dq dk dv", _OWN),)),
     ),
@@ -155,10 +173,17 @@ OPERATORS = family(
                 "attentionOut softmaxLse", (_QUERIES, _KEYS, *_FUSED_SAID)),
              Aclnn("aclnnFusedInferAttentionScoreV2",
                 f"{_FUSED_CALL} -> attentionOut softmaxLse",
-                (ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
-                 ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
-                 ints("actualSharedPrefixLenOptional?", None), *_FUSED_SAID,
-                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None)))),
+                (*_FUSED_LENGTHS, *_FUSED_SAID,
+                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None))),
+             *(Aclnn(name, f"{_FUSED_CALL} queryRopeOptional? keyRopeOptional? "
+                f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse",
+                (*_FUSED_LENGTHS, *_FUSED_SAID, whole("keyAntiquantMode?", None),
+                 whole("valueAntiquantMode?", None), *mode))
+               for name, more, mode in (
+                   ("aclnnFusedInferAttentionScoreV3", "", ()),
+                   ("aclnnFusedInferAttentionScoreV4",
+                    " dequantScaleQueryOptional? learnableSinkOptional?",
+                    (whole("queryQuantMode?", None),))))),
             kernel="fused_infer_attention_score", infer=inference),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),

@@ -35,6 +35,7 @@ _BITS = 8
 
 def flash_attention_score(task: Task) -> tuple[Kernel, ...]:
     """query, key, value, shift, dropout mask, padding mask, mask; maxima, sums, softmax, out."""
+    _refuse_sink(task, 7)
     return (Attention(task.profile, training_call(task), op_type=task.op_type),)
 
 
@@ -43,6 +44,7 @@ def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
 
     The results are dq, dk and dv.
     """
+    _refuse_sink(task, 12)
     return (AttentionGrad(task.profile, backward_call(task)),)
 
 
@@ -96,6 +98,13 @@ def training_call(task: Task) -> Call:
         maxima,
         sums,
     )  # fmt: skip
+
+
+def _refuse_sink(task: Task, place: int) -> None:
+    """A number for each head; records have the lengths of sequences there."""
+    sink = optional(task, place)
+    if sink is not None and sink.dtype is FLOAT:
+        raise task.refused("learnable sinks aren't modelled")
 
 
 def layout_of(task: Task) -> str:

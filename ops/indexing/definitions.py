@@ -101,6 +101,7 @@ OPERATORS = family(
         Operator("InplaceIndexAdd", "var indices updates alpha? -> var", _AXIS,
             checks=((axes_in, "axis", "var"), (added_along, "axis", "var", "indices", "updates"))),
         Operator("IndexAdd (torch.index_add)", kernel="InplaceIndexAdd"),
+        Operator("IndexAdd", _UPDATES, _AXIS, kernel="index_add"),
         Operator("ScatterAdd", _UPDATES, (),
             Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"), ("ScatterNdAdd",),
             checks=_ROWS),
@@ -113,6 +114,10 @@ OPERATORS = family(
             kernel="UnsortedSegmentSum", checks=_SUMS),
         Operator("UnsortedSegmentSum", "x segment_ids -> y", _SEGMENTS,
             kernel="unsorted_segment_sum", checks=_SUMS),
+    ),
+    sorted_rows=(
+        Operator("InplaceIndexAddWithSorted",
+            "var value sorted_indices pos alpha? -> var", _AXIS),
     ),
     host=(
         Composed("aclnnEmbeddingDenseBackward", "grad indices -> out",

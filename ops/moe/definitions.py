@@ -1,9 +1,10 @@
 """Routing of mixtures of experts."""
 
+from npusim.operators.checks import attribute_at_least, attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
-from npusim.ops.moe.results import gated, gated_in_groups
+from npusim.ops.moe.results import chosen, gated, gated_in_groups
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -27,6 +28,15 @@ OPERATORS = family(
             kernel="moe_gating_top_k_softmax", infer=gated,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
+        Operator("MoeGatingTopKSoftmaxV2", "x finished? -> y expert_idx softmax_result?",
+            (whole("k"), whole("renorm?", only=0), flag("output_softmax_result_flag?")),
+            Aclnn("aclnnMoeGatingTopKSoftmaxV2",
+                "x finishedOptional? -> yOut expertIdxOut softmaxResultOutOptional?",
+                (whole("k"), whole("renorm", only=0),
+                 flag("outputSoftmaxResultFlag", "output_softmax_result_flag"))),
+            kernel="moe_gating_top_k_softmax", infer=chosen,
+            checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
+                "*rows k"), (experts_chosen, "x", "y", "k"))),
     ),
     group_gating=(
         Operator("MoeGatingTopK", "x bias? -> y expert_idx out?",
@@ -76,6 +86,17 @@ OPERATORS = family(
                 "per_token_scales", "t", "permute_tokens", "t h", "permute_per_token_scales", "t",
                 "permute_token_idx", "t", "expert_token_num", "e"),)),
     ),
+    unpermute_grad=(
+        Operator("MoeTokenUnpermuteGrad", "permuted_tokens unpermuted_tokens_grad sorted_indices "
+            "probs? -> permuted_tokens_grad probs_grad?",
+            (flag("padded_mode?"), ints("restore_shape?", None)),
+            Aclnn("aclnnMoeTokenUnpermuteGrad", "permutedTokens unpermutedTokensGrad "
+                "sortedIndices probsOptional? -> permutedTokensGradOut probsGradOut?",
+                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
+            kernel="moe_token_unpermute_grad", checks=((fits, "permuted_tokens", "p h",
+                "unpermuted_tokens_grad", "t h", "sorted_indices", "q", "probs", "t k",
+                "permuted_tokens_grad", "p h", "probs_grad", "t k"),)),
+    ),
     finalize=(
         Operator("MoeTokenUnpermute", "permuted_tokens sorted_indices probs? -> "
             "unpermuted_tokens", (flag("padded_mode?"), ints("restore_shape?", None)),
@@ -83,9 +104,25 @@ OPERATORS = family(
                 (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
             kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",
                 "sorted_indices", "p", "probs", "t k", "unpermuted_tokens", "t h"),)),
+        Operator("MoeTokenPermuteGrad", "permuted_output_grad sorted_indices -> input_grad",
+            (whole("num_topk"), flag("padded_mode?")),
+            Aclnn("aclnnMoeTokenPermuteGrad", "permutedOutputGrad sortedIndices -> out",
+                (whole("numTopk", "num_topk"), flag("paddedMode", "padded_mode"))),
+            kernel="moe_rows_grad", checks=((attribute_at_least, "num_topk", 1),
+                (fits, "permuted_output_grad", "p h", "sorted_indices", "q", "input_grad", "t h"))),
+        Operator("MoeInitRoutingV2Grad", "grad_expanded_x expanded_row_idx -> grad_x",
+            (whole("top_k"), whole("drop_pad_mode?"), whole("active_num?", None)),
+            Aclnn("aclnnMoeInitRoutingV2Grad", "gradExpandedX expandedRowIdx -> out",
+                (whole("topK", "top_k"), whole("dropPadMode", "drop_pad_mode"),
+                 whole("activeNum", None))),
+            kernel="moe_rows_grad", checks=((attribute_at_least, "top_k", 1),
+                (attribute_in, "drop_pad_mode", (0, 1)),
+                (fits, "expanded_row_idx", "q", "grad_x", "t h"))),
         Operator("MoeFinalizeRoutingV2", _GIVEN, (whole("drop_pad_mode?"),),
-            Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
+            (Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
                 (whole("dropPadMode", "drop_pad_mode"),)),
+             Aclnn("aclnnMoeFinalizeRouting", "expandedX expandedRowIdx x1 x2Optional? bias "
+                "scales expandedExpertIdx -> out")),
             also=("MoeFinalizeRouting",), kernel="moe_finalize_routing",
             checks=((finalized, "expanded_x", "expanded_row_idx", "x1", "x2", "bias", "scales",
                 "expanded_expert_idx", "out"),)),

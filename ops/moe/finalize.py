@@ -244,3 +244,24 @@ def moe_token_unpermute(task: Task) -> tuple[Kernel, ...]:
         None, weights, None, out, by_token=True,
     )  # fmt: skip
     return (kernel,)
+
+
+def moe_rows_grad(task: Task) -> tuple[Kernel, ...]:
+    """Gradients of rows that went to experts, added up for each token: a way home without weights.
+
+    Source: ops-transformer moe/moe_token_permute_grad, whose kernel is that of MoeTokenUnpermute;
+    moe/moe_init_routing_v2_grad adds a token's rows in pairs, which is as many steps.
+    """
+    rows, places = task.present(2)
+    each = task.whole_number("num_topk", task.whole_number("top_k", 1))
+    if each < 1 or not places.numel or places.numel % each or not rows.shape:
+        raise task.refused(f"places of {places.numel} rows, {each} for each token")
+    if task.attributes.get("padded_mode", False) or task.whole_number("drop_pad_mode", 0):
+        raise task.refused("rows that are dropped and padded aren't modelled")
+    if rows.shape[0] < places.numel:
+        raise task.refused(f"{rows.shape[0]} rows of {places.numel}: the rest is dropped")
+    tokens, width = places.numel // each, rows.shape[-1]
+    out = task.outputs[0] if task.outputs else made((tokens, width), rows.dtype)
+    kernel = MoeFinalizeRouting.called(task.op_type)
+    flat = rows.view(rows.numel // width, width), places.view(places.numel)
+    return (kernel(task.profile, *flat, (), None, None, None, out, by_token=True),)

@@ -53,14 +53,14 @@ class MoeGatingTopKSoftmax(Kernel):
         finished: GlobalTensor | None,
         y: GlobalTensor,
         experts: GlobalTensor,
-        rows: GlobalTensor,
+        rows: GlobalTensor | None = None,
     ) -> None:
         (self.tokens, self.columns), self.count = x.shape, y.shape[-1]
         if not 0 < self.count <= min(self.columns, MOST_CHOSEN):
             raise KernelError(self.op_type, f"{self.count} of {self.columns} experts")
-        self.x, self.finished, self.y, self.experts, self.rows = x, finished, y, experts, rows
+        self.x, self.finished, self.y, self.experts = x, finished, y, experts
         self.reads = (x,) if finished is None else (x, finished)
-        self.writes = (y, experts, rows)
+        self.writes = (y, experts) if rows is None else (y, experts, rows)
         self.kind = x.dtype
         few = self.columns % _FEW == 0 and self.count <= _FEW
         self.together = self.columns < _FEW or (few and self.columns <= _MOST_TOGETHER)
@@ -83,11 +83,12 @@ class MoeGatingTopKSoftmax(Kernel):
         """Tiles of tokens."""
         tile, size = self.share.tile, self.kind.itemsize
         self.in_que, self.flag_que = (TQue(TPosition.VECIN, 1, name) for name in ("x", "finished"))
-        self.out_ques = [TQue(TPosition.VECOUT, 1, name) for name in ("y", "experts", "rows")]
+        names = ("y", "experts", "rows")[: len(self.writes)]
+        self.out_ques = [TQue(TPosition.VECOUT, 1, name) for name in names]
         self.wide, self.pairs, self.column = TBuf("shares"), TBuf("pairs"), TBuf("column")
         core.pipe.init_buffer(self.in_que, 1, tile * self.padded * size)
         core.pipe.init_buffer(self.flag_que, 1, tile)
-        for queue, width in zip(self.out_ques, (size, 4, 4), strict=True):
+        for queue, width in zip(self.out_ques, (size, 4, 4), strict=False):
             core.pipe.init_buffer(queue, 1, tile * round_up(self.count * width, 32))
         core.pipe.init_buffer(self.wide, 1, tile * self.padded * FLOAT.itemsize)
         pairs = (tile if self.together else 2) * self.padded * PAIR_BYTES
@@ -107,14 +108,15 @@ class MoeGatingTopKSoftmax(Kernel):
             finished = self.flag_que.copy_in(self.finished.span(first, count))
         results = [
             queue.alloc_tensor(kind, count, self.count)
-            for queue, kind in zip(self.out_ques, (self.kind, INT32, INT32), strict=True)
+            for queue, kind in zip(self.out_ques, (self.kind, INT32, INT32), strict=False)
         ]
         if self.together:
             self._sort_together(core, shares, results)
         else:
             for row in core.loop(count):
                 self._sort_alone(core, [each[row] for each in results], finished)
-        self._number_rows(core, results[2])
+        for rows in results[2:]:
+            self._number_rows(core, rows)
         self._numbers(core, shares, finished, results, first)
         if finished is not None:
             self.flag_que.free_tensor(finished)
@@ -250,7 +252,8 @@ class MoeGatingTopKSoftmax(Kernel):
         results[1].target(depth)[...] = experts
         token = core.counter(first).values(depth)[..., None, None]
         places = np.arange(self.count) * self.tokens
-        results[2].target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
+        for rows in results[2:]:
+            rows.target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
 
 
 def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:
@@ -261,10 +264,13 @@ def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:
         finished = None
     count = task.outputs[0].shape[-1] if task.outputs else task.whole_number("k", 1)
     shape = (*x.shape[:-1], count)
-    results = list(task.outputs) or [
-        made(shape, x.dtype), made(shape, INT32, "experts"), made(shape, INT32, "rows")
-    ]  # fmt: skip
+    many = 2 if task.op_type.endswith("V2") else 3
+    if many == 2 and task.first("output_softmax_result_flag") is True:
+        raise task.refused("the shares of all experts as a result aren't modelled")
+    made_here = made(shape, x.dtype), made(shape, INT32, "experts"), made(shape, INT32, "rows")
+    results = [*task.outputs[:many], *made_here[len(task.outputs[:many]) : many]]
     tokens = x.numel // x.shape[-1]
     flags = None if finished is None else finished.view(tokens)
     flat = [each.view(tokens, count) for each in results]
-    return (MoeGatingTopKSoftmax(task.profile, x.view(tokens, x.shape[-1]), flags, *flat),)
+    kernel = MoeGatingTopKSoftmax.called(task.op_type)
+    return (kernel(task.profile, x.view(tokens, x.shape[-1]), flags, *flat),)

@@ -19,6 +19,11 @@ def gated(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[Te
     return [described(shape, given[0].dtype), *[described(shape, INT32)] * 2]
 
 
+def chosen(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Shares and experts alone."""
+    return gated(given, attributes)[:2]
+
+
 def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """For each token the shares and experts of its ``k`` experts, and the shares of all."""
     x = given[0]

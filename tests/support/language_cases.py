@@ -15,12 +15,12 @@ Array = np.ndarray[Any, Any]
 Case = tuple[Sequence[Array | None], Sequence[Array], Mapping[str, object]]
 
 
-def gating(pick: Pick) -> Case:
+def gating(pick: Pick, op_type: str) -> Case:
     """Shares of experts of some tokens, few of them or many."""
     tokens, experts, kind = pick.size(), pick.of(4, 8, 40, 67, 130), pick.half()
     k = pick.of(1, 2, min(experts, 8), experts // 2)
     finished = pick.of(None, pick.numbers(tokens, kind=bool))
-    places = [np.full((tokens, k), 77, np.int32) for _ in range(2)]
+    places = [np.full((tokens, k), 77, np.int32) for _ in range(1 if "V2" in op_type else 2)]
     return (
         [pick.numbers(tokens, experts, kind=kind), finished],
         [np.full((tokens, k), 77, kind), *places],
@@ -70,6 +70,25 @@ def routed_home(pick: Pick) -> Case:
     rows, weights = pick.numbers(tokens * k, width, kind=kind), pick.numbers(tokens, k, kind=kind)
     given = [rows, pick.once(tokens * k, tokens * k), None if k == 1 else weights]
     return given, [np.full((tokens, width), 77, kind)], {}
+
+
+def routed_home_gradient(pick: Pick) -> Case:
+    """What rows of experts, and what they count for, have to do with tokens."""
+    given, (grad,), _ = routed_home(pick)
+    rows, places, weights = given
+    assert rows is not None
+    outputs = [np.full(rows.shape, 77, rows.dtype)]
+    if weights is not None:
+        outputs.append(np.full(weights.shape, 77, rows.dtype))
+    return [rows, pick.numbers(*grad.shape, kind=rows.dtype), places, weights], outputs, {}
+
+
+def rows_gradient(pick: Pick, op_type: str) -> Case:
+    """Rows of tokens' experts, added up."""
+    (rows, places, _), outputs, _ = routed_home(pick)
+    assert rows is not None
+    name = "top_k" if "Init" in op_type else "num_topk"
+    return [rows, places], outputs, {name: rows.shape[0] // outputs[0].shape[0]}
 
 
 def neighbours(pick: Pick) -> Case:
@@ -147,8 +166,16 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "LSTM": layer,
     "MlaProlog": latent_queries,
     "MoeGatingTopK": gating_in_groups,
-    "MoeGatingTopKSoftmax": gating,
+    **{
+        name: partial(gating, op_type=name)
+        for name in ("MoeGatingTopKSoftmax", "MoeGatingTopKSoftmaxV2")
+    },
     "MoeTokenUnpermute": routed_home,
+    "MoeTokenUnpermuteGrad": routed_home_gradient,
+    **{
+        name: partial(rows_gradient, op_type=name)
+        for name in ("MoeTokenPermuteGrad", "MoeInitRoutingV2Grad")
+    },
     **{
         name: partial(routed, op_type=name)
         for name in (

@@ -783,6 +783,14 @@ def index_add(pick: Pick, _: str) -> Task:
     return Task([pick.numbers(*shape), ids, new], [], {"axis": axis})
 
 
+def sorted_rows(pick: Pick, _: str) -> Task:
+    rows, width, count = pick.size(), pick.of(1, 3, 40, 130), pick.of(1, 6, 17, 90)
+    ids, kind = pick.places((count,), rows), np.float16
+    order = np.argsort(ids, kind="stable").astype(np.int32)
+    tensors = (pick.numbers(rows, width, kind=kind), pick.numbers(count, width, kind=kind))
+    return Task([*tensors, ids[order], order], [])
+
+
 def segments(pick: Pick, _: str) -> Task:
     rows, width, count = pick.size(), pick.of(1, 3, 8, 40, 130), pick.size()
     inputs = [pick.numbers(count, width), pick.places((count,), rows)]
@@ -1293,7 +1301,8 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
     **dict.fromkeys(("GatherElements", "Index", "ScatterElements", "Scatter"), elements),
     **dict.fromkeys(("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterNdAdd"), scatter),
-    **dict.fromkeys(("InplaceIndexAdd", "IndexAdd (torch.index_add)"), index_add),
+    **dict.fromkeys(("InplaceIndexAdd", "IndexAdd", "IndexAdd (torch.index_add)"), index_add),
+    "InplaceIndexAddWithSorted": sorted_rows,
     **dict.fromkeys(("UnsortedSegmentSum", "UnsortedSegmentSumD"), segments),
     **dict.fromkeys(("OneHot", "OneHotD"), one_hot),
     "GroupNormGrad": group_norm_gradient,

@@ -51,6 +51,10 @@ ELSEWHERE = {
             "aclnnMatmulReduceScatter",
         )
     },
+    "test_ops_roi_align.py": {
+        "aclnnRoiAlign": '"aclnnRoiAlign"',
+        "aclnnRoiAlignV2": '"aclnnRoiAlignV2"',
+    },
     "test_ops_grid_sample.py": {
         "aclnnGridSampler2DBackward": "aclnnGridSampler{axes}DBackward",
         "aclnnGridSampler3DBackward": "aclnnGridSampler{axes}DBackward",
@@ -62,6 +66,13 @@ ELSEWHERE = {
         "aclnnFlashAttentionScoreGrad": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionScoreGradV2": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionUnpaddingScoreGrad": "FlashAttentionScoreGrad",
+        "aclnnFlashAttentionScoreV3": "FlashAttention{first}Score",
+        "aclnnFlashAttentionVarLenScoreV2": "FlashAttention{first}Score",
+        "aclnnFlashAttentionVarLenScoreV4": "FlashAttention{first}Score",
+        "aclnnFlashAttentionScoreGradV3": "FlashAttentionScoreGrad",
+        "aclnnFlashAttentionUnpaddingScoreGradV2": "FlashAttentionScoreGrad",
+        "aclnnFusedInferAttentionScoreV3": "aclnnFusedInferAttentionScore{api}",
+        "aclnnFusedInferAttentionScoreV4": "aclnnFusedInferAttentionScore{api}",
         "aclnnFusedInferAttentionScore": "FusedInferAttentionScore",
         "aclnnFusedInferAttentionScoreV2": "FusedInferAttentionScore",
         "aclnnIncreFlashAttention": "IncreFlashAttention",
@@ -74,7 +85,12 @@ ELSEWHERE = {
     },
     "test_ops_moe.py": {
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
+        "aclnnMoeFinalizeRouting": "MoeFinalizeRouting",
+        "aclnnMoeTokenUnpermuteGrad": "aclnnMoeTokenUnpermuteGrad",
+        "aclnnMoeTokenPermuteGrad": "aclnnMoeTokenPermuteGrad",
+        "aclnnMoeInitRoutingV2Grad": "aclnnMoeInitRoutingV2Grad",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
+        "aclnnMoeGatingTopKSoftmaxV2": "aclnnMoeGatingTopKSoftmaxV2",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",

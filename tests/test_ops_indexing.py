@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
+from npusim.ops.indexing.frequencies import most_used
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics
 from support.tasks import (
@@ -349,6 +350,40 @@ def test_an_element_takes_a_load_and_a_store_and_its_index_a_load() -> None:
     )
     unit = profile.scalar
     assert taken == 1.5 * ids.size * (unit.ub_load_cycles + unit.ub_store_cycles)
+
+
+def test_the_most_frequent_words_are_as_frequent_as_one_by_their_rank() -> None:
+    for places in (1, 2, 7, 1000, 184965):
+        ranks = 1 / np.arange(1, places + 1)
+        for together in (1, 2, 16):
+            want = ranks[:together].sum() / ranks.sum()
+            assert most_used(places, together) == pytest.approx(want, rel=0.01)
+    assert most_used(1000, 0.1) == most_used(1000, 1)  # a row that takes several lines
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rows_looked_up_share_lines_as_words_do(chip: str) -> None:
+    """Sixteen rows of 32 bytes are a line: 3.4 of the 10.5 that all of 20,000 words come to."""
+    profile = load_profile(chip)
+    words, count = 20000, 9000
+    table, rows, ids = numbers(words, 8), numbers(count, 8), places(count, words)
+    cores = profile.cores.vector_cores
+    want = (cores * 0.3228 - 1) * profile.memory.atomic_conflict_cycles
+    (summing,), _ = kernels(profile, "UnsortedSegmentSum", [rows, ids], [table])
+    (looking,), _ = kernels(profile, "GatherV2", [table, ids], [rows])
+    (adding,), _ = kernels(profile, "ScatterAdd", [table, ids, rows], [])
+    for kernel, name, expected in (
+        (summing, "copy_ubuf_to_gm", want),
+        (looking, "copy_gm_to_ubuf", want),
+        (adding, "copy_ubuf_to_gm", 0.0),
+    ):
+        (group, *_) = trace(kernel, profile, numerics=False)
+        taken = min(
+            each.cycles
+            for each, _ in group.program.instructions()
+            if each.name == name and each.transfer is not None and each.transfer.payload_bytes == 32
+        )
+        assert taken == pytest.approx(expected, rel=0.01, abs=1e-9)
 
 
 # -- physics ---------------------------------------------------------------------------------------

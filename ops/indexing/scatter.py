@@ -1,8 +1,10 @@
 """Rows stored or added at places that indices tell.
 
 Sums of segments load rows a tile at a time and add each to device memory by a transfer of its own.
-IndexAdd takes one row after the other, each waiting for its index, its load and its store. Indices
-spread evenly is what runs without data assume: additions to one line of L2 wait for each other.
+IndexAdd takes one row after the other, each waiting for its index, its load and its store.
+Additions to one line of L2 wait for each other. How many cores meet there nobody knows without the
+indices: those of sums of segments, the gradients of tables that are looked up, are taken to repeat
+as words do (frequencies), others to be spread evenly.
 Source: public operator sources (unsorted_segment_sum_d.py, scatter_nd_update.py).
 """
 
@@ -20,6 +22,7 @@ from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.tasks import Tasks
+from npusim.ops.indexing.frequencies import most_used
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
@@ -45,6 +48,7 @@ class ScatterRows(Kernel):
     op_type = "ScatterUpdate"
     adds: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = False  # every row waits for the one before
+    frequencies: ClassVar[bool] = False  # places are named as often as words are
 
     def __init__(
         self,
@@ -75,8 +79,14 @@ class ScatterRows(Kernel):
         tile = 1 if self.chunk < self.width else max(1, room // each)
         self.division = self.share = RowShare.of(count * self.outer, cores, tile)
         self.block_dim = max(1, min(cores, count * self.outer))
-        line = max(1, profile.memory.l2_line_bytes // (self.width * self.kind.itemsize))
-        self.sharers = max(1.0, min(cores, count) / max(1, ceil(self.places * self.outer / line)))
+        line = max(1.0, profile.memory.l2_line_bytes / (self.width * self.kind.itemsize))
+        self.sharers = max(1.0, min(cores, count) * self._share(line))
+
+    def _share(self, places: float) -> float:
+        """The part of all additions that go to the line of so many places that gets most."""
+        if self.frequencies:
+            return most_used(self.places, places) / self.outer
+        return 1 / ceil(self.places * self.outer / int(places))
 
     def check(
         self, profile: Profile, rows: GlobalTensor, indices: GlobalTensor, target: GlobalTensor
@@ -235,6 +245,7 @@ class UnsortedSegmentSum(ScatterRows):
 
     op_type = "UnsortedSegmentSum"
     adds = True
+    frequencies = True
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

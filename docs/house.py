@@ -71,8 +71,8 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling operands
-        packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling
+        operands packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry

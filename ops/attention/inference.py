@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
-from npusim.ops.attention.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, Shift
 from npusim.ops.attention.fractal_softmax import WIDE

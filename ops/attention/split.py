@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.task import made
-from npusim.ops.attention.asking import ONE_BY_ONE
+from npusim.library.asking import ONE_BY_ONE
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention

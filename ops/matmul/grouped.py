@@ -1,9 +1,8 @@
 """Products of groups: rows of x with the matrix of their group, in one task.
 
 Blocks of C of all groups are dealt out to the cores one after the other, so that the last blocks of
-a group run beside the first of the next; here the largest come first, which leaves few kinds of
-cores and each with as much to do. Source: ops-transformer gmm/grouped_matmul, host tiling
-and device schedule.
+a group run beside the first of the next. All cube cores are started, whose host doesn't know the
+groups. Source: ops-transformer gmm/grouped_matmul, host tiling and device schedule.
 """
 
 from __future__ import annotations
@@ -111,8 +110,8 @@ class GroupedMatMul(Kernel):
         base = min(BASE[0], round_up(longest, grain)), min(BASE[1], round_up(groups.n, grain))
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
         self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
-        blocks = sorted(groups.blocks(*base), key=lambda each: each[0], reverse=True)
-        self.block_dim = max(1, min(profile.cores.cube_cores, len(blocks)))
+        blocks = [each for each in groups.blocks(*base) if each[0].k]
+        self.block_dim = profile.cores.cube_cores
         self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
 
     def block_kind(self, block_idx: int) -> Hashable:
@@ -120,7 +119,7 @@ class GroupedMatMul(Kernel):
 
     def blocks_of(self, block_idx: int) -> dict[Size, list[_Place]]:
         """Those of a core; fewer blocks than cores leave some without."""
-        return self._dealt[block_idx] if block_idx < len(self._dealt) else {}
+        return self._dealt[block_idx]
 
     def process(self, core: Core) -> None:
         """Blocks of one size after the other."""
@@ -209,6 +208,5 @@ def _by_size(blocks: list[tuple[Size, _Place]]) -> dict[Size, list[_Place]]:
     """Blocks of a core by what they have in common, in the order in which they come."""
     found: dict[Size, list[_Place]] = {}
     for size, place in blocks:
-        if size.k:
-            found.setdefault(size, []).append(place)
+        found.setdefault(size, []).append(place)
     return found

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.ascendc import trace
 from npusim.engine import Pipe
 from npusim.hardware import load_profile
@@ -216,6 +217,11 @@ def test_bfloat16_is_moved_as_it_is(chip: str) -> None:
     x = numbers(40, 50, kind=BFLOAT16)
     assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.T)])
     assert_moved(chip, "ConcatD", [x, x], [np.concatenate([x, x])])
+
+
+def test_a_number_without_axes_is_its_own_reverse() -> None:
+    done = Device("Ascend910B3").run("ReverseV2", x=np.array(2.5, np.float32), axis=[0])
+    assert (done.outputs or {})["y"] == 2.5
 
 
 def test_float32_leaves_blocks_turned_once_where_vnchwconv_takes_it() -> None:

@@ -304,6 +304,7 @@ def test_what_cant_be_done_is_refused_with_its_reason() -> None:
         ("UnsortedSegmentSum", [table, ids], [table], "numbers for"),
         ("Index", [table, ids], [table[:5]], "isn't recorded"),
         ("OneHotD", [ids, table, table], [table], "two values"),
+        ("OneHotD", [ids, table[0, :1], table[0, :1]], [ids], "doesn't become"),
     ]
     for op, inputs, outputs, reason in cases:
         with pytest.raises(KernelError, match=reason):

@@ -20,7 +20,7 @@ from npusim.capacity.outcome import FleetRun
 from npusim.capacity.stations import Clock, Device, Lane, Station
 from npusim.capacity.unbatched import begins_us
 from npusim.capacity.units import US_PER_S
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, brief
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +105,7 @@ class Fleet:
             )
         if self.dispatch not in DISPATCH:
             raise ArgumentError(
-                f"dispatch {self.dispatch!r}", f"Choose one of {', '.join(DISPATCH)}."
+                f"dispatch {brief(self.dispatch)}", f"Choose one of {', '.join(DISPATCH)}."
             )
         for outage in self.outages:
             if not 0 <= outage.card < self.cards:

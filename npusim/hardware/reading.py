@@ -15,7 +15,7 @@ from npusim.hardware.provenance import Problem, Source, read_sources
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
-from npusim.values.errors import ProfileError
+from npusim.values.errors import ProfileError, UnknownNameError, expect
 
 
 class InvalidProfileError(ProfileError):
@@ -62,10 +62,22 @@ def built_in_sources() -> Mapping[str, Source]:
     return found
 
 
-@cache
 def relative_uncertainty(confidence: str) -> float:
-    """Half the width of the 80 % band that a confidence word stands for, as a fraction."""
-    return float(parsed(data_folder() / "confidence.yaml")["relative_uncertainty"][confidence])
+    """Half the width of the 80 % band that a confidence word stands for, as a fraction.
+
+    Raises UnknownNameError for a word that isn't one of confidence.yaml.
+    """
+    expect(confidence, str, "confidence")
+    known = _uncertainties()
+    if confidence not in known:
+        raise UnknownNameError("confidence", confidence, known)
+    return float(known[confidence])
+
+
+@cache
+def _uncertainties() -> Mapping[str, float]:
+    found: Mapping[str, float] = parsed(data_folder() / "confidence.yaml")["relative_uncertainty"]
+    return found
 
 
 def refusal(file: str, problems: Sequence[Problem]) -> ProfileError:

@@ -10,7 +10,7 @@ from npusim.ascendc.flat import compute
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.queues import TPosition as Position
 from npusim.pyasc.values import DataType, Int
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, brief
 
 if TYPE_CHECKING:
     from enum import IntEnum
@@ -55,7 +55,9 @@ class _Tensor:
             return int(index.start or 0), end
         if isinstance(index, int):
             return int(index), None
-        raise KernelError("", f"a tensor can't be indexed with {index!r}", "Write tensor[first:].")
+        raise KernelError(
+            "", f"a tensor can't be indexed with {brief(index)}", "Write tensor[first:]."
+        )
 
 
 class GlobalTensor(_Tensor):

@@ -45,7 +45,7 @@ from npusim.hardware.reading import problems_of
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
-from npusim.values.errors import FileError
+from npusim.values.errors import FileError, brief
 
 MAX_AXIS_VALUES = 100_000
 """More values than anybody would sweep along one axis: a range that long is a typing error."""
@@ -162,7 +162,8 @@ def spec_of(said: Mapping[str, Any], file: str) -> SweepSpec:
         lines = [
             f"{problem.key} is missing"
             if problem.allowed == "a value; the key is required"
-            else f"{problem.key} = {problem.value!r} is not allowed; expected {problem.allowed}"
+            else f"{problem.key} = {brief(problem.value)} is not allowed; "
+            f"expected {problem.allowed}"
             for problem in problems_of(error, SweepSpec)
         ]
         raise FileError(file, f"\n{file}: ".join(lines)) from None

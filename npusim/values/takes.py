@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from npusim.values.errors import ArgumentError, brief, expect
@@ -83,7 +83,9 @@ def _wrong(value: object, what: str) -> ArgumentError:
 
 def _path(value: Any, what: str) -> Any:
     expect(value, (str, PathLike), what)
-    if "\0" in str(value):
+    text = fspath(value)
+    expect(text, str, what)  # not bytes
+    if "\0" in text:
         raise ArgumentError(f"{what} has a zero byte in it: {brief(value)}", "No file is so named.")
     return value
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.dtypes import DType, dtype
-from npusim.values.errors import ArgumentError, NpusimError, expect
+from npusim.values.errors import ArgumentError, NpusimError, brief, expect
 from npusim.values.formats import Format, format_of
 from npusim.values.layouts import BLOCK_ROWS
 
@@ -241,7 +241,7 @@ def _integers(what: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
         numbers = tuple(operator.index(value) for value in values)
     except TypeError:
-        raise ArgumentError(f"{what} must be whole numbers, got {values!r}") from None
+        raise ArgumentError(f"{what} must be whole numbers, got {brief(values)}") from None
     if any(number < 0 for number in numbers):
         raise ArgumentError(f"{what} can't be negative, got {list(numbers)}")
     return numbers

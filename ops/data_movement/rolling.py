@@ -45,7 +45,7 @@ def reverse(task: Task) -> tuple[Kernel, ...]:
     """Axes from their end to their beginning."""
     (x,) = task.present(1)
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
-    axes = {axis % max(1, len(x.shape)) for axis in _numbers(task, "axis")}
+    axes = {axis % len(x.shape) for axis in _numbers(task, "axis")} if x.shape else set()
     steps = [-step if axis in axes else step for axis, step in enumerate(x.steps)]
     start = x.start + sum((x.shape[axis] - 1) * x.steps[axis] for axis in axes)
     turned = replace(x, start=start, strides=tuple(steps))

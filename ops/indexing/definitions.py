@@ -242,6 +242,7 @@ OPERATORS = family(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
             Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
-                (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
+                (same_shape, "indices", "updates"), (same_shape, "data", "y"),
+                (attribute_in, "reduce", (0, 1, 2)))),
     ),
 )

@@ -19,7 +19,9 @@ from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import OnTheFly
 from npusim.values.arithmetic import round_up
+from npusim.values.errors import DeviceFault, brief
 from npusim.values.formats import Format
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -200,7 +202,14 @@ def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int)
     if task.whole_number("group_list_type", 0) != _COUNTS:
         found = np.diff(found, prepend=0)
     if (found < 0).any() or found.sum() > total:
-        raise task.refused(f"groups of {found.tolist()} in {total}")
+        wrong = f"groups of {brief(found.tolist())} in {total}"
+        if ends is None:
+            raise task.refused(wrong)
+        raise DeviceFault(
+            AclError.ACL_ERROR_RT_AICORE_EXCEPTION,
+            f"{task.op_type}: {wrong}",
+            "Give lengths that aren't negative, and no more rows than there are.",
+        )
     return tuple(found.tolist())
 
 

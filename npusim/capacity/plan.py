@@ -48,13 +48,13 @@ from npusim.capacity.plan_parts import (
     Sizes,
     Times,
     as_share,
-    as_tuple,
     named,
     product_names_in,
 )
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
+from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Bytes, Count, NonNegative, Positive
 from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from npusim.hardware.groups import Group
+from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.products import product_names
 from npusim.reading.limits import MOST_REQUESTS
@@ -30,11 +30,6 @@ class PlanPart(Group):
                     )
                     raise ValueError(f"unknown key {key!r}. {hint}")
         return raw
-
-
-def as_tuple(value: object) -> object:
-    """A list as a tuple, which nobody changes."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def product_names_in(value: object) -> object:

@@ -25,7 +25,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from npusim.capacity.plan import PricedProducts
-from npusim.capacity.plan_parts import PlanPart, Share, as_share, as_tuple
+from npusim.capacity.plan_parts import PlanPart, Share, as_share
+from npusim.hardware.groups import as_tuple
 from npusim.values.errors import FileError
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]

@@ -81,3 +81,11 @@ Links = Annotated[
     str | None,
     typer.Option("--interconnect", metavar="NAME", help="Other links than the product's."),
 ]
+ProfileFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
+    ),
+]
+StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]

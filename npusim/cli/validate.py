@@ -11,6 +11,7 @@ from npusim.cli import output
 from npusim.cli.options import L2, AsJson, Force
 
 if TYPE_CHECKING:
+    from npusim.validation.asking import Validation
     from npusim.validation.replay import Prediction
 
 Table = Annotated[
@@ -64,7 +65,13 @@ def validate(
         write_text(plot, report.figure_svg(found.predictions), force=force)
     if as_json:
         output.emit_json(found.as_dict())
-        return
+    else:
+        _show(found, worst)
+
+
+def _show(found: Validation, worst: int) -> None:
+    from npusim.reporting import validation as report
+
     steps = found.by_workload
     output.emit(
         report.accuracy_table("all rows", {"overall": found.overall}),

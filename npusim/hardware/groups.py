@@ -35,11 +35,14 @@ from npusim.hardware.numbers import (
 from npusim.reading.limits import MOST_CHIP_BYTES, MOST_CORES
 
 
+def as_tuple(value: object) -> object:
+    """A list of a file as a tuple, which nobody changes."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _words(value: object) -> object:
     """A list may be written as words in one string, which keeps the long dtype lists readable."""
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(value.split()) if isinstance(value, str) else as_tuple(value)
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from npusim.hardware.groups import Group
+from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.naming import resolve_soc
 from npusim.hardware.numbers import (
     Bytes,
@@ -36,10 +36,6 @@ from npusim.values.errors import UnknownNameError
 
 Operation = Literal["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "sendrecv"]
 Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Level(Group):
@@ -81,10 +77,10 @@ class Choice(Group):
     `most_bytes` limits the tensor that a rank gives, `most_shard_bytes` a rank's part of the whole.
     """
 
-    operations: Annotated[tuple[Operation, ...], BeforeValidator(_tuple)]
+    operations: Annotated[tuple[Operation, ...], BeforeValidator(as_tuple)]
     algorithm: Algorithm
     engine: str
-    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(_tuple)] = None
+    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(as_tuple)] = None
     most_bytes: Bytes | None = None
     most_shard_bytes: Bytes | None = None
 
@@ -106,7 +102,7 @@ class Interconnect(Group):
     server_ranks: Count
     levels: Mapping[str, Level]
     engines: Mapping[str, Driver]
-    choices: Annotated[tuple[Choice, ...], BeforeValidator(_tuple)]
+    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple)]
     provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
 
     def __hash__(self) -> int:

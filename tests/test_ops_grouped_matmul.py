@@ -15,7 +15,7 @@ from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.matmul.grouped import GroupedMatMul
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT64
-from npusim.values.errors import DeviceFault, KernelError
+from npusim.values.errors import DeviceFault
 from npusim.values.formats import Format
 from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
 

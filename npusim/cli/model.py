@@ -11,7 +11,7 @@ import typer
 
 from npusim.cli import compiling, output, profiling
 from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Force, MeasuredOn, Socs, StepId
+from npusim.cli.options import AsJson, Force, MeasuredOn, Socs, StepId, Top
 
 if TYPE_CHECKING:
     from npusim.model.curve import Curve
@@ -50,7 +50,6 @@ L2 = Annotated[
     ),
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Say which nodes became which task.")]
-Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
 CsvFile = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write every operator.")
 ]

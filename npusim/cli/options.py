@@ -47,6 +47,10 @@ Socs = Annotated[
         "'all'; several with commas, or given several times.",
     ),
 ]
+ProgramSoc = Annotated[
+    str | None,
+    typer.Option(*SOC_FLAGS, metavar="SOC", envvar="NPUSIM_SOC", help="The chip to run on."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Play every repetition instead of jumping ahead: slow.")
@@ -89,3 +93,5 @@ ProfileFile = Annotated[
     ),
 ]
 StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]

@@ -11,6 +11,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.chips import names
+from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
 from npusim.values.errors import UsageError
 
@@ -57,8 +58,6 @@ Prices = Annotated[
     typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
 ]
 TpotMs = Annotated[float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")]
-InputTokens = Annotated[int, typer.Option("--input", help="Tokens of a prompt.")]
-OutputTokens = Annotated[int, typer.Option("--output", help="Tokens of an answer.")]
 Dtypes = Annotated[
     str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import L2, AsJson, Force
+from npusim.cli.options import L2, AsJson, Force, Workers
 
 if TYPE_CHECKING:
     from npusim.validation.asking import Validation
@@ -25,7 +25,6 @@ Builtin = Annotated[
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure (SVG).")]
 Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows to list.")]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
 
 
 def validate(

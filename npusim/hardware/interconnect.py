@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.naming import resolve_soc
@@ -28,9 +28,8 @@ from npusim.hardware.reading import (
     built_in_sources,
     data_folder,
     parsed,
-    problems_of,
-    refusal,
     stems,
+    validated,
 )
 from npusim.values.errors import UnknownNameError
 
@@ -142,13 +141,7 @@ def load_interconnect(name: str) -> Interconnect:
         raw[group] = values
     choices, said = {"rows": raw["choices"]}, {"default": raw.pop("choices_provenance", None)}
     origins |= read_group("choices", choices, said, built_in_sources(), problems)
-    try:
-        found = Interconnect.model_validate({**raw, "provenance": origins})
-    except ValidationError as error:
-        raise refusal(str(file), [*problems, *problems_of(error, Interconnect)]) from None
-    if problems:
-        raise refusal(str(file), problems)
-    return found
+    return validated(str(file), Interconnect, {**raw, "provenance": origins}, problems)
 
 
 def interconnect_of(text: str) -> Interconnect:

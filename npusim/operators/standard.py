@@ -17,7 +17,7 @@ from npusim.hardware.families import FAMILIES
 from npusim.operators.call_parameters import CallParameters
 from npusim.operators.checks import any_empty, dtype_supported, format_is, not_null, rank_at_most
 from npusim.operators.contract import Call, Check, Contract, TensorArg
-from npusim.operators.host import Host
+from npusim.operators.host import Host, results_of
 from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
 from npusim.operators.shape_checks import as_inferred
@@ -186,12 +186,8 @@ class StandardCall(CallParameters):
                 raise
             remedy = f"Say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
             raise ArgumentError(error.message, remedy) from error
-        given = {tensor.buffer.number for tensor in tensors if tensor is not None}
-        made: dict[int, GlobalTensor] = {}
-        for each in kernels[-1].writes:
-            if each.buffer.number not in given:
-                made.setdefault(each.buffer.number, each)
-        return [TensorSpec(emptied(each.shape, standing), each.dtype) for each in made.values()]
+        made = results_of(kernels[-1], tensors)
+        return [TensorSpec(emptied(each.shape, standing), each.dtype) for each in made]
 
     def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
         """Whether the kernels take these inputs with results like one of them."""

@@ -13,6 +13,7 @@ from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.ops.indexing.frequencies import most_used
+from npusim.ops.indexing.gather import GatherRows
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics
 from support.tasks import (
@@ -368,6 +369,7 @@ def test_short_rows_of_a_table_on_chip_take_a_turn_of_a_loop_for_each_element(wo
     profile = load_profile("Ascend910A")
     table, ids, width = numbers(words, 2), places(3200, words), 2
     (kernel,), _ = kernels(profile, "GatherV2", [table, ids], [numbers(3200, width)])
+    assert isinstance(kernel, GatherRows)
     assert kernel.in_ub is (words == 1000)
     taken = sum(
         group.size * times * each.cycles

@@ -105,6 +105,19 @@ def test_the_order_follows_from_shapes_where_it_isnt_recorded(
         assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.transpose(order))])
 
 
+def test_planes_are_dealt_out_to_all_cores_one_more_to_some() -> None:
+    """Five to three cores are two, two and one; as compiled for one shape on the first one."""
+    profile = with_cores("Ascend910B", 3)
+    x = np.arange(5 * 4000 * 9, dtype=np.float32).reshape(5, 4000, 9)
+    want = np.ascontiguousarray(x.transpose(0, 2, 1))
+    (kernel,), _ = kernels(profile, "Transpose", [x], [want], {"perm": [0, 2, 1]})
+    kinds = [kernel.block_kind(block) for block in range(kernel.block_dim)]
+    assert kernel.block_dim == 3
+    assert kinds[0] == kinds[1] != kinds[2]
+    (got,) = run(profile, "Transpose", [x], [np.zeros_like(want)], perm=[0, 2, 1])
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_heads_put_together_in_fractals(chip: str) -> None:
     """ConfusionTransposeD: matrices of heads next to each other, all in FRACTAL_NZ."""

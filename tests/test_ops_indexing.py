@@ -13,6 +13,7 @@ from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.ops.indexing.frequencies import most_used
+from npusim.ops.indexing.gather import GatherRows
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics
 from support.tasks import (
@@ -385,6 +386,23 @@ def test_rows_looked_up_share_lines_as_words_do(chip: str) -> None:
             if each.name == name and each.transfer is not None and each.transfer.payload_bytes == 32
         )
         assert taken == pytest.approx(expected, rel=0.01, abs=1e-9)
+
+
+@pytest.mark.parametrize("words", [1000, 100_000])
+def test_short_rows_of_a_table_on_chip_take_a_turn_of_a_loop_for_each_element(words: int) -> None:
+    """In UB, or in L1, from where a block comes to UB first."""
+    profile = load_profile("Ascend910A")
+    table, ids, width = numbers(words, 2), places(3200, words), 2
+    (kernel,), _ = kernels(profile, "GatherV2", [table, ids], [numbers(3200, width)])
+    assert isinstance(kernel, GatherRows)
+    assert kernel.in_ub is (words == 1000)
+    taken = sum(
+        group.size * times * each.cycles
+        for group in trace(kernel, profile, numerics=False)
+        for each, times in group.program.instructions()
+        if each.name == "loop"
+    )
+    assert taken == ids.size * width * profile.scalar.loop_cycles
 
 
 # -- physics ---------------------------------------------------------------------------------------

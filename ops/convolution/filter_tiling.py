@@ -241,11 +241,10 @@ class _Costs:
         return [each * high for each in _divisors(ceil(rows / high)) if each * high <= most]
 
     def _staged(self, base_n: int) -> int:
-        """Rows of results that UB has room for, where they pass through it."""
-        if self._profile.paths.l0c_to_gm is not None:
+        """Rows of results that UB has room for, where they pass through it all at once."""
+        if self._profile.paths.l0c_to_gm is not None or self._shape.through_ub:
             return self._profile.buffers.l0c_bytes
-        room = self._profile.buffers.ub_bytes // (2 if self._shape.through_ub else 1)
-        return room // (base_n * FLOAT.itemsize)
+        return self._profile.buffers.ub_bytes // (base_n * FLOAT.itemsize)
 
     @property
     def _grain(self) -> int:

@@ -1,11 +1,11 @@
 """Rows picked by their numbers: one transfer per row, its address from the scalar unit.
 
 Kernels compiled for one shape keep a small table on chip: in UB, or in L1 where rows are shorter
-than a block. Otherwise every row is a transfer from device memory, and the first axis of the result
-that is long enough is dealt out: planes, indices, or the elements of the only row. What was
-gathered leaves in one piece. Rows of a table are taken to be looked up as often as words are
-(frequencies), and loads from one line of L2 take turns. Source: public operator sources
-(gather_v2_d.py, gather_dsl.cc).
+than a block, and loop over the elements of such rows. Otherwise every row is a transfer from device
+memory, and the first axis of the result that is long enough is dealt out: planes, indices, or the
+elements of the only row. What was gathered leaves in one piece. Rows of a table are taken to be
+looked up as often as words are (frequencies), and loads from one line of L2 take turns. Source:
+public operator sources (gather_v2_d.py, gather_dsl.cc).
 """
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ class GatherRows(Kernel):
             else:
                 if not self.in_ub:
                     core.fetch_element(tile)
+                core.scalar_loop(self.width)
                 core.move_elements(tile, tile, self.width)
             core.arrange(tile[index], core.at(self.kept, row[0][0]))
 

@@ -100,7 +100,8 @@ class MoeGatingTopKSoftmax(Kernel):
     def _tile(self, core: Core, first: Index, count: int) -> None:
         width = self.columns
         source = self.x.window(((first, width),), (count, width), (width, 1))
-        x = self.in_que.copy_in(source.by_rows() if count > 1 else source)
+        apart = count > 1 and (not self.together or width % _FEW > 0)
+        x = self.in_que.copy_in(source.by_rows() if apart else source)
         shares = self._softmax(core, x)
         self.in_que.free_tensor(x)
         finished = None
@@ -214,12 +215,12 @@ class MoeGatingTopKSoftmax(Kernel):
         return found
 
     def _number_rows(self, core: Core, rows: LocalTensor) -> None:
-        """The ids of the first rows by the scalar unit, the others by adding to them."""
+        """The ids of the first rows by the scalar unit in a loop, the others by adding to them."""
         count, width = rows.shape
         first = min(count, _FEW) if self.together else 1
         stored = first * min(width, _FEW)
         core.wait_vector()
-        core.emit_scalar("st_ub", operations=stored, stores=stored)
+        core.emit_scalar("st_ub", operations=2 * stored, stores=stored, turns=stored)
         step = first * width
         if count > first:
             for _ in core.loop(ceil((count - first) / first)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
 from npusim.ops.convolution.filter_gradient import FilterGradient
+from npusim.runtime.cache_start import new_cache
+from npusim.runtime.task import play
 from support import physics, tasks
 from support.convolution import in_fractals, in_slices
 from support.convolution_cases import attributes
@@ -172,3 +175,17 @@ def test_groups_are_products_of_their_own(chip: str) -> None:
     inputs = [in_slices(x, 16), None, in_slices(dy, 16)]
     (found,) = tasks.run(chip, "Conv2DBackpropFilter", inputs, [held], **attributes(window))
     np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(("taps", "stride"), [(11, 4), (7, 2), (13, 3)])
+def test_large_windows_read_planes_a_few_times(taps: int, stride: int) -> None:
+    """Not again for every column of taps: parts are as large as L0 has room for."""
+    window, side = Window((taps, taps), (stride, stride)), 67
+    high, wide = window.positions((side, side))
+    x, dy = np.zeros((8, 8, side, side), np.float32), np.zeros((8, 64, high, wide), np.float32)
+    kernel = kernel_of("Ascend910B2", x, dy, window)
+    profile = load_profile("Ascend910B2")
+    run = play(kernel, profile, new_cache(profile))
+    again = ceil(taps / stride)  # rows that two positions see, with one row of these at a time
+    parts = ceil(taps * taps * 8 * 4 / (profile.buffers.l0b_bytes / 2 / 16))
+    assert run.traffic.read_bytes < 1.3 * (again * parts * x.nbytes + parts * dy.nbytes)

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from support.convolution import in_fractals, in_slices
 from support.tasks import CHIPS, run
 
@@ -110,6 +112,15 @@ def test_the_chain_of_tasks() -> None:
     found = Device(A2).estimate("aclnnConvolutionBackward", **back, outputMask=[True, False, False])
     names = [task.name for task in found.tasks]
     assert names == ["TransData", "TransData", "Conv3DBackpropInput", "TransData"]
+
+
+def test_gradients_of_weights_are_added_to_zeros() -> None:
+    """As the published lists of kernels have it."""
+    x, grads = TensorSpec((2, 11, 5, 13, 17), "float16"), TensorSpec((2, 22, 5, 13, 17), "float16")
+    said = {"pads": [1] * 6, "filter_size": [22, 11, 3, 3, 3]}
+    task = TaskSpec("Conv3DBackpropFilter", (x, grads), (), said)
+    names = [kernel.op_type for kernel in kernels_of(load_profile(A2), task)]
+    assert names == ["TransData", "TransData", "MemSet", "Conv3DBackpropFilter", "TransData"]
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -11,7 +11,7 @@ Source: public operator sources (max_pool_grad_with_argmax.py, .._cut_one_h.py, 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -56,7 +56,10 @@ def _stored(mask: GlobalTensor) -> GlobalTensor:
     if len(mask.shape) != _DESCRIBED or mask.shape[2] != mask.shape[3] or mask.strides is not None:
         return mask
     batch, channels, *_, elements, fractals, lanes = mask.shape
-    return replace(mask, shape=(batch, ceil(channels / LANES), elements, fractals, lanes))
+    shape, buffer = (batch, ceil(channels / LANES), elements, fractals, lanes), mask.buffer
+    if buffer.data is None:
+        buffer = replace(buffer, nbytes=prod(shape) * mask.dtype.itemsize)
+    return replace(mask, shape=shape, buffer=buffer)
 
 
 class MaxPoolGradWithArgmax(Kernel):

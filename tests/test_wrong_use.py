@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from npusim import AclnnError, Device, DeviceFault, NpusimError, TensorSpec, kernel, load_profile
+from npusim import (
+    AclnnError,
+    Device,
+    DeviceFault,
+    NpusimError,
+    TensorSpec,
+    kernel,
+    load_profile,
+    plan,
+)
 from npusim.hardware import register_profile, relative_uncertainty, unregister_profile
 from npusim.operators import Aclnn, Operator, family, real, register, unregister
 from npusim.values.errors import (
@@ -217,6 +226,13 @@ MISUSED: list[Callable[[], object]] = [
     lambda: register(Operator("Mine", 3)),  # type: ignore[arg-type]
     lambda: register(Operator("Mine", "x -> y", ("alpha",))),  # type: ignore[arg-type]
     lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", also=3))),  # type: ignore[arg-type]
+    lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", 3))),  # type: ignore[arg-type]
+    lambda: plan("plan.yaml", seed=-1),
+    lambda: (
+        Device("Ascend910B3")
+        .estimate("Add", x1="fp16[4]", x2="fp16[4]")
+        .timeline.count(cores=range(10**18))
+    ),  # type: ignore[union-attr]
     lambda: register(Operator("Mine", "x -> y", checks=(("axes_in",),))),
     lambda: register(Operator("Mine", "x -> y", kernel=3)),  # type: ignore[arg-type]
     lambda: unregister(np.ones(2)),  # type: ignore[arg-type]

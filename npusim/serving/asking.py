@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.capacity import SimulatedLatencies, evaluate, plan_of, read_plan
 from npusim.capacity.asking import plan_of_model, priced_fleet, seeded
 from npusim.serving.plan import is_language_model, is_llm_plan, llm_plan_of, read_llm_plan
-from npusim.values.takes import CALL, PATH, TEXT, WHOLE, each, maybe, of, takes
+from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, takes
 
 if TYPE_CHECKING:
     from npusim.capacity.results import PlanResult
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @takes(
-    question=of(str, PathLike, Mapping), seed=maybe(WHOLE), folder=maybe(PATH), progress=maybe(CALL)
+    question=of(str, PathLike, Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL)
 )
 def plan(
     question: str | PathLike[str] | Mapping[str, Any],
@@ -50,7 +50,7 @@ def plan(
 
 @takes(
     model=PATH, products=each(TEXT), prices=maybe(of(Mapping)), dtypes=each(TEXT),
-    seed=maybe(WHOLE), progress=maybe(CALL),
+    seed=maybe(COUNT), progress=maybe(CALL),
 )  # fmt: skip
 def recommend(
     model: str | PathLike[str],

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 from npusim.capacity import SimulatedLatencies, evaluate, plan_of, read_plan
 from npusim.capacity.asking import plan_of_model, priced_fleet, seeded
 from npusim.serving.plan import is_language_model, is_llm_plan, llm_plan_of, read_llm_plan
-from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, takes
+from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
     from npusim.capacity.results import PlanResult
     from npusim.serving.planning import LlmPlanResult
 
 
-@takes(
-    question=of(str, PathLike, Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL)
-)
+@takes(question=path_or(Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL))
 def plan(
     question: str | PathLike[str] | Mapping[str, Any],
     *,

@@ -58,6 +58,11 @@ def of(*types: type) -> Kind:
     return kind
 
 
+def path_or(*types: type) -> Kind:
+    """An object of one of these types, or the path of a file."""
+    return lambda value, what: value if isinstance(value, types) else _path(value, what)
+
+
 def maybe(kind: Kind) -> Kind:
     """None, or a value of that kind."""
     return lambda value, what: None if value is None else kind(value, what)

@@ -466,3 +466,14 @@ def test_a_cache_by_name() -> None:
     assert (var[1, :, 0] == 1).all()
     refused = Device("Ascend910B3").check("Scatter", var=var, indices=ids, updates=new[:, :2])
     assert refused.code == 161002
+
+
+def test_an_index_outside_stops_the_ai_cpu_too() -> None:
+    x = numbers(2, 2, 2, 3, 1)
+    indices = np.full(x.shape, 4, np.int64)
+    device = Device("Ascend910A")
+    given = {"x": x.astype(np.float16), "index": indices, "dim": 0}
+    assert device.check("GatherElements", **given).ok
+    with pytest.raises(DeviceFault, match="GatherElements: index 4 is out of bounds") as fault:
+        device.run("GatherElements", **given)
+    assert fault.value.code == 507018

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import traceback
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from npusim import AclnnError, Device, DeviceFault, NpusimError, TensorSpec, kernel, load_profile
+from npusim import (
+    AclnnError,
+    Device,
+    DeviceFault,
+    NpusimError,
+    TensorSpec,
+    kernel,
+    load_profile,
+    plan,
+    recommend,
+)
 from npusim.hardware import register_profile, relative_uncertainty, unregister_profile
 from npusim.operators import Aclnn, Operator, family, real, register, unregister
 from npusim.values.errors import (
@@ -187,6 +198,16 @@ def test_a_matrix_without_a_result_stops_the_ai_cpu() -> None:
         assert op in str(fault)
 
 
+class _Folder(PathLike[Any]):
+    """A path that may be of bytes."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+
+    def __fspath__(self) -> Any:
+        return self._path
+
+
 def _deep() -> list[Any]:
     found: list[Any] = []
     for _ in range(5000):
@@ -204,10 +225,12 @@ MISUSED: list[Callable[[], object]] = [
     lambda: relative_uncertainty("certain"),
     lambda: relative_uncertainty([]),  # type: ignore[arg-type]
     lambda: kernel(3),  # type: ignore[arg-type]
-    lambda: kernel(str),
+    lambda: kernel(str),  # type: ignore[arg-type]
     lambda: kernel(print, writes=3),  # type: ignore[arg-type]
     lambda: kernel(print, cores="cubes"),  # type: ignore[arg-type]
     lambda: TensorSpec(_deep(), "fp16"),
+    lambda: TensorSpec((2,), "fp16", _deep()),
+    lambda: plan(_Folder(b"plan.yaml")),  # type: ignore[type-var]
     lambda: real("alpha", np.ones(2)),  # type: ignore[arg-type]
     lambda: family("mine", rows=3),  # type: ignore[arg-type]
     lambda: family("mine", rows=(3,)),  # type: ignore[arg-type]
@@ -217,6 +240,10 @@ MISUSED: list[Callable[[], object]] = [
     lambda: register(Operator("Mine", 3)),  # type: ignore[arg-type]
     lambda: register(Operator("Mine", "x -> y", ("alpha",))),  # type: ignore[arg-type]
     lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", also=3))),  # type: ignore[arg-type]
+    lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", 3))),  # type: ignore[arg-type]
+    lambda: plan("plan.yaml", seed=-1),
+    lambda: recommend("m.yaml", rate_per_s=1, limit_ms=1, products=["910b3"] * (2**20 + 1)),
+    lambda: TensorSpec(range(10**18), "fp16"),
     lambda: register(Operator("Mine", "x -> y", checks=(("axes_in",),))),
     lambda: register(Operator("Mine", "x -> y", kernel=3)),  # type: ignore[arg-type]
     lambda: unregister(np.ones(2)),  # type: ignore[arg-type]

@@ -306,7 +306,8 @@ def _expect_fields(value: Any) -> None:
     for each in fields(value):
         given = getattr(value, each.name)
         expect(given, _FIELDS.get(each.name, object), f"{each.name} of {named}")
-        for entry in given if isinstance(given, tuple) and each.name in _ENTRIES else ():
+        entries = given if isinstance(given, tuple) else (given,) * isinstance(given, Aclnn)
+        for entry in entries if each.name in _ENTRIES else ():
             expect(entry, _ENTRIES[each.name], f"an entry of {each.name} of {named}")
             if isinstance(entry, Aclnn):
                 _expect_fields(entry)

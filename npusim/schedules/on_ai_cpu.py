@@ -69,11 +69,11 @@ class OnAiCpu:
         except TypeError as error:  # of NumPy, for dtypes that a function isn't defined for
             kinds = ", ".join(str(each.dtype) for each in operands if each is not None)
             raise KernelError(self.op_type, f"it isn't defined for {kinds}") from error
-        except np.linalg.LinAlgError as error:  # e.g. a matrix that has no inverse
+        except (np.linalg.LinAlgError, IndexError) as error:  # no inverse, an index outside
             raise DeviceFault(
                 AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
                 f"{self.op_type}: {error}",
-                "Give matrices for which the result exists.",
+                "Give numbers for which the result exists.",
             ) from error
         return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
 

@@ -17,16 +17,14 @@ from npusim.capacity.plan import plan_in
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.serving.plan import LlmPlan, is_language_model, llm_plan_of
-from npusim.values.takes import CALL, PATH, TEXT, WHOLE, each, maybe, of, takes
+from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
     from npusim.capacity.results import PlanResult
     from npusim.serving.planning import LlmPlanResult
 
 
-@takes(
-    question=of(str, PathLike, Mapping), seed=maybe(WHOLE), folder=maybe(PATH), progress=maybe(CALL)
-)
+@takes(question=path_or(Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL))
 def plan(
     question: str | PathLike[str] | Mapping[str, Any],
     *,
@@ -55,7 +53,7 @@ def plan(
 
 @takes(
     model=PATH, products=each(TEXT), prices=maybe(of(Mapping)), dtypes=each(TEXT),
-    seed=maybe(WHOLE), progress=maybe(CALL),
+    seed=maybe(COUNT), progress=maybe(CALL),
 )  # fmt: skip
 def recommend(
     model: str | PathLike[str],

@@ -249,6 +249,21 @@ def test_calls_of_routing() -> None:
     assert device.check("aclnnMoeInitRoutingV2", **wrong).code == 161002
 
 
+def test_routed_rows_in_bytes_by_their_interface() -> None:
+    x, chosen = numbers(7, 40, kind=np.float16), np.random.default_rng(0).integers(0, 5, (7, 2))
+    call = {"x": x, "expertIdx": chosen.astype(np.int32), "activeNum": 0, "expertCapacity": 0,
+        "expertNum": 5, "dropPadMode": 0, "expertTokensCountOrCumsumFlag": 1, "quantMode": 1,
+        "expertTokensBeforeCapacityFlag": False}  # fmt: skip
+    done = Device(CHIP).run("aclnnMoeInitRoutingQuantV2", **call).outputs
+    assert done is not None
+    order = np.argsort(chosen.ravel(), kind="stable")
+    rows = x.astype(np.float64)[order // 2]
+    steps = done["dynamicQuantScaleOutOptional"][:, None].astype(np.float64)
+    assert np.abs(done["expandedXOut"] * steps - rows).max() <= 0.51 * steps.max()
+    counts = np.cumsum(np.bincount(chosen.ravel(), minlength=5))
+    np.testing.assert_array_equal(done["expertTokensCountOrCumsumOutOptional"], counts)
+
+
 def test_places_outside_are_faults_and_shapes_are_checked() -> None:
     rows, scales = numbers(8, 16), numbers(4, 2)
     places = np.array([0, 1, 2, 3, 4, 5, 6, 8], np.int32)

@@ -4,7 +4,7 @@ from npusim.operators.checks import attribute_at_least, attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
-from npusim.ops.moe.results import chosen, gated, gated_in_groups
+from npusim.ops.moe.results import chosen, gated, gated_in_groups, routed
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -68,7 +68,11 @@ OPERATORS = family(
         Operator("MoeInitRoutingQuantV2", "x expert_idx scale? offset? -> expanded_x "
             "expanded_row_idx expert_tokens_count_or_cumsum? expert_tokens_before_capacity? "
             "dynamic_quant_scale?", (*_ROUTED, whole("quant_mode?")),
-            kernel="moe_init_routing_quant_v2", checks=(_TOKENS,)),
+            Aclnn("aclnnMoeInitRoutingQuantV2", "x expertIdx scaleOptional? offsetOptional? -> "
+                "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional? "
+                "expertTokensBeforeCapacityOutOptional? dynamicQuantScaleOutOptional?",
+                (*_ROUTED_CALL, whole("quantMode", "quant_mode"))),
+            kernel="moe_init_routing_quant_v2", infer=routed, checks=(_TOKENS,)),
         Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
             (whole("num_out_tokens?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermute",

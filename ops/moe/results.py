@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described
-from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.dtypes import FLOAT, INT8, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,3 +30,13 @@ def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) 
     shape = (*x.shape[:-1], attributes.get("k", 1))
     found = [described(shape, x.dtype), described(shape, INT32)]
     return [*found, described(x.shape, FLOAT)] if attributes.get("out_flag") else found
+
+
+def routed(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Rows of experts as int8, where they are, counts, none before capacities, and scales."""
+    x, experts, *_ = given
+    pairs, many = experts.numel, int(attributes.get("expert_num", 1))
+    counts = (many if attributes.get("expert_tokens_count_or_cumsum_flag") else 0,)
+    found = [described((pairs, x.shape[-1]), INT8), described((pairs,), INT32)]
+    found += [described(counts, INT32), described((0,), INT32)]
+    return [*found, described((pairs if attributes.get("quant_mode") == 1 else 0,), FLOAT)]

@@ -57,6 +57,10 @@ ELSEWHERE = {
             "aclnnMatmulReduceScatter",
         )
     },
+    "test_ops_ctc.py": {
+        "aclnnCtcLoss": '"aclnnCtcLoss"',
+        "aclnnCtcLossBackward": '"aclnnCtcLossBackward"',
+    },
     "test_ops_roi_align.py": {
         "aclnnRoiAlign": '"aclnnRoiAlign"',
         "aclnnRoiAlignV2": '"aclnnRoiAlignV2"',

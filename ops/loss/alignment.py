@@ -169,7 +169,8 @@ class Alignment(Kernel):
         self._wait()
 
 
-def _rows_of(core: Core, numbers: NDArray[Any], step: Index, _: Any) -> NDArray[Any]:
+def _rows_of(core: Core, numbers: NDArray[Any] | None, step: Index, _: Any) -> NDArray[Any]:
+    assert numbers is not None
     found: NDArray[Any] = numbers[core.counter(step).values(core.depth).astype(np.int64)]
     return found
 
@@ -193,7 +194,7 @@ class CTCLossV3(Alignment):
         """Step after step of a block's sequences."""
         if core.numerics and not core.get_block_idx():
             arrays = [np.asarray(each.array) for each in self.reads]
-            self._found = losses(*arrays, self.width, self.blank, zero=self.zero_infinity)
+            self._found = losses(arrays, self.width, self.blank, zero=self.zero_infinity)
         self._reserve(core)
         loss, alphas = (each.view(each.numel) for each in self.writes)
         for batch in self._own(core.get_block_idx()):
@@ -240,7 +241,7 @@ class CTCLossV3Grad(Alignment):
         """Step after step of a block's sequences, zeros behind their ends."""
         if core.numerics and not core.get_block_idx():
             arrays = [np.asarray(each.array) for each in self.reads]
-            self._found = gradients(*arrays, self.blank, zero=self.zero_infinity)
+            self._found = gradients(arrays, self.blank, zero=self.zero_infinity)
         self._reserve(core)
         alphas = self.reads[6].view(self.reads[6].numel)
         for batch in self._own(core.get_block_idx()):

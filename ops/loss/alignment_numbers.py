@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -17,11 +19,9 @@ def sequences(told: Array | None, count: int, most: int) -> tuple[int, ...]:
     return (most,) * count if told is None else tuple(int(each) for each in told.reshape(-1))
 
 
-def losses(
-    probs: Array, targets: Array, lengths: Array, labels: Array, width: int, blank: int, *,
-    zero: bool,
-) -> tuple[Array, Array]:  # fmt: skip
+def losses(given: Sequence[Array], width: int, blank: int, *, zero: bool) -> tuple[Array, Array]:
     """The negative logarithm of every likelihood, and all alphas."""
+    probs, targets, lengths, labels = given
     found, alphas = np.zeros(len(lengths)), np.full((len(lengths), len(probs), width), -np.inf)
     for n, (words, steps) in enumerate(zip(_words(targets, labels, blank), lengths, strict=True)):
         own = _alphas(probs[:steps, n].astype(np.float64), words, blank)
@@ -30,11 +30,9 @@ def losses(
     return np.where(zero & np.isinf(found), 0.0, found), alphas
 
 
-def gradients(
-    grad: Array, probs: Array, targets: Array, lengths: Array, labels: Array, loss: Array,
-    alphas: Array, blank: int, *, zero: bool,
-) -> Array:  # fmt: skip
+def gradients(given: Sequence[Array], blank: int, *, zero: bool) -> Array:
     """Of the log probabilities, zeros behind a sequence's end."""
+    grad, probs, targets, lengths, labels, loss, alphas = given
     found = np.zeros(probs.shape)
     for n, (words, steps) in enumerate(zip(_words(targets, labels, blank), lengths, strict=True)):
         own, cost = probs[:steps, n].astype(np.float64), float(loss.reshape(-1)[n])

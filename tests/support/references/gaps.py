@@ -104,6 +104,7 @@ ELSEWHERE = {
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingQuantV2": "aclnnMoeInitRoutingQuantV2",
+        "aclnnMoeInitRoutingV3": "aclnnMoeInitRoutingV3",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",
         "aclnnMoeTokenPermute": "MoeTokenPermute",
         "aclnnMoeTokenUnpermute": "MoeTokenUnpermute",

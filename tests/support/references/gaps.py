@@ -54,8 +54,15 @@ ELSEWHERE = {
             "aclnnMatmulAllReduce",
             "aclnnMatmulAllReduceV2",
             "aclnnAllGatherMatmul",
+            "aclnnMatmulAllReduceV3",
             "aclnnMatmulReduceScatter",
+            "aclnnQuantMatmulAllReduce",
+            "aclnnQuantMatmulAllReduceV2",
         )
+    }
+    | {
+        f"aclnn{form}MatmulAllReduceAddRmsNorm": f'"{form}MatmulAllReduceAddRmsNorm"'
+        for form in ("", "Inplace")
     },
     "test_ops_ctc.py": {
         "aclnnCtcLoss": '"aclnnCtcLoss"',

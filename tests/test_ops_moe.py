@@ -249,6 +249,42 @@ def test_calls_of_routing() -> None:
     assert device.check("aclnnMoeInitRoutingV2", **wrong).code == 161002
 
 
+@pytest.mark.parametrize("quantised", [True, False])
+@pytest.mark.parametrize("api", ["aclnnMoeInitRoutingQuantV2", "aclnnMoeInitRoutingV3"])
+def test_routed_rows_by_later_interfaces(api: str, quantised: bool) -> None:
+    later, device = api.endswith("V3"), Device(CHIP)
+    if not later and not quantised:
+        return
+    x, chosen = numbers(7, 40, kind=np.float16), np.random.default_rng(0).integers(0, 5, (7, 2))
+    call: dict[str, Any] = {"x": x, "expertIdx": chosen.astype(np.int32), "activeNum": 0,
+        "expertCapacity": 0, "expertNum": 5, "dropPadMode": 0}  # fmt: skip
+    call["quantMode"] = 1 if quantised else -1
+    if later:
+        call |= {"expertTokensNumType": 1, "expertTokensNumFlag": True, "rowIdxType": 0}
+        call |= {"activeExpertRangeOptional": [0, 5]}
+    else:
+        call |= {"expertTokensCountOrCumsumFlag": 1, "expertTokensBeforeCapacityFlag": False}
+    done = device.run(api, **call).outputs
+    assert done is not None
+    order = np.argsort(chosen.ravel(), kind="stable")
+    rows = x.astype(np.float64)[order // 2]
+    if quantised:
+        scales = done["expandedScaleOut" if later else "dynamicQuantScaleOutOptional"]
+        steps = scales[:, None].astype(np.float64)
+        assert np.abs(done["expandedXOut"] * steps - rows).max() <= 0.51 * steps.max()
+    else:
+        np.testing.assert_array_equal(done["expandedXOut"], rows)
+    np.testing.assert_array_equal(done["expandedRowIdxOut"], np.argsort(order))
+    counts = np.bincount(chosen.ravel(), minlength=5)
+    got = done["expertTokensCountOrCumsumOut" + ("" if later else "Optional")]
+    np.testing.assert_array_equal(got, counts if later else np.cumsum(counts))
+    if later:
+        assert got.dtype == np.int64
+        for wrong in ({"activeExpertRangeOptional": [1, 5]}, {"rowIdxType": 1}):
+            status = device.check(api, **{**call, **wrong})
+            assert (status.code, status.is_modelled) == (561003, False)
+
+
 def test_places_outside_are_faults_and_shapes_are_checked() -> None:
     rows, scales = numbers(8, 16), numbers(4, 2)
     places = np.array([0, 1, 2, 3, 4, 5, 6, 8], np.int32)

@@ -4,7 +4,7 @@ from npusim.operators.checks import attribute_at_least, attribute_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
-from npusim.ops.moe.results import chosen, gated, gated_in_groups
+from npusim.ops.moe.results import chosen, gated, gated_in_groups, routed, routed_later
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -68,7 +68,24 @@ OPERATORS = family(
         Operator("MoeInitRoutingQuantV2", "x expert_idx scale? offset? -> expanded_x "
             "expanded_row_idx expert_tokens_count_or_cumsum? expert_tokens_before_capacity? "
             "dynamic_quant_scale?", (*_ROUTED, whole("quant_mode?")),
-            kernel="moe_init_routing_quant_v2", checks=(_TOKENS,)),
+            Aclnn("aclnnMoeInitRoutingQuantV2", "x expertIdx scaleOptional? offsetOptional? -> "
+                "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional? "
+                "expertTokensBeforeCapacityOutOptional? dynamicQuantScaleOutOptional?",
+                (*_ROUTED_CALL, whole("quantMode", "quant_mode"))),
+            kernel="moe_init_routing_quant_v2", infer=routed, checks=(_TOKENS,)),
+        Operator("MoeInitRoutingV3", "x expert_idx scale? offset? -> expanded_x expanded_row_idx "
+            "expert_tokens_count_or_cumsum? expanded_scale?", (whole("active_num?"),
+            whole("expert_capacity?", None), whole("expert_num?"), whole("drop_pad_mode?"),
+            whole("expert_tokens_num_type?"), flag("expert_tokens_num_flag?"),
+            whole("quant_mode?"), ints("active_expert_range?"), whole("row_idx_type?")),
+            Aclnn("aclnnMoeInitRoutingV3", "x expertIdx scaleOptional? offsetOptional? -> "
+                "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut? expandedScaleOut?",
+                (*_ROUTED_CALL[:4], whole("expertTokensNumType", "expert_tokens_num_type"),
+                 flag("expertTokensNumFlag", "expert_tokens_num_flag"),
+                 whole("quantMode", "quant_mode"),
+                 ints("activeExpertRangeOptional?", "active_expert_range"),
+                 whole("rowIdxType", "row_idx_type"))),
+            kernel="moe_init_routing_v3", infer=routed_later, checks=(_TOKENS,)),
         Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
             (whole("num_out_tokens?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermute",

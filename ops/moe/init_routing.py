@@ -258,8 +258,9 @@ class MoeInitRouting(Kernel):
         if block:
             return
         out = TQue(TPosition.VECOUT, 1, "counts")
-        core.pipe.init_buffer(out, 1, counts.numel * INT32.itemsize)
-        tile = core.duplicate(out.alloc_tensor(INT32, counts.numel), 0)
+        core.pipe.init_buffer(out, 1, counts.numel * counts.dtype.itemsize)
+        tile = out.alloc_tensor(counts.dtype, counts.numel)
+        core.record_vector("vector_dup", tile, counts.numel)
         core.emit_scalar("st_ub", stores=counts.numel)
         if core.numerics and self.experts.array is not None:
             fault_outside(core, self.op_type, self.experts, counts.numel)
@@ -376,6 +377,34 @@ def moe_init_routing_quant_v2(task: Task) -> tuple[Kernel, ...]:
     by = None if scale is None or offset is None else (scale, offset)
     results = Results(outputs[0], outputs[1], None, counts, scales)
     return _launch(task, x, experts, results, cumulative=flag == _CUMULATIVE, scale=by)
+
+
+def moe_init_routing_v3(task: Task) -> tuple[Kernel, ...]:
+    """x and experts, all of which are here: rows, or those as int8 with a scale each.
+
+    Counts are of 64 bits. Source: ops-transformer moe/moe_init_routing_v3 (document), whose
+    schedule is that of the second version where every expert is taken.
+    """
+    x, experts, scale, offset = (*task.inputs, *[None] * 4)[:4]
+    if x is None or experts is None:
+        raise task.refused("x and experts are needed")
+    taken, many = task.first("active_expert_range"), task.whole_number("expert_num", 1)
+    if taken and tuple(taken) != (0, many):  # type: ignore[arg-type]
+        raise task.refused(f"experts {taken} of {many}; all of them are modelled")
+    mode = task.whole_number("quant_mode", -1)
+    if mode not in (-1, 1) or scale is not None or offset is not None:
+        raise task.refused("scales and offsets of rows aren't modelled")
+    if task.whole_number("row_idx_type", 0):
+        raise task.refused("pairs by rows instead of rows by pairs aren't modelled")
+    kind = task.whole_number("expert_tokens_num_type", 0)
+    if kind not in (0, 1):
+        raise task.refused("counts beside the numbers of their experts aren't modelled")
+    count = 5 if mode == 1 else 3
+    outputs = _outputs(task, x, experts, count, INT8 if mode == 1 else x.dtype)
+    counted = task.first("expert_tokens_num_flag") is not False
+    counts = outputs[2] if counted and len(outputs) > 2 and outputs[2].numel else None
+    results = Results(*outputs[:2], None, counts, outputs[3] if mode == 1 else None)
+    return _launch(task, x, experts, results, cumulative=kind == 0)
 
 
 def moe_token_permute(task: Task) -> tuple[Kernel, ...]:

@@ -56,6 +56,8 @@ def routed(pick: Pick, op_type: str) -> Case:
     said = {"expert_num": experts, "expert_tokens_count_or_cumsum_flag": pick.of(1, 2)}
     if op_type == "MoeInitRoutingV2":
         return [x, chosen], [*outputs, counts], said
+    if op_type == "MoeInitRoutingV3":
+        return [x, chosen], [*outputs, counts.astype(np.int64)], {"expert_num": experts}
     outputs[0] = outputs[0].astype(np.int8)
     dynamic = pick.of(True, False)
     by = [None, None] if dynamic else [pick.positive(1) * 20, pick.numbers(1)]
@@ -179,7 +181,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     **{
         name: partial(routed, op_type=name)
         for name in (
-            *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2"),
+            *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2", "MoeInitRoutingV3"),
             "MoeTokenPermute",
         )
     },

@@ -370,13 +370,13 @@ def test_rows_looked_up_share_lines_as_words_do(chip: str) -> None:
     words, count = 20000, 9000
     table, rows, ids = numbers(words, 8), numbers(count, 8), places(count, words)
     cores = profile.cores.vector_cores
-    want = (cores * 0.3228 - 1) * profile.memory.atomic_conflict_cycles
+    others, memory = cores * 0.3228 - 1, profile.memory
     (summing,), _ = kernels(profile, "UnsortedSegmentSum", [rows, ids], [table])
     (looking,), _ = kernels(profile, "GatherV2", [table, ids], [rows])
     (adding,), _ = kernels(profile, "ScatterAdd", [table, ids, rows], [])
     for kernel, name, expected in (
-        (summing, "copy_ubuf_to_gm", want),
-        (looking, "copy_gm_to_ubuf", want),
+        (summing, "copy_ubuf_to_gm", others * memory.atomic_conflict_cycles),
+        (looking, "copy_gm_to_ubuf", others * memory.load_conflict_cycles),
         (adding, "copy_ubuf_to_gm", 0.0),
     ):
         (group, *_) = trace(kernel, profile, numerics=False)

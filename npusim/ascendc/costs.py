@@ -320,12 +320,12 @@ class InstructionCosts:
         return 1 / (read + sent) if read + sent else inf
 
     def taking_turns(self, sharers: float) -> float:
-        """Cycles that a transfer waits for those of other cores from or to the same line of L2.
+        """Cycles that a load waits for those of other cores from the same line of L2.
 
         Source: public Ascend C guide, avoiding same-address access: whatever lies in 512 bytes is
         served one after the other.
         """
-        return (sharers - 1) * self.profile.memory.atomic_conflict_cycles
+        return (sharers - 1) * self.profile.memory.load_conflict_cycles
 
     def adding_at_once(self, cores: int) -> float:
         """How many of ``cores`` that add once, at the end of alike work, do so at a time.
@@ -372,7 +372,7 @@ class InstructionCosts:
         if served:
             rate = served / (busy + served / rate)
         if sharers:
-            cycles += self.taking_turns(sharers)
+            cycles += (sharers - 1) * memory.atomic_conflict_cycles
             fraction *= memory.atomic_rate_fraction
         shared_cost = 1.0 / path.shared_fraction - 1.0
         latency, setup = path.latency_cycles, path.setup_cycles

@@ -13,7 +13,7 @@ from npusim import Device, TensorSpec
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from support.convolution import in_fractals, in_slices
-from support.tasks import CHIPS, run
+from support.tasks import CHIPS, kernels, run
 
 Array = np.ndarray[Any, Any]
 
@@ -133,3 +133,13 @@ def test_layouts_of_volumes_there_and_back(chip: str, shape: tuple[int, ...]) ->
         there, back = np.full(stored.shape, 77, x.dtype), np.full(shape, 77, x.dtype)
         np.testing.assert_array_equal(run(chip, "TransData", [x], [there])[0], stored)
         np.testing.assert_array_equal(run(chip, "TransData", [stored], [back])[0], x)
+
+
+def test_the_gradient_of_a_weight_is_cleared_before_cores_add_to_it() -> None:
+    x, grads = np.ones((2, 16, 4, 6, 6), np.float16), np.ones((2, 32, 4, 6, 6), np.float16)
+    said = {"strides": [1, 1, 1], "pads": [1] * 6, "dilations": [1, 1, 1], "groups": 1}
+    size = [32, 16, 3, 3, 3]
+    tasks, _ = kernels(A2, "Conv3DBackpropFilter", [x, grads], [], said | {"filter_size": size})
+    names = [each.op_type for each in tasks]
+    assert names == [*["TransData"] * 2, "MemSet", "Conv3DBackpropFilter", "TransData"]
+    assert tasks[2].writes == tasks[3].adds_into

@@ -518,3 +518,11 @@ def test_small_parts_of_a_row_come_one_behind_the_other_without_a_wait_for_store
         return run_tasks(kernels_of(profile, task), profile).duration_us
 
     assert taken(6) - taken(2) < 4 * 0.1
+
+
+@pytest.mark.parametrize(("kind", "on_cores"), [("fp16", True), ("bf16", False), ("int8", False)])
+def test_few_dtypes_are_turned_about_by_ai_cores(kind: str, on_cores: bool) -> None:
+    call = {"self": f"{kind}[18,7,128]", "dims": [0]}
+    result = Device("Ascend910B2").estimate("aclnnFlip", **call)
+    assert (result.bound != "AI CPU") == on_cores
+    assert (result.duration_us < 20) == on_cores

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
-from npusim.engine import Streams
+from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Description:
         self.buffers: dict[int, Hashable] = {}
         self._met: dict[int, int] = {}
 
-    def of(self, kernel: Kernel, *, loaded: bool) -> Hashable:
+    def of(self, kernel: Kernel, *, loaded: bool) -> Key | None:
         """The description; None where there is something that can't be described."""
         kind = type(kernel)
         if not _is_ours(kind):
@@ -94,7 +94,7 @@ class _Description:
             told = self._items(vars(kernel), 0)
         except _UnknownError:
             return None
-        return kind, id(self._profile), loaded, told, tuple(self.buffers.values())
+        return Key((kind, id(self._profile), loaded, told, tuple(self.buffers.values())))
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind: type = type(value)

@@ -403,7 +403,8 @@ def moe_init_routing_v3(task: Task) -> tuple[Kernel, ...]:
     outputs = _outputs(task, x, experts, count, INT8 if mode == 1 else x.dtype)
     counted = task.first("expert_tokens_num_flag") is not False
     counts = outputs[2] if counted and len(outputs) > 2 and outputs[2].numel else None
-    results = Results(*outputs[:2], None, counts, outputs[3] if mode == 1 else None)
+    scales = outputs[3] if mode == 1 else None
+    results = Results(outputs[0], outputs[1], None, counts, scales)
     return _launch(task, x, experts, results, cumulative=kind == 0)
 
 

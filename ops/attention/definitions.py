@@ -170,13 +170,13 @@ OPERATORS = family(
             (Aclnn("aclnnFusedInferAttentionScore", "query key* value* pseShift? attenMask? "
                 "deqScale1? quantScale1? deqScale2? quantScale2? quantOffset2? antiquantScale? "
                 "antiquantOffset? blockTable? queryPaddingSize? kvPaddingSize? -> "
-                "attentionOut softmaxLse", (_QUERIES, _KEYS, *_FUSED_SAID)),
+                "attentionOut softmaxLse?", (_QUERIES, _KEYS, *_FUSED_SAID)),
              Aclnn("aclnnFusedInferAttentionScoreV2",
-                f"{_FUSED_CALL} -> attentionOut softmaxLse",
+                f"{_FUSED_CALL} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID,
                  whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None))),
              *(Aclnn(name, f"{_FUSED_CALL} queryRopeOptional? keyRopeOptional? "
-                f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse",
+                f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID, whole("keyAntiquantMode?", None),
                  whole("valueAntiquantMode?", None), *mode))
                for name, more, mode in (

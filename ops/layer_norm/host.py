@@ -6,12 +6,32 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host
+
+
+def normalised(
+    host: Host, x: GlobalTensor, weight: GlobalTensor | None = None,
+    bias: GlobalTensor | None = None, *, shape: Sequence[int] = (), epsilon: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Gains that are left out are ones, and shifts are zeros.
+
+    Source: ops-nn norm/layer_norm_v4/op_host/op_api/aclnn_layer_norm.cpp.
+    """
+    like = weight or bias
+    kind, sizes = like.dtype if like else x.dtype, list(like.shape if like else shape)
+    if not sizes:
+        raise KernelError("LayerNormV3", "which axes are normalised isn't told")
+    gains, shifts = (
+        each or host.run("Fill", None, host.constant(value, kind), dims=sizes)
+        for each, value in ((weight, 1.0), (bias, 0.0))
+    )
+    return host.run("LayerNormV3", x, gains, shifts, epsilon=epsilon)
 
 
 def backward(

@@ -14,6 +14,7 @@ from npusim.ascendc import trace
 from npusim.ascendc.costs import InstructionCosts
 from npusim.hardware import load_profile
 from npusim.ops.data_movement.join_tiling import JoinTiling
+from npusim.validation.fitting import with_values
 from support.physics import with_cores
 from support.tasks import assert_tiling_changes_no_number, cycles, kernels
 
@@ -95,11 +96,12 @@ def test_one_row_more_than_one_takes_a_group_of_them() -> None:
     rows=st.integers(1, 5000),
     widths=st.lists(st.integers(1, 200), min_size=2, max_size=5),
     itemsize=st.sampled_from([2, 4, 8]),
+    ub_bytes=st.sampled_from([196608, 16384, 8192, 2048]),
 )
 def test_tiles_of_turned_rows_fit_into_half_of_ub(
-    rows: int, widths: list[int], itemsize: int
+    rows: int, widths: list[int], itemsize: int, ub_bytes: int
 ) -> None:
-    profile = load_profile(CHIP)
+    profile = with_values(load_profile(CHIP), {"buffers.ub_bytes": ub_bytes})
     lined = JoinTiling.of(profile, rows, widths, itemsize).turned
     if lined is None:
         return

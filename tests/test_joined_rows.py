@@ -112,8 +112,8 @@ def test_tiles_of_turned_rows_fit_into_half_of_ub(
 
 
 def test_parts_of_a_row_may_be_wider_than_ub_has_columns() -> None:
-    profile = with_values(load_profile(CHIP), {"buffers.ub_bytes": 8192})
-    lined = JoinTiling.of(profile, 50, [3, 5, 7], 2).turned
+    profile = with_values(load_profile(CHIP), {"buffers.ub_bytes": 16384})
+    lined = JoinTiling.of(profile, 5000, [3, 5, 7], 4).turned
     assert lined is None or lined.share.tile >= lined.group
 
 

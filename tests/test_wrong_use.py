@@ -166,6 +166,12 @@ NO_CALL: dict[str, tuple[str, dict[str, Any], int]] = {
         {"x": TensorSpec((3, 2, 17, 9, 16), "fp16"), "y": TensorSpec((3, 2, 9, 5, 8), "fp16")},
         561003,
     ),
+    "heads of no elements": (
+        "FlashAttentionScore",
+        {**{name: TensorSpec((1, 3, 8, 0), "fp16") for name in ("query", "key", "value")},
+         "scale_value": 0.2, "head_num": 3, "input_layout": "BNSD"},
+        161002,
+    ),
     "a reduction that isn't one": (
         "aclnnScatter",
         {"self": TensorSpec((6, 4), "fp32"), "index": TensorSpec((6, 4), "int64"),

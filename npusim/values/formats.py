@@ -45,9 +45,10 @@ def format_of(value: object) -> Format:
         return value
     if isinstance(value, int) and value in Format._value2member_map_:
         return Format(value)
-    name = (value if isinstance(value, str) else brief(value)).strip().upper()
+    word = value if isinstance(value, str) else brief(value)
+    name = word.strip().upper()
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     if name not in _BY_NAME:
-        raise UnknownNameError("format", value, list(Format.__members__))
+        raise UnknownNameError("format", word, list(Format.__members__))
     return _BY_NAME[name]

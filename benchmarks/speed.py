@@ -8,6 +8,8 @@ turns. Exits 1 when a limit is missed. ``--write reports/performance.md`` makes 
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import json
 import os
 import platform
@@ -255,23 +257,45 @@ def sweeps() -> Iterator[Figure]:
 
 
 def against(other: Path) -> Iterator[Figure]:
-    """Sweep and validation, over those of another checkout and its own .venv, taking turns."""
+    """Sweep and validation, over those of another checkout and its own .venv, taking turns.
+
+    Both replay the rows that the other has a time of: what it refuses costs it nothing.
+    """
     pythons = {"this": sys.executable, "other": str(other / ".venv" / "bin" / "python")}
-    spec, table = (str(HERE.parent / "reports" / name) for name in ("sweep_example.yaml", _TABLE))
-    for what, words in (
-        ("`npusim sweep` of 3,000 points", ("sweep", spec, "--force", "-o", "rows.jsonl")),
-        ("`npusim validate` of all rows", ("validate", table, "--force", "--csv", "rows.csv")),
-    ):
-        used: dict[str, list[tuple[float, float]]] = {who: [] for who in pythons}
-        for _ in range(TURNS):
-            for who, python in pythons.items():
-                used[who].append(times_of((python, "-m", "npusim", *words, "--workers", "2")))
-        ours, theirs = (
-            [min(each) for each in zip(*used[who], strict=True)] for who in ("this", "other")
-        )
-        yield Figure(f"{what}, processor time", ours[0], inf, "s")
-        yield Figure("the same, over the other checkout", ours[0] / theirs[0], 0.5, "x")
-        yield Figure("its wall time, over the other checkout", ours[1] / theirs[1], 0.5, "x")
+    spec = str(HERE.parent / "reports" / "sweep_example.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        table = str(answered_by(pythons["other"], Path(folder)))
+        for what, words in (
+            ("`npusim sweep` of 3,000 points", ("sweep", spec, "--force", "-o", "rows.jsonl")),
+            (
+                "`npusim validate` of common rows",
+                ("validate", table, "--force", "--csv", "rows.csv"),
+            ),
+        ):
+            used: dict[str, list[tuple[float, float]]] = {who: [] for who in pythons}
+            for _ in range(TURNS):
+                for who, python in pythons.items():
+                    used[who].append(times_of((python, "-m", "npusim", *words, "--workers", "2")))
+            ours, theirs = (
+                [min(each) for each in zip(*used[who], strict=True)] for who in ("this", "other")
+            )
+            yield Figure(f"{what}, processor time", ours[0], inf, "s")
+            yield Figure("the same, over the other checkout", ours[0] / theirs[0], 0.5, "x")
+            yield Figure("its wall time, over the other checkout", ours[1] / theirs[1], 0.5, "x")
+
+
+def answered_by(python: str, folder: Path) -> Path:
+    """The rows of the measured table that a checkout has a time of, as a table in a folder."""
+    table, told = HERE.parent / "reports" / _TABLE, folder / "told.csv"
+    words = ("-m", "npusim", "validate", str(table), "--csv", str(told))
+    subprocess.run((python, *words), check=True, capture_output=True, cwd=folder)
+    with told.open(newline="") as stream:
+        lines = {int(row["line"]) for row in csv.DictReader(stream) if row["simulated_us"]}
+    common = folder / "common.csv"
+    with gzip.open(table, "rt", newline="") as stream, common.open("w", newline="") as kept:
+        head, *rows = csv.reader(stream)
+        csv.writer(kept).writerows([head, *(row for at, row in enumerate(rows, 2) if at in lines)])
+    return common
 
 
 def times_of(command: Sequence[str]) -> tuple[float, float]:

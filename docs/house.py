@@ -71,8 +71,8 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling operands
-        packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling
+        operands packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry
@@ -90,7 +90,7 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking boards plan results traces units",
+    "capacity": "asking boards plan plan_parts results traces units",
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue

@@ -12,6 +12,7 @@ table gives the same digits. Minutes on two cores each.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import sys
@@ -54,20 +55,25 @@ KEPT = {
 
 
 def main() -> None:
-    """Fit the constants of both measured architectures.
-
-    With ``--residuals`` write the bands instead.
+    """Fit the constants of both measured architectures, or write what the options ask for.
 
     Two runs, because the second uses the profiles that the first has written.
     """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--residuals", action="store_true", help="write the bands instead")
+    kinds.add_argument("--leave-one-out", action="store_true", help="leave out a workload each")
+    asked = parser.parse_args()
     rows = [row for row in read_rows(TABLE) if row.soc and row.task is not None]
-    if "--residuals" in sys.argv:
+    if asked.residuals:
         write_residuals(rows)
         return
     by_architecture: dict[str, list[MeasuredRow]] = {}
     for row in rows:
         by_architecture.setdefault(load_profile(row.soc).architecture, []).append(row)
-    if "--leave-one-out" in sys.argv:
+    if asked.leave_one_out:
         write_left_out(by_architecture)
         return
     for architecture, members in sorted(by_architecture.items()):

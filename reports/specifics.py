@@ -29,6 +29,7 @@ SWITCHES = {
     "most_columns": "rows of any length are worked on together",
     "least_rows": "a core gets one row and more",
     "many_variants": "reductions and rows for any shape look for their variant",
+    "frequencies": "rows are added at places spread evenly",
 }
 _Module = tuple[str, ast.Module, list[str]]
 _NUMBER = re.compile(r"^_?[A-Z][A-Z0-9_]*$")

@@ -10,6 +10,7 @@ that file. The table of refits without one workload takes an hour, so `python re
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import io
@@ -100,8 +101,11 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 
 def main() -> None:
     """Replay everything; write what came of it, or say whether the file has it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="is what is recorded of today?")
+    asked = parser.parse_args()
     text = rows_csv(list(replay(read_rows(TABLE), workers=os.cpu_count() or 1)))
-    if sys.argv[1:] == ["--check"]:
+    if asked.check:
         sys.exit(None if text == recorded() else "not current: python reports/validation.py")
     SIMULATED.write_bytes(gzip.compress(text.encode(), mtime=0))
     write(list(predicted()))

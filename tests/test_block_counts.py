@@ -23,7 +23,6 @@ _LEAST = 0.95
 _SEARCHED = {
     "910 gen1 (30 cores), Conv": 0.85,
     "910 gen1 (30 cores), MatMul/GEMM": 0.9,
-    "910 gen1 (30 cores), Transpose/layout": 0.9,
 }
 
 

@@ -18,7 +18,7 @@ from npusim.capacity.planning import LOADS, evaluate
 from npusim.capacity.results import PlanResult, ProductResult, Verdict
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.reporting.plan.data import plan_json
-from npusim.reporting.plan.page import verdicts
+from npusim.reporting.plan.verdicts import verdicts
 from npusim.values.errors import (
     ArgumentError,
     FileError,

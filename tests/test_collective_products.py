@@ -25,6 +25,7 @@ PRODUCT = X.astype(np.float64) @ W.astype(np.float64)
         ("aclnnMatmulAllReduce", {"reduceOp": "sum"}, 8 * PRODUCT),
         ("aclnnMatmulAllReduceV2", {"reduceOp": "sum", "x3": np.ones((32, 40), np.float16)},
          8 * PRODUCT + 1),
+        ("aclnnMatmulAllReduceV3", {"reduceOp": "sum", "commMode": "ai_cpu"}, 8 * PRODUCT),
         ("aclnnMatmulReduceScatter", {"reduceOp": "sum", "output": "fp16[8,40]"}, 4 * PRODUCT[:8]),
         ("aclnnAllGatherMatmul", {"gatherIndex": 0, "output": "fp16[64,40]"},
          np.concatenate([PRODUCT] * 2)),
@@ -34,6 +35,33 @@ def test_ranks_have_equal_tensors(api: str, more: dict[str, Any], want: Any) -> 
     result = Device(A2).run(api, x1=X, x2=W, **LAST, **more)
     np.testing.assert_allclose(result.outputs["output"], want, rtol=1e-3)
     assert "all ranks have equal tensors, and this one is the first" in result.assumptions
+
+
+@pytest.mark.parametrize("api", ["MatmulAllReduceAddRmsNorm", "InplaceMatmulAllReduceAddRmsNorm"])
+def test_sums_of_products_normalised(api: str) -> None:
+    residual = RNG.standard_normal((1, 32, 40)).astype(np.float16)
+    gamma, wide = np.linspace(0.5, 2, 40).astype(np.float16), residual.astype(np.float64)
+    given = {"x1": X[None], "x2": W, "bias": BIAS, "residual": residual, "gamma": gamma, **LAST}
+    result = Device(A2).run(f"aclnn{api}", epsilon=1e-5, reduceOp="sum", **given)
+    want = 8 * (PRODUCT + BIAS) + wide
+    name = "residual" if api.startswith("Inplace") else "y"
+    np.testing.assert_allclose(result.outputs[name], want, rtol=2e-3, atol=0.3)
+    normed = want / np.sqrt((want**2).mean(-1, keepdims=True) + 1e-5) * gamma
+    np.testing.assert_allclose(result.outputs["normOut"], normed, rtol=5e-3, atol=5e-3)
+    names = [task.name for task in result.tasks]
+    assert names[:3] == ["MatMulV3", "HcomAllReduce", "AddRmsNorm"]
+
+
+@pytest.mark.parametrize("api", ["aclnnQuantMatmulAllReduce", "aclnnQuantMatmulAllReduceV2"])
+def test_sums_of_products_of_bytes(api: str) -> None:
+    x, w = (RNG.integers(-9, 10, shape).astype(np.int8) for shape in ((32, 64), (64, 48)))
+    scale = np.linspace(0.01, 0.02, 48).astype(np.float32)
+    bits = scale.view(np.uint32).astype(np.uint64)
+    result = Device(A2).run(api, x1=x, x2=w, dequantScale=bits, reduceOp="sum", **LAST,
+        output="fp16[32,48]")  # fmt: skip
+    want = 8 * (x.astype(np.float64) @ w.astype(np.float64)) * scale
+    np.testing.assert_allclose(result.outputs["output"], want, rtol=2e-2, atol=0.5)
+    assert [task.name for task in result.tasks] == ["QuantBatchMatmulV3", "HcomAllReduce"]
 
 
 def test_gathered_rows_and_a_turned_matrix() -> None:

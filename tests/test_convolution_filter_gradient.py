@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
 from npusim.ops.convolution.filter_gradient import FilterGradient
-from support import tasks
+from npusim.runtime.cache_start import new_cache
+from npusim.runtime.task import play
+from support import physics, tasks
 from support.convolution import in_fractals, in_slices
 from support.convolution_cases import attributes
 from support.reference import assert_like_the_reference
@@ -109,9 +112,40 @@ def test_float32_on_a2_and_schedules_that_compute_alike(chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", ["Ascend910B", "Ascend310P3"])
-def test_gradients_of_a_normalisation_on_their_way(chip: str) -> None:
+def test_results_leave_in_parts_where_gradients_are_made_in_ub(chip: str) -> None:
+    """64 rows of 784 sums fill L0C, so that x is unfolded once, but more than half of UB."""
+    rng, profile = np.random.default_rng(6), physics.with_cores(chip, 1)
+    window = Window((7, 7), (2, 2), (1, 1), Padding(3, 3, 3, 3))
+    x = in_slices(normal(rng, (1, 3, 18, 14)), 16)
+    grads = in_slices(normal(rng, (1, 64, *window.positions((18, 14)))), 16)
+    known = [rng.uniform(0.5, 2.0, (1, 4, 1, 1, 16)).astype(np.float32) for _ in range(5)]
+    dw = in_fractals(np.zeros((64, 3, 7, 7), np.float32), 16)
+
+    def build() -> Any:
+        outputs = [np.zeros_like(grads), dw.copy()]
+        return tasks.kernels(
+            profile, "FusedDbnDw", [x, grads, grads, *known], outputs, attributes(window)
+        )
+
+    ((kernel,), _) = build()
+    blocks = kernel.partition.blocks
+    assert (blocks.base_m, blocks.base_n) == (64, 784)
+    (group, *_) = trace(kernel, profile, numerics=False)
+    taken = [
+        (each.transfer.payload_bytes, times)
+        for each, times in group.program.instructions()
+        if each.transfer is not None and each.transfer.atomic
+    ]
+    assert sum(nbytes * times for nbytes, times in taken) == 64 * 784 * 4
+    assert max(nbytes for nbytes, _ in taken) <= profile.buffers.ub_bytes // 2
+    assert_like_the_reference(build, profile, rounding=64)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B", "Ascend310P3"])
+@pytest.mark.parametrize("size", [3, 7])
+def test_gradients_of_a_normalisation_on_their_way(chip: str, size: int) -> None:
     rng = np.random.default_rng(2)
-    window = Window((3, 3), (2, 2), (1, 1), Padding(1, 1, 1, 1))
+    window = Window((size, size), (2, 2), (1, 1), Padding(1, 1, 1, 1))
     x = normal(rng, (3, 20, 15, 12))
     grads, after = (normal(rng, (3, 48, *window.positions((15, 12)))) for _ in range(2))
     known = [rng.uniform(0.5, 2.0, (1, 3, 1, 1, 16)).astype(np.float32) for _ in range(5)]
@@ -121,7 +155,7 @@ def test_gradients_of_a_normalisation_on_their_way(chip: str) -> None:
     centred = (after - mean) * rstd * diff_scale / count
     dy = (grads - diff_offset / count - centred) * rstd * scale
     inputs = [in_slices(x, 16), in_slices(grads, 16), in_slices(after, 16), *known]
-    dw = in_fractals(np.zeros((48, 20, 3, 3), np.float32), 16)
+    dw = in_fractals(np.zeros((48, 20, size, size), np.float32), 16)
     outputs = [np.zeros_like(inputs[1]), dw]
     found = tasks.run(chip, "FusedDbnDw", inputs, outputs, **attributes(window))
     np.testing.assert_allclose(found[0], in_slices(dy, 16), rtol=3e-3, atol=3e-3)
@@ -141,3 +175,17 @@ def test_groups_are_products_of_their_own(chip: str) -> None:
     inputs = [in_slices(x, 16), None, in_slices(dy, 16)]
     (found,) = tasks.run(chip, "Conv2DBackpropFilter", inputs, [held], **attributes(window))
     np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(("taps", "stride"), [(11, 4), (7, 2), (13, 3)])
+def test_large_windows_read_planes_a_few_times(taps: int, stride: int) -> None:
+    """Not again for every column of taps: parts are as large as L0 has room for."""
+    window, side = Window((taps, taps), (stride, stride)), 67
+    high, wide = window.positions((side, side))
+    x, dy = np.zeros((8, 8, side, side), np.float32), np.zeros((8, 64, high, wide), np.float32)
+    kernel = kernel_of("Ascend910B2", x, dy, window)
+    profile = load_profile("Ascend910B2")
+    run = play(kernel, profile, new_cache(profile))
+    again = ceil(taps / stride)  # rows that two positions see, with one row of these at a time
+    parts = ceil(taps * taps * 8 * 4 / (profile.buffers.l0b_bytes / 2 / 16))
+    assert run.traffic.read_bytes < 1.3 * (again * parts * x.nbytes + parts * dy.nbytes)

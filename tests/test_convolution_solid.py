@@ -9,9 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from support.convolution import in_fractals, in_slices
-from support.tasks import CHIPS, run
+from support.tasks import CHIPS, kernels, run
 
 Array = np.ndarray[Any, Any]
 
@@ -112,6 +114,15 @@ def test_the_chain_of_tasks() -> None:
     assert names == ["TransData", "TransData", "Conv3DBackpropInput", "TransData"]
 
 
+def test_gradients_of_weights_are_added_to_zeros() -> None:
+    """As the published lists of kernels have it."""
+    x, grads = TensorSpec((2, 11, 5, 13, 17), "float16"), TensorSpec((2, 22, 5, 13, 17), "float16")
+    said = {"pads": [1] * 6, "filter_size": [22, 11, 3, 3, 3]}
+    task = TaskSpec("Conv3DBackpropFilter", (x, grads), (), said)
+    names = [kernel.op_type for kernel in kernels_of(load_profile(A2), task)]
+    assert names == ["TransData", "TransData", "MemSet", "Conv3DBackpropFilter", "TransData"]
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("shape", [(2, 5, 3, 4, 6), (1, 33, 2, 7, 7), (3, 16, 5, 1, 1)])
 def test_layouts_of_volumes_there_and_back(chip: str, shape: tuple[int, ...]) -> None:
@@ -122,3 +133,13 @@ def test_layouts_of_volumes_there_and_back(chip: str, shape: tuple[int, ...]) ->
         there, back = np.full(stored.shape, 77, x.dtype), np.full(shape, 77, x.dtype)
         np.testing.assert_array_equal(run(chip, "TransData", [x], [there])[0], stored)
         np.testing.assert_array_equal(run(chip, "TransData", [stored], [back])[0], x)
+
+
+def test_the_gradient_of_a_weight_is_cleared_before_cores_add_to_it() -> None:
+    x, grads = np.ones((2, 16, 4, 6, 6), np.float16), np.ones((2, 32, 4, 6, 6), np.float16)
+    said = {"strides": [1, 1, 1], "pads": [1] * 6, "dilations": [1, 1, 1], "groups": 1}
+    size = [32, 16, 3, 3, 3]
+    tasks, _ = kernels(A2, "Conv3DBackpropFilter", [x, grads], [], said | {"filter_size": size})
+    names = [each.op_type for each in tasks]
+    assert names == [*["TransData"] * 2, "MemSet", "Conv3DBackpropFilter", "TransData"]
+    assert tasks[2].writes == tasks[3].adds_into

@@ -542,6 +542,57 @@ def test_a_pipe_that_another_has_run_ahead_of_repeats_once_that_has_left() -> No
     assert jumped.jumped_cycles > 0.8 * played.cycles
 
 
+def test_a_loop_that_hears_of_nobody_jumps_while_others_are_anywhere() -> None:
+    """Two cores load at once, at moments that never come back; what they compute repeats anyway."""
+    on = machine(MemoryRates(hbm=130.0, l2_read=1e6, l2_write=1e6))
+
+    def computing(cycles: float) -> Program:
+        writer = Writer()
+        tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+        rows = writer.queue(Pipe.SCALAR, Pipe.VECTOR, 2)
+        writer.open(6)
+        load = transfer(9000, 100.0)
+        writer.do(Pipe.MTE2, "load", 9, waits=(tiles.free,), sets=(tiles.filled,), moves=load)
+        writer.do(Pipe.VECTOR, "begin", 1, waits=(tiles.filled,))
+        writer.open(100)
+        writer.do(Pipe.SCALAR, "decide", 5, waits=(rows.free,), sets=(rows.filled,))
+        writer.do(Pipe.VECTOR, "add", cycles, waits=(rows.filled,), sets=(rows.free,))
+        writer.close()
+        writer.do(Pipe.VECTOR, "end", 1, sets=(tiles.free,))
+        writer.close()
+        return writer.program
+
+    groups = ((1, computing(7.0)), (1, computing(7.0 * 2**0.5)))
+    jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
+    assert near(jumped.cycles, played.cycles)
+    assert 0.5 * played.cycles < jumped.jumped_cycles < played.cycles
+    for index, (ours, theirs) in enumerate(zip(jumped.records, played.records, strict=True)):
+        assert len(ours.entries) < 0.2 * len(theirs.entries)
+        assert ours.busy == pytest.approx(busy_cycles(played, index))
+        for one, other in zip(spans(jumped, index), spans(played, index), strict=True):
+            assert one[:2] == other[:2]
+            assert one[2:] == pytest.approx(other[2:])
+
+
+def test_a_loop_that_hears_of_nobody_counts_what_is_jumped_over_inside() -> None:
+    """The scalar unit soon has left the inner loop, which the stores jump over by the clock."""
+    writer = Writer()
+    turns = writer.queue(Pipe.SCALAR, Pipe.MTE3, 1)
+    writer.program.flags.append(0)
+    writer.open(40)
+    writer.do(Pipe.SCALAR, "begin", 1, waits=(turns.free,))
+    writer.open(25)
+    writer.do(Pipe.SCALAR, "address", 1, sets=(2,))
+    writer.do(Pipe.MTE3, "store", 100, waits=(2,))
+    writer.close()
+    writer.do(Pipe.MTE3, "end", 1, sets=(turns.free,))
+    writer.close()
+    jumped, played = (play((1, writer.program), exact=exact) for exact in (False, True))
+    assert near(jumped.cycles, played.cycles)
+    assert_same_spans(jumped, spans(played))
+    assert jumped.jumped_cycles > 0.8 * played.cycles
+
+
 @FEW
 @given(st.lists(st.tuples(cycles, cycles), min_size=1, max_size=5), st.floats(0.3, 3.0))
 def test_transfers_that_nobody_slows_down_end_when_they_do_by_the_clock(

@@ -14,6 +14,7 @@ from npusim.ascendc import trace
 from npusim.ascendc.costs import InstructionCosts
 from npusim.hardware import load_profile
 from npusim.ops.data_movement.join_tiling import JoinTiling
+from npusim.validation.fitting import with_values
 from support.physics import with_cores
 from support.tasks import assert_tiling_changes_no_number, cycles, kernels
 
@@ -108,6 +109,12 @@ def test_tiles_of_turned_rows_fit_into_half_of_ub(
     assert lined.padded(share.tile) * sum(widths) * itemsize <= profile.buffers.ub_bytes // 2
     assert sum(share.length(block) for block in range(share.cores)) == rows
     assert share.cores <= profile.cores.vector_cores
+
+
+def test_parts_of_a_row_may_be_wider_than_ub_has_columns() -> None:
+    profile = with_values(load_profile(CHIP), {"buffers.ub_bytes": 16384})
+    lined = JoinTiling.of(profile, 5000, [3, 5, 7], 4).turned
+    assert lined is None or lined.share.tile >= lined.group
 
 
 def test_tiling_of_turned_rows_changes_no_number() -> None:

@@ -131,3 +131,11 @@ def test_an_index_behind_the_cache_is_a_fault() -> None:
     given["index"][2] = 10_000
     with pytest.raises(DeviceFault, match="index 10000"):
         A2.run(API, **given)
+
+
+def test_a_later_interface_does_what_the_first_does() -> None:
+    given = call("Norm", 2, 8, shared=False, quantised=False)
+    first, later = (A2.estimate(name, **given) for name in (API, f"{API}V2"))
+    assert first.duration_us == later.duration_us
+    refused = A2.check(f"{API}V2", **given, vOptional=np.zeros((2, 1, 8, 512), np.float16))
+    assert (refused.code, refused.is_modelled) == (561003, False)

@@ -30,9 +30,9 @@ from support.row_cases import stood_for
 if TYPE_CHECKING:
     from support.references.row import Row
 
-COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "580"))
+COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "640"))
 CHIP = "Ascend910B3"
-EACH = COUNT // 580  # calls of an interface with references, two of every 96th in the suite
+EACH = COUNT // 640  # calls of an interface with references, two of every 96th in the suite
 MANY = 1 << 20  # what numpy.zeros would fill a host's memory with
 
 

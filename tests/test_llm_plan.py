@@ -8,8 +8,9 @@ import pytest
 
 import npusim
 from npusim.reporting.llm_figures import front, places_of
+from npusim.serving.asking import wanted_plan
 from npusim.serving.engine import Outcome
-from npusim.serving.plan import LlmPlan, read_llm_plan
+from npusim.serving.plan import LlmPlan
 from npusim.serving.planning import LlmPlanResult, plan_llm
 from npusim.serving.requests import even_lengths
 from npusim.serving.results import course_of
@@ -78,12 +79,14 @@ def test_prices_decide_among_equals(found: LlmPlanResult, tmp_path: Path) -> Non
     priced = "[{product: Atlas 800T A2, price_per_card: 9}], currency: EUR, "
     text = PLAN.replace("[Atlas 800T A2, Atlas 300I Duo], ", priced)
     text = text.replace("tensor_parallel: [1, 2]", "tensor_parallel: [1]")
-    chosen = plan_llm(read_llm_plan(written(tmp_path, text)), CONFIGS).chosen
+    wanted = wanted_plan(written(tmp_path, text))
+    assert isinstance(wanted, LlmPlan)
+    chosen = plan_llm(wanted, CONFIGS).chosen
     assert found.chosen is not None
     assert chosen is not None
     assert chosen.price == 9 * chosen.cards == 9 * found.chosen.cards
     with pytest.raises(FileError, match="no currency"):
-        read_llm_plan(written(tmp_path, text.replace("currency: EUR, ", "")))
+        wanted_plan(written(tmp_path, text.replace("currency: EUR, ", "")))
 
 
 def test_two_chips_of_a_card_are_one_card(found: LlmPlanResult) -> None:
@@ -138,7 +141,7 @@ def test_a_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 )
 def test_a_wrong_plan_is_refused(tmp_path: Path, changed: tuple[str, str], said: str) -> None:
     with pytest.raises(FileError, match=said):
-        read_llm_plan(written(tmp_path, PLAN.replace(*changed)))
+        wanted_plan(written(tmp_path, PLAN.replace(*changed)))
 
 
 def test_the_defaults() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import TensorSpec
+from npusim import Device, TensorSpec
 from npusim.engine import L2State
 from npusim.engine.player import Player
 from npusim.hardware import load_profile
@@ -18,6 +18,7 @@ from npusim.runtime.task import play, run_tasks
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 from support import physics
+from support.reference import assert_like_the_reference
 from support.tasks import BFLOAT16, cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
@@ -302,6 +303,60 @@ def test_heads_that_share_keys(data: st.DataObject) -> None:
     )
 
 
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("api", ["V3", "V4"])
+def test_queries_and_keys_with_a_rope(api: str, paged: bool) -> None:
+    """Latent attention: 512 elements and a rope of 64, one key for all heads."""
+    api, lengths, size, scale = f"aclnnFusedInferAttentionScore{api}", [300, 130], 128, 0.05
+    q, rope = (heads(2, 16, 1, columns, columns).astype(np.float16) for columns in (512, 64))
+    k, k_rope = (heads(2, 1, 384, columns, 1).astype(np.float16) for columns in (512, 64))
+    device, caches, more = Device(CHIP), [k, k_rope], {}
+    if paged:
+        table = np.array([[4, 0, 2], [1, 5, 3]], np.int32)
+        caches = [np.zeros((6, size, each.shape[-1]), np.float16) for each in caches]
+        for cache, each in zip(caches, (k, k_rope), strict=True):
+            cache[table] = each.reshape(2, 3, size, -1)
+        more = {"blockTableOptional": table, "blockSize": size}
+    call = {"query": q, "key0": caches[0], "value0": caches[0], "queryRopeOptional": rope,
+            "keyRopeOptional": caches[1], "actualSeqLengthsKvOptional": lengths, "numHeads": 16,
+            "scaleValue": scale, "inputLayout": "BNSD", "numKeyValueHeads": 1, **more}  # fmt: skip
+    done = device.run(api, **call)
+    seen = np.arange(384) < np.array(lengths)[:, None, None, None]
+    both = [np.concatenate(pair, -1).astype(np.float64) for pair in ((q, rope), (k, k_rope))]
+    want, _, _ = attention(both[0], both[1], k.astype(np.float64), seen, scale)
+    assert done.outputs is not None
+    np.testing.assert_allclose(done.outputs["attentionOut"].astype(float), want, atol=3e-3)
+    del call["keyRopeOptional"]
+    assert "a rope both" in device.check(api, **call).message
+    prefix = np.zeros((1, 1, 16, 512), np.float16)
+    refused = device.check(
+        api, **{**call, "queryRopeOptional": None}, keySharedPrefixOptional=prefix
+    )
+    assert (refused.code, refused.is_modelled) == (561003, False)
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "TND"])
+def test_later_interfaces_do_what_the_first_does(layout: str) -> None:
+    shape = (2, 4, 70, 64) if layout == "BNSD" else (140, 4, 64)
+    q, k, v = (TensorSpec(shape, "fp16"),) * 3
+    device, first = Device(CHIP), "" if layout == "BNSD" else "VarLen"
+    call = {"query": q, "key": k, "value": v, "scaleValue": 0.1, "keepProb": 1.0,
+            "preTokens": 9999, "nextTokens": 9999, "headNum": 4, "inputLayout": layout,
+            "innerPrecise": 0, "sparseMode": 0}  # fmt: skip
+    kinds = {"": ("V2", "V3"), "VarLen": ("V2", "V4")}[first]
+    if layout == "TND":
+        call |= {"actualSeqQLenOptional": [70, 140], "actualSeqKvLenOptional": [70, 140]}
+    name = f"aclnnFlashAttention{first}Score"
+    want = device.estimate(name, **call)
+    for kind in kinds:
+        own = {"pseType": 1} if kind != "V4" else {}
+        assert device.estimate(name + kind, **call, **own).duration_us == want.duration_us
+    sunk = {"sinkOptional": TensorSpec((4,), "fp32"), "pseType": 1}
+    if not first:
+        refused = device.check(f"{name}V3", **call, **sunk)
+        assert (refused.code, refused.is_modelled) == (561003, False)
+
+
 @pytest.mark.parametrize("layout", ["BSH", "BNSD"])
 @pytest.mark.parametrize("size", [16, 128])
 def test_caches_in_pages(layout: str, size: int) -> None:
@@ -430,20 +485,26 @@ def test_the_gradient_takes_about_twice_as_long() -> None:
     assert 1.3 < gradient / forward_cycles < 2.6
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_keys_of_few_heads_are_split(masked: bool) -> None:
-    """Parts of the keys on several cores come to the same."""
-    q, k, v = heads(2, 6, 1, 32, 0), heads(2, 2, 1700, 32, 1), heads(2, 2, 1700, 32, 2)
-    seen = np.random.default_rng(3).random((2, 1, 1, 1700)) < 0.5 if masked else True
+@pytest.mark.parametrize(("masked", "length"), [(False, 2113), (True, 2113), (False, 2112)])
+def test_keys_of_few_heads_are_split(masked: bool, length: int) -> None:
+    """Parts of the keys on several cores come to the same; parts of one length, in one way."""
+    q, k, v = heads(2, 6, 1, 32, 0), heads(2, 2, length, 32, 1), heads(2, 2, length, 32, 2)
+    seen = np.random.default_rng(3).random((2, 1, 1, length)) < 0.5 if masked else True
     mask = [None, (~seen).astype(np.uint8)] if masked else []  # type: ignore[operator]
     tensors = [laid_out(each, "BNSD", np.float16) for each in (q, k, v)]
     given = {"num_heads": 6, "num_key_value_heads": 2, "input_layout": "BNSD"}
     args = [*tensors, *mask], [np.zeros_like(tensors[0])]
     (kernel,), _ = kernels(CHIP, "IncreFlashAttention", *args, given)
-    assert kernel.block_dim > 2
+    assert kernel.block_dim == load_profile(CHIP).cores.cube_cores  # all, which wait together
     (out,) = run(CHIP, "IncreFlashAttention", *args, **given)
     want, _, _ = attention(*rounded(q, k, v, kind=np.float16), seen)
     np.testing.assert_allclose(out.astype(np.float64), want, atol=3e-3)
+    if length % 4 == 0:
+
+        def build() -> Any:
+            return kernels(CHIP, "IncreFlashAttention", *args, given)
+
+        assert_like_the_reference(build, load_profile(CHIP), rounding=64)
 
 
 def test_long_sequences_take_no_more_playing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.ascendc import trace
 from npusim.engine import Pipe
 from npusim.hardware import load_profile
@@ -102,6 +103,19 @@ def test_the_order_follows_from_shapes_where_it_isnt_recorded(
     for kind in (np.float16, np.float32):
         x = numbers(*shape, kind=kind)
         assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.transpose(order))])
+
+
+def test_planes_are_dealt_out_to_all_cores_one_more_to_some() -> None:
+    """Five to three cores are two, two and one; as compiled for one shape on the first one."""
+    profile = with_cores("Ascend910B", 3)
+    x = np.arange(5 * 4000 * 9, dtype=np.float32).reshape(5, 4000, 9)
+    want = np.ascontiguousarray(x.transpose(0, 2, 1))
+    (kernel,), _ = kernels(profile, "Transpose", [x], [want], {"perm": [0, 2, 1]})
+    kinds = [kernel.block_kind(block) for block in range(kernel.block_dim)]
+    assert kernel.block_dim == 3
+    assert kinds[0] == kinds[1] != kinds[2]
+    (got,) = run(profile, "Transpose", [x], [np.zeros_like(want)], perm=[0, 2, 1])
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -216,6 +230,11 @@ def test_bfloat16_is_moved_as_it_is(chip: str) -> None:
     x = numbers(40, 50, kind=BFLOAT16)
     assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.T)])
     assert_moved(chip, "ConcatD", [x, x], [np.concatenate([x, x])])
+
+
+def test_a_number_without_axes_is_its_own_reverse() -> None:
+    done = Device("Ascend910B3").run("ReverseV2", x=np.array(2.5, np.float32), axis=[0])
+    assert (done.outputs or {})["y"] == 2.5
 
 
 def test_float32_leaves_blocks_turned_once_where_vnchwconv_takes_it() -> None:
@@ -499,3 +518,11 @@ def test_small_parts_of_a_row_come_one_behind_the_other_without_a_wait_for_store
         return run_tasks(kernels_of(profile, task), profile).duration_us
 
     assert taken(6) - taken(2) < 4 * 0.1
+
+
+@pytest.mark.parametrize(("kind", "on_cores"), [("fp16", True), ("bf16", False), ("int8", False)])
+def test_few_dtypes_are_turned_about_by_ai_cores(kind: str, on_cores: bool) -> None:
+    call = {"self": f"{kind}[18,7,128]", "dims": [0]}
+    result = Device("Ascend910B2").estimate("aclnnFlip", **call)
+    assert (result.bound != "AI CPU") == on_cores
+    assert (result.duration_us < 20) == on_cores

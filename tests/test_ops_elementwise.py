@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import TensorSpec
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.errors import KernelError
 from support.tasks import BFLOAT16, CHIPS, cycles, kernels, like, run
 
@@ -383,3 +385,12 @@ def test_a_range(chip: str, count: int) -> None:
     np.testing.assert_allclose(got, start + np.arange(count) * step, rtol=1e-6)
     with pytest.raises(KernelError, match="results of INT32"):
         run(chip, "Range", given_, [np.zeros(count, np.int32)])
+
+
+def test_a_range_starts_all_cores() -> None:
+    """Those behind the last share too: 47 shares of 22 are 1024."""
+    for count, blocks in ((1024, 48), (4096, 48), (5, 5)):
+        scalars = (TensorSpec((), "int32"), TensorSpec((), "float32"), TensorSpec((), "int32"))
+        task = TaskSpec("Range", scalars, (TensorSpec((count,), "float32"),))
+        (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
+        assert kernel.block_dim == blocks

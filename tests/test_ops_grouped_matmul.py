@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from npusim import Device, TensorSpec
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.values.dtypes import FLOAT, INT8
-from npusim.values.errors import KernelError
+from npusim.ops.matmul.grouped import GroupedMatMul
+from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT64
+from npusim.values.errors import DeviceFault
 from npusim.values.formats import Format
 from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
 
@@ -90,7 +91,7 @@ def test_groups_of_one_length_are_taken_where_nobody_knows_better() -> None:
     assert cycles(CHIP, "GroupedMatmul", [x, weight], [y]) == pytest.approx(known, 0.01)
     alone = cycles(CHIP, "GroupedMatmul", [x, weight, *[None] * 5, np.array([1, 2, 3, 512])], [y])
     assert alone != known
-    with pytest.raises(KernelError, match="groups of"):
+    with pytest.raises(DeviceFault, match="groups of"):
         cycles(CHIP, "GroupedMatmul", [x, weight, *[None] * 5, np.array([128, 64, 384, 512])], [y])
 
 
@@ -280,3 +281,18 @@ def test_groups_on_chips_whose_cores_share_a_cube() -> None:
     status = Device("310p3").check("aclnnGroupedMatmulV3", **wide)
     assert status.code != 0
     assert "FLOAT16" in status.message + status.remedy
+
+
+def test_all_cube_cores_start_and_take_blocks_in_turns() -> None:
+    """However few blocks there are: their host doesn't know how long any group is."""
+    profile = load_profile(CHIP)
+    for groups in (1, profile.cores.cube_cores + 2):
+        x, weight = TensorSpec((16 * groups, 64), FLOAT16), TensorSpec((groups, 64, 32), FLOAT16)
+        given = (x, weight, *[None] * 5, TensorSpec((groups,), INT64))
+        task = TaskSpec("GroupedMatmul", given, (TensorSpec((16 * groups, 32), FLOAT16),))
+        (kernel,) = kernels_of(profile, task)
+        assert kernel.block_dim == profile.cores.cube_cores
+        assert isinstance(kernel, GroupedMatMul)
+        for core in range(kernel.block_dim):
+            taken = [place.group for each in kernel.blocks_of(core).values() for place in each]
+            assert taken == list(range(core, groups, kernel.block_dim))

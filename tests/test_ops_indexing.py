@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
+from npusim.ops.indexing.frequencies import most_used
+from npusim.ops.indexing.gather import GatherRows
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics
 from support.tasks import (
+    BFLOAT16,
     CHIPS,
     assert_tiling_changes_no_number,
     assert_time_needs_no_numbers,
@@ -239,6 +242,29 @@ def test_index_add_along_an_axis(chip: str, axis: int) -> None:
     np.testing.assert_allclose(got, np.moveaxis(want, 0, axis), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize(("rows", "count", "width"), [(1, 5, 3), (60, 21, 40), (7, 2000, 30000)])
+def test_rows_of_bfloat16_are_added_in_the_order_of_their_places(
+    rows: int, count: int, width: int
+) -> None:
+    device, ids = Device("Ascend910B3"), places(count, rows, np.int64)
+    x = numbers(rows, width).astype(BFLOAT16)
+    new = numbers(count, width, seed=3).astype(BFLOAT16)
+    want = x.astype(np.float32)
+    np.add.at(want, ids, new.astype(np.float32))
+    call = {"dim": 0, "index": ids, "alpha": 1}
+    done = device.run("aclnnIndexAdd", self=x, source=new, **call)
+    took = {task.name: task.duration_us for task in done.tasks}
+    assert took.keys() >= {"Cast", "InplaceIndexAddWithSorted"}
+    adding = took["InplaceIndexAddWithSorted"]
+    assert done.outputs is not None
+    got = done.outputs["out"].astype(np.float32)
+    np.testing.assert_allclose(got, want.astype(BFLOAT16).astype(np.float32), rtol=1e-2, atol=0.5)
+    twice = device.run("aclnnIndexAdd", self=x, source=np.repeat(new, 2, 0),
+        **{**call, "index": np.repeat(ids, 2)})  # fmt: skip
+    more = {task.name: task.duration_us for task in twice.tasks}["InplaceIndexAddWithSorted"]
+    assert more > adding > (2 * min(rows, count) + count) * width * 2 / 5.2e6  # bytes of L2 a us
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("rows", "depth"), [(1, 5), (60, 21), (512, 10), (7, 3000)])
 def test_one_hot(chip: str, rows: int, depth: int) -> None:
@@ -279,6 +305,7 @@ def test_what_cant_be_done_is_refused_with_its_reason() -> None:
         ("UnsortedSegmentSum", [table, ids], [table], "numbers for"),
         ("Index", [table, ids], [table[:5]], "isn't recorded"),
         ("OneHotD", [ids, table, table], [table], "two values"),
+        ("OneHotD", [ids, table[0, :1], table[0, :1]], [ids], "doesn't become"),
     ]
     for op, inputs, outputs, reason in cases:
         with pytest.raises(KernelError, match=reason):
@@ -325,6 +352,57 @@ def test_an_element_takes_a_load_and_a_store_and_its_index_a_load() -> None:
     )
     unit = profile.scalar
     assert taken == 1.5 * ids.size * (unit.ub_load_cycles + unit.ub_store_cycles)
+
+
+def test_the_most_frequent_words_are_as_frequent_as_one_by_their_rank() -> None:
+    for places in (1, 2, 7, 1000, 184965):
+        ranks = 1 / np.arange(1, places + 1)
+        for together in (1, 2, 16):
+            want = ranks[:together].sum() / ranks.sum()
+            assert most_used(places, together) == pytest.approx(want, rel=0.01)
+    assert most_used(1000, 0.1) == most_used(1000, 1)  # a row that takes several lines
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rows_looked_up_share_lines_as_words_do(chip: str) -> None:
+    """Sixteen rows of 32 bytes are a line: 3.4 of the 10.5 that all of 20,000 words come to."""
+    profile = load_profile(chip)
+    words, count = 20000, 9000
+    table, rows, ids = numbers(words, 8), numbers(count, 8), places(count, words)
+    cores = profile.cores.vector_cores
+    others, memory = cores * 0.3228 - 1, profile.memory
+    (summing,), _ = kernels(profile, "UnsortedSegmentSum", [rows, ids], [table])
+    (looking,), _ = kernels(profile, "GatherV2", [table, ids], [rows])
+    (adding,), _ = kernels(profile, "ScatterAdd", [table, ids, rows], [])
+    for kernel, name, expected in (
+        (summing, "copy_ubuf_to_gm", others * memory.atomic_conflict_cycles),
+        (looking, "copy_gm_to_ubuf", others * memory.load_conflict_cycles),
+        (adding, "copy_ubuf_to_gm", 0.0),
+    ):
+        (group, *_) = trace(kernel, profile, numerics=False)
+        taken = min(
+            each.cycles
+            for each, _ in group.program.instructions()
+            if each.name == name and each.transfer is not None and each.transfer.payload_bytes == 32
+        )
+        assert taken == pytest.approx(expected, rel=0.01, abs=1e-9)
+
+
+@pytest.mark.parametrize("words", [1000, 100_000])
+def test_short_rows_of_a_table_on_chip_take_a_turn_of_a_loop_for_each_element(words: int) -> None:
+    """In UB, or in L1, from where a block comes to UB first."""
+    profile = load_profile("Ascend910A")
+    table, ids, width = numbers(words, 2), places(3200, words), 2
+    (kernel,), _ = kernels(profile, "GatherV2", [table, ids], [numbers(3200, width)])
+    assert isinstance(kernel, GatherRows)
+    assert kernel.in_ub is (words == 1000)
+    taken = sum(
+        group.size * times * each.cycles
+        for group in trace(kernel, profile, numerics=False)
+        for each, times in group.program.instructions()
+        if each.name == "loop"
+    )
+    assert taken == ids.size * width * profile.scalar.loop_cycles
 
 
 # -- physics ---------------------------------------------------------------------------------------
@@ -388,3 +466,14 @@ def test_a_cache_by_name() -> None:
     assert (var[1, :, 0] == 1).all()
     refused = Device("Ascend910B3").check("Scatter", var=var, indices=ids, updates=new[:, :2])
     assert refused.code == 161002
+
+
+def test_an_index_outside_stops_the_ai_cpu_too() -> None:
+    x = numbers(2, 2, 2, 3, 1)
+    indices = np.full(x.shape, 4, np.int64)
+    device = Device("Ascend910A")
+    given = {"x": x.astype(np.float16), "index": indices, "dim": 0}
+    assert device.check("GatherElements", **given).ok
+    with pytest.raises(DeviceFault, match="GatherElements: index 4 is out of bounds") as fault:
+        device.run("GatherElements", **given)
+    assert fault.value.code == 507018

@@ -50,6 +50,9 @@ def test_experts_are_those_of_the_largest_shares(
     assert all(len(set(each)) == k for each in chosen[working])
     np.testing.assert_array_equal(rows, np.arange(k) * tokens + np.arange(tokens)[:, None])
     assert_time_needs_no_numbers(CHIP, "MoeGatingTopKSoftmax", [x, over], outputs)
+    again = run(CHIP, "MoeGatingTopKSoftmaxV2", [x, over], outputs[:2])
+    np.testing.assert_array_equal(again[0], y)
+    np.testing.assert_array_equal(again[1], chosen)
 
 
 @pytest.mark.parametrize(("experts", "k"), [(64, 8), (67, 20), (1032, 3), (4, 2)])
@@ -89,7 +92,12 @@ def test_experts_that_there_are_not_cannot_be_chosen() -> None:
     assert device.check("aclnnMoeGatingTopKSoftmax", **call).code == 0
     for wrong in ({"k": 9}, {"k": 0}, {"k": 3}, {"rowIdxOut": "int32[63,2]"}):
         assert device.check("aclnnMoeGatingTopKSoftmax", **{**call, **wrong}).code == 161002
-    assert device.estimate("MoeGatingTopKSoftmax", x="bf16[4096,64]", k=8).duration_us > 5
+    first = device.estimate("MoeGatingTopKSoftmax", x="bf16[4096,64]", k=8)
+    call = {"x": "bf16[4096,64]", "k": 8, "renorm": 0}
+    later = device.estimate("aclnnMoeGatingTopKSoftmaxV2", outputSoftmaxResultFlag=False, **call)
+    assert 5 < later.duration_us < first.duration_us
+    every = device.estimate("aclnnMoeGatingTopKSoftmaxV2", outputSoftmaxResultFlag=True, **call)
+    assert 0.95 < every.duration_us / later.duration_us < 1.5
 
 
 @settings(max_examples=25, deadline=None)
@@ -164,6 +172,38 @@ def test_ranks_are_put_together_by_experts(
     np.testing.assert_array_equal(got[3], ranks.sum(0))
 
 
+@pytest.mark.parametrize(
+    ("tokens", "k", "width"), [(1, 1, 3), (7, 2, 40), (130, 8, 16), (3, 2, 9000)]
+)
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_gradients_of_rows_of_experts(tokens: int, k: int, width: int, kind: Any) -> None:
+    device, limit = Device(CHIP), 1e-4 if kind is np.float32 else 2e-2
+    places = np.random.default_rng(0).permutation(tokens * k).astype(np.int32)
+    grad, weights = numbers(tokens, width, kind=kind), numbers(tokens, k, seed=1).astype(kind)
+    rows = (numbers(tokens * k, width, seed=2) / width).astype(kind)
+    wide = [each.astype(np.float64) for each in (grad, weights, rows)]
+    call = {"permutedTokens": rows, "unpermutedTokensGrad": grad, "sortedIndices": places,
+            "probsOptional": weights, "paddedMode": False}  # fmt: skip
+    done = device.run("aclnnMoeTokenUnpermuteGrad", **call).outputs
+    assert done is not None
+    want = np.zeros((tokens * k, width))
+    want[places] = (wide[0][:, None] * wide[1][..., None]).reshape(-1, width)
+    got = done["permutedTokensGradOut"].astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=limit, atol=limit)
+    want = (wide[2][places].reshape(tokens, k, width) * wide[0][:, None]).sum(-1)
+    got = done["probsGradOut"].astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=limit, atol=limit)
+    want = wide[2][places].reshape(tokens, k, width).sum(1)
+    for api, names in (
+        ("aclnnMoeTokenPermuteGrad", ("permutedOutputGrad", "sortedIndices", "numTopk")),
+        ("aclnnMoeInitRoutingV2Grad", ("gradExpandedX", "expandedRowIdx", "topK")),
+    ):
+        more = {"paddedMode": False} if "Token" in api else {"dropPadMode": 0, "activeNum": 0}
+        found = device.run(api, **dict(zip(names, (rows, places, k), strict=True)), **more).outputs
+        assert found is not None
+        np.testing.assert_allclose(found["out"].astype(np.float64), want, rtol=limit, atol=limit)
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     tokens=st.sampled_from([1, 7, 48, 300, 3500]),
@@ -234,6 +274,42 @@ def test_calls_of_routing() -> None:
     assert device.check("aclnnMoeInitRoutingV2", **{**call, "dropPadMode": 1}).code == 161002
     wrong = {**call, "expertIdx": "int32[63,4]"}
     assert device.check("aclnnMoeInitRoutingV2", **wrong).code == 161002
+
+
+@pytest.mark.parametrize("quantised", [True, False])
+@pytest.mark.parametrize("api", ["aclnnMoeInitRoutingQuantV2", "aclnnMoeInitRoutingV3"])
+def test_routed_rows_by_later_interfaces(api: str, quantised: bool) -> None:
+    later, device = api.endswith("V3"), Device(CHIP)
+    if not later and not quantised:
+        return
+    x, chosen = numbers(7, 40, kind=np.float16), np.random.default_rng(0).integers(0, 5, (7, 2))
+    call: dict[str, Any] = {"x": x, "expertIdx": chosen.astype(np.int32), "activeNum": 0,
+        "expertCapacity": 0, "expertNum": 5, "dropPadMode": 0}  # fmt: skip
+    call["quantMode"] = 1 if quantised else -1
+    if later:
+        call |= {"expertTokensNumType": 1, "expertTokensNumFlag": True, "rowIdxType": 0}
+        call |= {"activeExpertRangeOptional": [0, 5]}
+    else:
+        call |= {"expertTokensCountOrCumsumFlag": 1, "expertTokensBeforeCapacityFlag": False}
+    done = device.run(api, **call).outputs
+    assert done is not None
+    order = np.argsort(chosen.ravel(), kind="stable")
+    rows = x.astype(np.float64)[order // 2]
+    if quantised:
+        scales = done["expandedScaleOut" if later else "dynamicQuantScaleOutOptional"]
+        steps = scales[:, None].astype(np.float64)
+        assert np.abs(done["expandedXOut"] * steps - rows).max() <= 0.51 * steps.max()
+    else:
+        np.testing.assert_array_equal(done["expandedXOut"], rows)
+    np.testing.assert_array_equal(done["expandedRowIdxOut"], np.argsort(order))
+    counts = np.bincount(chosen.ravel(), minlength=5)
+    got = done["expertTokensCountOrCumsumOut" + ("" if later else "Optional")]
+    np.testing.assert_array_equal(got, counts if later else np.cumsum(counts))
+    if later:
+        assert got.dtype == np.int64
+        for wrong in ({"activeExpertRangeOptional": [1, 5]}, {"rowIdxType": 1}):
+            status = device.check(api, **{**call, **wrong})
+            assert (status.code, status.is_modelled) == (561003, False)
 
 
 def test_places_outside_are_faults_and_shapes_are_checked() -> None:

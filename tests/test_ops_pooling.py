@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec
+from npusim.validation.replay import simulate_task
 from npusim.values.errors import AclnnError, KernelError
 from support.tasks import BFLOAT16, CHIPS, assert_above_roofline, cycles, kernels, run
 
@@ -117,6 +119,18 @@ def test_gradients_go_where_the_largest_elements_were(
         chip, "MaxPoolGradWithArgmax", [x, grad, mask], [dx], ksize=ksize, strides=strides
     )
     np.testing.assert_array_equal(found, scattered(x, grad, window, stride, same))
+
+
+def test_masks_as_profilers_list_them() -> None:
+    """Some axes of their description stand in front of those of their storage."""
+    image, grad = (TensorSpec((3, 2, side, side, 16), "float32") for side in (13, 6))
+    cycles = []
+    for shape in ((3, 2, 9, 4, 16), (3, 32, 9, 9, 4, 16)):
+        mask = TensorSpec(shape, "uint16")
+        task = TaskSpec("MaxPoolGradWithArgmaxV1", (image, grad, mask), (image,))
+        found = simulate_task(load_profile("Ascend910B2"), task, "in_graph").tasks
+        cycles.append([(each.cycles, each.bytes_read, each.hbm_bytes) for each in found])
+    assert cycles[0] == cycles[1]
 
 
 @pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B2"])

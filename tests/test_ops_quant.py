@@ -130,6 +130,23 @@ def test_sums_through_a_gate(rows: int, half: int, left: bool, dynamic: bool, bi
     np.testing.assert_allclose(got[1], scale, rtol=1e-4)
 
 
+def test_a_later_interface_gates_sums_as_the_first_does() -> None:
+    device, x = Device(CHIP), (numbers(13, 64) * 1000).astype(np.int32)
+    call = {"x": x, "weightScaleOptional": np.abs(numbers(64)) / 400, "activateLeft": True,
+        "activationScaleOptional": np.abs(numbers(13, seed=1)) + 0.1,
+        "quantModeOptional": "dynamic"}  # fmt: skip
+    more = {"dstType": 2, "activateDim": -1, "swigluMode": 0, "clampLimit": 0.0, "gluAlpha": 0.0,
+        "gluBias": 0.0}  # fmt: skip
+    first = device.run("aclnnDequantSwigluQuant", **call)
+    later = device.run("aclnnDequantSwigluQuantV2", **call, **more)
+    assert first.outputs
+    assert later.outputs
+    for name, each in first.outputs.items():
+        np.testing.assert_array_equal(later.outputs[name], each)
+    refused = device.check("aclnnDequantSwigluQuantV2", **call, **{**more, "swigluMode": 1})
+    assert (refused.code, refused.is_modelled) == (561003, False)
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32, BFLOAT16])
 def test_numbers_to_bytes_and_back(kind: Any) -> None:
     x = numbers(13, 67, kind=kind) * np.asarray(20, kind)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import Device
+from npusim.hardware import load_profile
 from support.tasks import CHIPS, assert_time_needs_no_numbers, run
 
 Array = np.ndarray[Any, Any]
@@ -179,3 +180,19 @@ def test_a_framework_has_layers_of_weights_in_rows(layers: int, both: bool, kind
     (got,) = run("Ascend910B3", "LSTM", [x, *flat, *begin], [out], **said)
     fits = 3e-2 if kind is ml_dtypes.bfloat16 else 1e-4
     np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), atol=fits)
+
+
+def test_cores_meet_once_more_in_a_step_of_float32_than_of_halves() -> None:
+    device, meeting_us = Device("Ascend910B2"), load_profile("Ascend910B2").launch.sync_all_us
+
+    def step_us(kind: str) -> float:
+        call = {"x": f"{kind}[{{}},3,32]", "w": f"{kind}[64,128]", "b": f"{kind}[128]"}
+        few, many = (
+            device.estimate("DynamicRNN", **call | {"x": call["x"].format(steps)}).duration_us
+            for steps in (60, 160)
+        )
+        return (many - few) / 100
+
+    halves, whole = step_us("fp16"), step_us("fp32")
+    assert halves > 2 * meeting_us + load_profile("Ascend910B2").launch.message_us
+    assert meeting_us * 0.9 < whole - halves < meeting_us * 1.6

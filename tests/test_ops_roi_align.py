@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.values.errors import KernelError
 from support.tasks import CHIPS, cycles, kernels, run
 
@@ -86,6 +87,37 @@ def test_bins_are_means_of_samples_between_pixels(
     tolerance = 1e-4 if kind is np.float32 else 1e-2
     expected = pooled(x, boxes, bins, each, aligned)
     np.testing.assert_allclose(found.astype(float), expected, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_interfaces_place_boxes_on_their_images(chip: str, kind: Any) -> None:
+    random, device = np.random.default_rng(1), Device(chip)
+    x, images = random.standard_normal((2, 19, 9, 7)).astype(kind), np.array([1, 0, 1], np.int32)
+    corners = np.array([[0, 1, 8, 9], [2, 2, 5, 12], [1, 4, 12, 6]], kind)
+    boxes = np.concatenate([images[:, None].astype(kind), corners], 1)
+    call = {"samplingRatio": 2, "spatialScale": 0.5, "out": np.ones((3, 19, 3, 2), kind)}
+    pool = {"pooledHeight": 3, "pooledWidth": 2}
+    limit = 1e-4 if kind is np.float32 else 2e-2
+    for aligned in (True, False):
+        found = device.run("aclnnRoiAlignV2", self=x, boxes=boxes, aligned=aligned, **call, **pool)
+        assert found.outputs is not None
+        got = found.outputs["out"].astype(float)
+        np.testing.assert_allclose(got, pooled(x, boxes, (3, 2), 2, aligned), limit, limit)
+    split = {"rois": corners, "batchIndices": images, "outputHeight": 3, "outputWidth": 2}
+    again = device.run("aclnnRoiAlign", self=x, mode="avg", **split, **call)
+    assert again.outputs is not None
+    np.testing.assert_array_equal(again.outputs["out"].astype(float), got)
+    for wrong, said in ({"rois": boxes}, "columns"), ({"mode": "min"}, "avg or max"), (
+        {"outputWidth": 3}, "out should be"), ({"samplingRatio": -1}, "at least 0"):  # fmt: skip
+        status = device.check(
+            "aclnnRoiAlign", **{"self": x, "mode": "avg", **split, **call, **wrong}
+        )
+        assert status.code == 161002
+        assert said in status.message
+    left = {"boxes": boxes, "aligned": True, **pool, **call, "samplingRatio": 0}
+    status = device.check("aclnnRoiAlignV2", self=x, **left)
+    assert (status.code, status.is_modelled) == (561003, False)
 
 
 def test_more_samples_take_longer() -> None:

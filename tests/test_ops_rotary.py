@@ -157,7 +157,9 @@ def test_calls_change_queries_and_keys_in_place() -> None:
     wrong = device.check("aclnnApplyRotaryPosEmb", **{**given_, "cos": query}, layout=1)
     assert wrong.code == 161002
     wrong = device.check("aclnnRotaryPositionEmbedding", x=key, cos=cos, sin=sin, mode=3)
-    assert wrong.code == 561002  # by the tiling, as the page says
+    assert wrong.code == 561002  # the page leaves shapes and attributes to the tiling
+    wrong = device.check("aclnnRotaryPositionEmbeddingGrad", dy=key, cos=cos, sin=sin, mode=3)
+    assert wrong.code == 561002
 
 
 def test_what_the_kernel_does_not_cover_is_said() -> None:

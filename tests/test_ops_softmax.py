@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.task import run_tasks
 from npusim.schedules.rows.formats import FractalLayout
 from npusim.values.errors import KernelError
 from npusim.values.tensors import TensorSpec
@@ -133,3 +134,11 @@ def test_more_rows_take_longer_and_nothing_beats_the_roofline(chip: str, op: str
         times.append(cycles(chip, op, inputs, [x]))
         assert_above_roofline(chip, op, inputs, [x])
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize(("columns", "times"), [(8192, 1), (16384, 3)])
+def test_values_of_code_for_any_shape_have_one_buffer(columns: int, times: int) -> None:
+    """Rows of a sixth of UB come once; longer ones go by three times."""
+    profile, x = load_profile("Ascend910B2"), TensorSpec((96, columns), "float32")
+    (kernel,) = kernels_of(profile, TaskSpec("SoftmaxV2", (x,), (x,), {"axes": [-1]}))
+    assert run_tasks([kernel], profile).tasks[0].bytes_read == times * x.nbytes

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.runtime.task import run_tasks
+from npusim.values.errors import KernelError
 from support.tasks import BFLOAT16, cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
@@ -111,6 +113,55 @@ def test_all_numbers_in_order(
     first = np.argsort(-wide if descending else wide, axis=axis, kind="stable")
     np.testing.assert_array_equal(places, first)
     np.testing.assert_array_equal(values.astype(float), np.take_along_axis(wide, first, axis))
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize(
+    ("rows", "length", "count"),
+    [(3, 5, 2), (70, 100, 17), (9, 4096, 1000), (5, 4097, 16), (2, 20_011, 300), (1, 1500, 1500)],
+)
+@pytest.mark.parametrize("largest", [True, False])
+def test_chips_without_pairs_sort_proposals(
+    chip: str, kind: Any, rows: int, length: int, count: int, largest: bool
+) -> None:
+    """As halves where proposals have no others; equal numbers stay as they come."""
+    x = np.random.default_rng(length).standard_normal((rows, length)).astype(kind)
+    out = [np.zeros((rows, count), kind), np.zeros((rows, count), np.int32)]
+    given = {"k": count, "largest": largest}
+    values, places = run(chip, "TopK", [x], out, **given)
+    wide = x.astype(np.float16 if chip == "Ascend910A" else kind).astype(np.float64)
+    first = np.argsort(-wide if largest else wide, axis=-1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(places, first)
+    np.testing.assert_array_equal(values.astype(float), np.take_along_axis(wide, first, -1))
+    tasks, _ = kernels(load_profile(chip), "TopK", [x], out, given)
+    sorting = next(each for each in tasks if each.op_type == "TopK")
+    cores = load_profile(chip).cores.vector_cores
+    assert sorting.block_dim == (1 if count < 16 else min(rows, cores))
+    whole = [np.zeros((rows, count), kind), np.zeros((rows, count), np.int32)]
+    assert cycles(chip, "TopK", [np.tile(x, (120, 1))], [np.tile(y, (120, 1)) for y in whole],
+        **given) > 2 * cycles(chip, "TopK", [x], whole, **given)  # fmt: skip
+
+
+def test_few_of_many_are_found_by_the_ai_cpus_where_one_core_would_store_them() -> None:
+    x = np.zeros((64, 1000), np.float16)
+    out = [np.zeros((64, 5), np.float16), np.zeros((64, 5), np.int32)]
+    (task,), _ = kernels(load_profile("Ascend910A"), "TopK", [x], out, {"k": 5})
+    assert task.runs_on == "AI CPU"
+    (task,), _ = kernels(load_profile(A2), "TopK", [x], out, {"k": 5})
+    assert not task.runs_on
+    with pytest.raises(KernelError, match="5120 are modelled"):
+        cycles("Ascend910A", "Sort", [np.zeros((2, 6000), np.float16)], [])
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3", A2])
+def test_few_of_the_last_axis_are_found_among_the_first(chip: str) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 100)).astype(np.float16)
+    done = Device(chip).run("aclnnTopk", self=x, k=3, dim=-1, largest=True, sorted=True)
+    assert [task.name for task in done.tasks] == ["TopKV2", "TopKV2", "GatherElements", "Cast"]
+    first = np.argsort(-x.astype(float), axis=-1, kind="stable")[:, :3]
+    assert done.outputs is not None
+    np.testing.assert_array_equal(done.outputs["indicesOut"], first)
 
 
 @pytest.mark.parametrize(("length", "count"), [(1500, 7), (60_001, 30), (300_007, 100)])

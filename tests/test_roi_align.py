@@ -471,3 +471,21 @@ def test_an_estimate_is_quick_whatever_the_size() -> None:
     result = Device("Ascend910B3").estimate(ROI_ALIGN, **arguments)
     assert time.process_time() - started < 2
     assert names(result) == CHAIN
+
+
+@pytest.mark.parametrize("samples", [10**6, 2**31 - 1])
+def test_more_cycles_than_a_clock_counts_are_refused_by_both(samples: int) -> None:
+    call: dict[str, Any] = {
+        "gradOutput": TensorSpec((4, 16, 7, 7), "float32"),
+        "boxes": TensorSpec((4, 5), "float32"),
+        "inputShape": [1, 16, 64, 64],
+        "pooledHeight": 7,
+        "pooledWidth": 7,
+        "spatialScale": 1.0,
+        "samplingRatio": samples,
+        "aligned": True,
+    }
+    device = Device("Ascend910B3")
+    assert device.check("aclnnRoiAlignV2Backward", **call).code == 561003
+    with pytest.raises(AclnnError, match="a clock counts"):
+        device.estimate("aclnnRoiAlignV2Backward", **call)

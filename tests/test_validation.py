@@ -151,6 +151,35 @@ def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
     assert len(set(cold)) == 1
 
 
+def test_lists_of_parameters_are_updated_whatever_shape_they_come_back_in(tmp_path: Path) -> None:
+    """Foreach operators give back flat tensors; a product reads their weights as they are."""
+    foreach = (
+        '910B2,ForeachAddList,,builtin,"97,1031;7;97,1031;7;",FLOAT;FLOAT;FLOAT;FLOAT;FLOAT,,'
+        '"100007;7",FLOAT;FLOAT,,,9.0,A,{step}'
+    )
+    product = (
+        '910B2,MatMulV2,,builtin,"32,97;97,1031",FLOAT;FLOAT,ND;ND,"32,1031",FLOAT,ND,,9.0,A,net'
+    )
+    for step, streams in (("net", True), ("another net", False)):
+        rows = list(read_rows(table(tmp_path, foreach.format(step=step), product)))
+        assert rows[1].streams is streams
+
+
+def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:
+    """What a row says of its workload holds for all laid-out weights of it, and nothing else."""
+    line = (
+        '910B2,{op},,builtin,"3,1024;{b}",FLOAT16;FLOAT16,ND;{kind},"3,2560",FLOAT16,ND,,9.0,A,'
+        "{step},{notes}"
+    )
+    laid = {"op": "MatMul", "b": "64,160,16,16", "kind": "FRACTAL_NZ", "step": "net", "notes": ""}
+    told = laid | {"b": "64,64,16,16", "notes": "weights may be prefetched"}
+    plain = laid | {"b": "1024,2560", "kind": "ND"}
+    lines = [line.format(**each) for each in (laid, told, plain, laid | {"step": "another"})]
+    path = tmp_path / "steps.csv"
+    path.write_text("\n".join([f"{HEADER},notes", *lines]))
+    assert [row.start for row in read_rows(path)] == ["prefetched", "prefetched", "", ""]
+
+
 def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
     counted = {2: "", 7: "", 8: "layered", 64: "layered"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -34,6 +35,29 @@ def test_the_page_and_the_accuracy_it_tells() -> None:
     for chip, limit in LIMITS.items():
         assert_better_than_the_roofline(by_chip[chip], limit)
     assert "\n".join(SCRIPT["page"](predictions)) + "\n" == PAGE, f"write anew: {MADE_BY}"
+
+
+def test_other_pages_tell_the_same_accuracy() -> None:
+    table = PAGE.partition("## By chip")[2].partition("![")[0].strip().splitlines()[2:]
+    chips = {name: columns for name, *columns in (line[2:-2].split(" | ") for line in table)}
+    _, modelled, median, p90, *_, roofline = chips["all"]
+    readme = (REPORTS.parent / "README.md").read_text(encoding="utf-8")
+    assert readme.count(f"{int(modelled):,} ") == 2
+    assert f"the median error is {median} (a roofline's {roofline})" in readme
+    chinese = (REPORTS.parent / "README.zh.md").read_text(encoding="utf-8")
+    assert f"与 {int(modelled):,} 条" in chinese
+    assert f"{median}(Roofline 为 {roofline})" in chinese
+    certainty = (REPORTS.parent / "docs/explanation/certainty.md").read_text(encoding="utf-8")
+    said = " ".join(certainty.split())
+    assert f"the median error is {median}, where a roofline's is {roofline};" in said
+    assert f"one in ten is off by more than {p90}." in said
+    a2 = [each for name, each in chips.items() if name.startswith("910B") and int(each[1]) > 1]
+    medians = [int(each[2].split()[0]) for each in a2]
+    assert f"off by {min(medians)} to {max(medians)} % in the median" in said
+    models = (REPORTS / "models.md").read_text(encoding="utf-8")
+    rates = re.search(r"median error \| ([\d.]+)%", models)
+    assert rates
+    assert f"[{float(rates[1]):.0f} % median error]" in said
 
 
 def test_what_is_recorded_is_what_is_simulated() -> None:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import traceback
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from npusim import AclnnError, Device, NpusimError, TensorSpec, load_profile
+from npusim import (
+    AclnnError,
+    Device,
+    DeviceFault,
+    NpusimError,
+    TensorSpec,
+    kernel,
+    load_profile,
+    plan,
+    recommend,
+)
+from npusim.hardware import register_profile, relative_uncertainty, unregister_profile
+from npusim.operators import Aclnn, Operator, family, real, register, unregister
 from npusim.values.errors import (
     ArgumentError,
     BufferOverflowError,
@@ -137,6 +150,116 @@ def test_whole_numbers_are_whole() -> None:
 
 
 # -- questions put wrongly -------------------------------------------------------------------------
+
+
+PLACES = {"x0": TensorSpec((3, 128, 3), "int64"), "y0": TensorSpec((3, 3), "int32")}
+WINDOWS = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1]}
+NO_CALL: dict[str, tuple[str, dict[str, Any], int]] = {
+    "places of other rows": ("ArgMaxV2", PLACES, 561003),
+    "whole numbers in windows": (
+        "MaxPool",
+        {"x": TensorSpec((1, 2, 9, 9, 16), "int64"), "y": TensorSpec((1, 2, 4, 4, 16), "int64")},
+        561003,
+    ),
+    "fewer lanes than the image": (
+        "AvgPool",
+        {"x": TensorSpec((3, 2, 17, 9, 16), "fp16"), "y": TensorSpec((3, 2, 9, 5, 8), "fp16")},
+        561003,
+    ),
+    "heads of no elements": (
+        "FlashAttentionScore",
+        {**{name: TensorSpec((1, 3, 8, 0), "fp16") for name in ("query", "key", "value")},
+         "scale_value": 0.2, "head_num": 3, "input_layout": "BNSD"},
+        161002,
+    ),
+    "a reduction that isn't one": (
+        "aclnnScatter",
+        {"self": TensorSpec((6, 4), "fp32"), "index": TensorSpec((6, 4), "int64"),
+         "src": TensorSpec((6, 4), "fp32"), "dim": 1, "reduce": 7},
+        161002,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NO_CALL.values(), ids=NO_CALL)
+def test_what_no_kernel_computes_is_refused_before_it_runs(
+    case: tuple[str, dict[str, Any], int],
+) -> None:
+    op, given, code = case
+    given |= WINDOWS if op.endswith("Pool") else {}
+    arrays = {
+        name: np.zeros(each.shape, each.dtype.numpy) if isinstance(each, TensorSpec) else each
+        for name, each in given.items()
+    }
+    assert code_of("Ascend910B3", op, **arrays)[0] == code
+
+
+def test_a_matrix_without_a_result_stops_the_ai_cpu() -> None:
+    for op in ("Cholesky", "MatrixInverse"):
+        assert Device("Ascend910B3").check(op, x=np.ones((2, 3, 3), np.float32)).ok
+        fault = refused(
+            DeviceFault, lambda op=op: Device("Ascend910B3").run(op, x=np.ones((2, 3, 3), "f4"))
+        )
+        assert fault.code == 507018
+        assert op in str(fault)
+
+
+class _Folder(PathLike[Any]):
+    """A path that may be of bytes."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+
+    def __fspath__(self) -> Any:
+        return self._path
+
+
+def _deep() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(5000):
+        found = [found]
+    return found
+
+
+MISUSED: list[Callable[[], object]] = [
+    lambda: register_profile(3),  # type: ignore[arg-type]
+    lambda: register_profile("x" * 5000 + ".yaml"),
+    lambda: register_profile("\ud800.yaml"),
+    lambda: unregister_profile(None),  # type: ignore[arg-type]
+    lambda: unregister_profile("\ud800.yaml"),
+    lambda: load_profile(b"910b3"),  # type: ignore[arg-type]
+    lambda: relative_uncertainty("certain"),
+    lambda: relative_uncertainty([]),  # type: ignore[arg-type]
+    lambda: kernel(3),  # type: ignore[arg-type]
+    lambda: kernel(str),  # type: ignore[arg-type]
+    lambda: kernel(print, writes=3),  # type: ignore[arg-type]
+    lambda: kernel(print, cores="cubes"),  # type: ignore[arg-type]
+    lambda: TensorSpec(_deep(), "fp16"),
+    lambda: TensorSpec((2,), "fp16", _deep()),
+    lambda: plan(_Folder(b"plan.yaml")),  # type: ignore[type-var]
+    lambda: real("alpha", np.ones(2)),  # type: ignore[arg-type]
+    lambda: family("mine", rows=3),  # type: ignore[arg-type]
+    lambda: family("mine", rows=(3,)),  # type: ignore[arg-type]
+    lambda: family("mine", checks=3),  # type: ignore[arg-type]
+    lambda: register(Operator(None, "x -> y")),  # type: ignore[arg-type]
+    lambda: register(Operator("  ", "x -> y")),
+    lambda: register(Operator("Mine", 3)),  # type: ignore[arg-type]
+    lambda: register(Operator("Mine", "x -> y", ("alpha",))),  # type: ignore[arg-type]
+    lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", also=3))),  # type: ignore[arg-type]
+    lambda: register(Operator("Mine", "x -> y", (), Aclnn("aclnnMine", 3))),  # type: ignore[arg-type]
+    lambda: plan("plan.yaml", seed=-1),
+    lambda: recommend("m.yaml", rate_per_s=1, limit_ms=1, products=["910b3"] * (2**20 + 1)),
+    lambda: TensorSpec(range(10**18), "fp16"),
+    lambda: register(Operator("Mine", "x -> y", checks=(("axes_in",),))),
+    lambda: register(Operator("Mine", "x -> y", kernel=3)),  # type: ignore[arg-type]
+    lambda: unregister(np.ones(2)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISUSED)))
+def test_a_value_of_another_kind_is_no_traceback(number: int) -> None:
+    refused(UsageError, MISUSED[number])
+    assert Device("Ascend910B3").check("Add", x1="fp16[4]", x2="fp16[4]").ok  # as before
 
 
 @pytest.mark.parametrize(

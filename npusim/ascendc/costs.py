@@ -319,6 +319,14 @@ class InstructionCosts:
         sent = 1 / (cube.fixpipe_bytes_per_cycle or inf)
         return 1 / (read + sent) if read + sent else inf
 
+    def taking_turns(self, sharers: float) -> float:
+        """Cycles that a load waits for those of other cores from the same line of L2.
+
+        Source: public Ascend C guide, avoiding same-address access: whatever lies in 512 bytes is
+        served one after the other.
+        """
+        return (sharers - 1) * self.profile.memory.load_conflict_cycles
+
     def adding_at_once(self, cores: int) -> float:
         """How many of ``cores`` that add once, at the end of alike work, do so at a time.
 

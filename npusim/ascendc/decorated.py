@@ -7,13 +7,15 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from npusim.ascendc.kernel import Kernel, Phases
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.takes import CALL, FLAG, TEXT, each, maybe, takes
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.hardware.profile import Profile
 
+_CORES = ("vector", "cube")
 _PROFILE = Parameter("profile", Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -37,6 +39,7 @@ class FunctionKernel(Kernel):
         return type(self).function(core, *self._tensors, **self._attributes)
 
 
+@takes(function=maybe(CALL), writes=each(TEXT), cores=TEXT, is_mix=FLAG)
 def kernel(
     function: Callable[..., Phases] | None = None,
     *,
@@ -48,17 +51,23 @@ def kernel(
 
     ``writes`` names the tensors that it writes, by default the last one; ``cores`` and ``is_mix``
     are those of :class:`Kernel`. Launch it with :meth:`npusim.Device.launch`. Raises ArgumentError
-    for a function without tensors and for names that it doesn't have.
+    for what isn't a function, one without tensors, and names that it doesn't have.
     """
+    if cores not in _CORES:
+        raise UnknownNameError("kind of cores", cores, _CORES)
     if function is None:
         return lambda function: kernel(function, writes=writes, cores=cores, is_mix=is_mix)
-    parameters = list(signature(function).parameters.values())[1:]
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        parameters = list(signature(function).parameters.values())[1:]
+    except ValueError as error:  # a function of C that doesn't say what it takes
+        raise ArgumentError(f"kernel {name}: {error}", "Give a function of Python.") from error
     names = tuple(each.name for each in parameters if each.kind is not Parameter.KEYWORD_ONLY)
     missing = [name for name in writes if name not in names]
     if missing or not names:
         wrong = f"no tensor {missing[0]!r}" if missing else "no tensors"
         raise ArgumentError(
-            f"kernel {function.__name__} has {wrong}",
+            f"kernel {name} has {wrong}",
             "Its parameters are the core, the tensors, and behind * the attributes.",
         )
     members = {
@@ -71,4 +80,4 @@ def kernel(
         "cores": cores,
         "is_mix": is_mix,
     }
-    return type(function.__name__, (FunctionKernel,), members)
+    return type(name, (FunctionKernel,), members)

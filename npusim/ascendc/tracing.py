@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _WORTH_COMPILING_BYTES = 1 << 26  # of tensors: below, compiling takes longer than it saves
+_MOST_CYCLES = 2.0**53  # of a core: beyond, double precision skips some
 
 Work = dict[str, tuple[int, int]]  # instructions and bytes by what they are
 
@@ -83,9 +84,19 @@ def trace(
     if kernel.literal:
         kinds = _alike(running)
     groups = _groups(kernel, profile, costs, kinds, running, loaded=loaded)
+    _refuse_endless(kernel, groups)
     for core in (core for block in running.values() for core in block.cores):
         core.recorder.let_go()
     return groups
+
+
+def _refuse_endless(kernel: Kernel, groups: Sequence[CoreGroup]) -> None:
+    """Raise KernelError where no clock tells one cycle from the next any more."""
+    for group in groups:
+        cycles = sum(each.cycles * times for each, times in group.program.listed())
+        if cycles > _MOST_CYCLES:
+            reason = f"its cores would be busy for {cycles:.0e} cycles, and a clock counts 2^53"
+            raise KernelError(kernel.op_type, reason)
 
 
 def _groups(

@@ -1,15 +1,12 @@
-"""Questions as a plan's file would say them: one model at one rate, priced products, a seed."""
+"""Questions as a plan's file would say them: one model at one rate, priced products."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npusim.values.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from npusim.capacity.plan import Plan
 
 
 def plan_of_model(
@@ -54,11 +51,3 @@ def priced_fleet(
         ]
     }
     return {**fleet, "currency": "EUR"} if prices else fleet
-
-
-def seeded(wanted: Plan, seed: int | None) -> Plan:
-    """The plan with another seed; the same for None."""
-    if seed is None:
-        return wanted
-    simulation = wanted.simulation.model_copy(update={"seed": seed})
-    return wanted.model_copy(update={"simulation": simulation})

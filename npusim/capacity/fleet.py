@@ -20,7 +20,7 @@ from npusim.capacity.outcome import FleetRun
 from npusim.capacity.stations import Clock, Device, Lane, Station
 from npusim.capacity.unbatched import begins_us
 from npusim.capacity.units import US_PER_S
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, brief
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +105,7 @@ class Fleet:
             )
         if self.dispatch not in DISPATCH:
             raise ArgumentError(
-                f"dispatch {self.dispatch!r}", f"Choose one of {', '.join(DISPATCH)}."
+                f"dispatch {brief(self.dispatch)}", f"Choose one of {', '.join(DISPATCH)}."
             )
         for outage in self.outages:
             if not 0 <= outage.card < self.cards:
@@ -146,37 +146,48 @@ def simulate(
             f"{requests} requests of {len(streams)} models: there is nothing to simulate"
         )
     arrival, mix, service, dispatch, failure = np.random.default_rng(seed).spawn(5)
-    times_us = arrivals.times_us(rate_per_s, requests, arrival)
-    models = _mix(streams, requests, mix)
-    factors = _factors(service_cv, requests, service)
+    coming = Requests(
+        arrivals.times_us(rate_per_s, requests, arrival),
+        _mix(streams, requests, mix),
+        _factors(service_cv, requests, service),
+    )
     draws = dispatch.random(requests).tolist() if fleet.dispatch == "random" else []
     outages = fleet.outages
     if fleet.failures is not None:
-        outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
-    if not outages and all(stream.max_batch == 1 for stream in streams):
-        served = _one_by_one(fleet, streams, times_us, models, factors, draws)
-    elif not outages:
-        batchings = [Batching(stream.service_us, stream.max_wait_us) for stream in streams]
-        coming = Requests(times_us, models, factors)
-        served = _collect(serve(fleet.dispatch, fleet.devices, coming, batchings, draws), requests)
-    else:
-        floor = _Floor(fleet, streams, requests, factors)
-        floor.schedule(outages)
-        floor.play(times_us, models, draws)
-        harvest = (lane.harvest() for lane in floor.lanes)
-        served = _collect(harvest, requests, floor.aborted)
+        outages += fleet.failures.outages(fleet.cards, coming.times_us[-1] / US_PER_S, failure)
+    served = _served(fleet, streams, coming, draws, outages)
     return FleetRun(
         devices=fleet.devices,
         models=tuple(stream.name for stream in streams),
         counted_from=int(requests * WARM_UP_SHARE),
-        arrival_us=times_us,
-        model=models.astype(np.int16),
+        arrival_us=coming.times_us,
+        model=coming.models.astype(np.int16),
         begin_us=served.begin_us,
         end_us=served.end_us,
         busy_begin_us=np.sort(served.busy_begin_us),
         busy_end_us=np.sort(served.busy_end_us),
         interrupted=served.interrupted,
     )
+
+
+def _served(
+    fleet: Fleet,
+    streams: tuple[Stream, ...],
+    coming: Requests,
+    draws: list[float],
+    outages: tuple[Outage, ...],
+) -> _Times:
+    """The requests played in the shortest way that batches and outages leave."""
+    requests = len(coming.times_us)
+    if outages:
+        floor = _Floor(fleet, streams, coming)
+        floor.schedule(outages)
+        floor.play(draws)
+        return _collect((lane.harvest() for lane in floor.lanes), requests, floor.aborted)
+    if all(stream.max_batch == 1 for stream in streams):
+        return _one_by_one(fleet, streams, coming, draws)
+    batchings = [Batching(stream.service_us, stream.max_wait_us) for stream in streams]
+    return _collect(serve(fleet.dispatch, fleet.devices, coming, batchings, draws), requests)
 
 
 class _Times(NamedTuple):
@@ -192,20 +203,15 @@ class _Times(NamedTuple):
 class _Floor:
     """All stations and devices of one run, and the processes that move them."""
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        streams: tuple[Stream, ...],
-        requests: int,
-        factors: NDArray[np.float64] | None,
-    ) -> None:
+    def __init__(self, fleet: Fleet, streams: tuple[Stream, ...], coming: Requests) -> None:
         self.clock = Clock()
         self.aborted: list[tuple[float, float]] = []
         self.lanes: list[Lane] = []
         self.router: Router | None = None
-        self._remaining = requests
+        self._coming = coming
+        self._remaining = len(coming.times_us)
         self._dispatch = fleet.dispatch
-        factor_list = None if factors is None else factors.tolist()
+        factor_list = None if coming.factors is None else coming.factors.tolist()
         stations = 1 if fleet.dispatch == "shared" else fleet.devices
         self.stations = []
         for number in range(stations):
@@ -233,14 +239,13 @@ class _Floor:
                 self.clock.at(start_us, self._fail, devices)
                 self.clock.at(up_us, self._repair, devices)
 
-    def play(
-        self, times_us: NDArray[np.float64], models: NDArray[np.intp], draws: list[float]
-    ) -> None:
+    def play(self, draws: list[float]) -> None:
         """Run until the last request is served."""
+        times_us, models = self._coming.times_us, self._coming.models
         arrivals: Iterator[tuple[int, int, float]] = iter(())
         router: Router | None = None
         if self._dispatch == "shared":
-            self._queue_all(times_us, models)
+            self._queue_all()
         else:
             self.router = router = Router(self._dispatch, self.stations, draws)
             arrivals = zip(range(len(times_us)), models.tolist(), times_us.tolist(), strict=True)
@@ -253,13 +258,13 @@ class _Floor:
             else:
                 clock.step()
 
-    def _queue_all(self, times_us: NDArray[np.float64], models: NDArray[np.intp]) -> None:
+    def _queue_all(self) -> None:
         """Shared dispatch: the lanes hold all arrivals from the start, with their times."""
         (station,) = self.stations
         for lane in station.lanes:
-            ids = np.flatnonzero(models == lane.model)
+            ids = np.flatnonzero(self._coming.models == lane.model)
             lane.ids = ids.tolist()
-            lane.times_us = times_us[ids].tolist()
+            lane.times_us = self._coming.times_us[ids].tolist()
         station.kick(0.0)
 
     def _finished(self, now_us: float, batch: Batch) -> None:
@@ -316,19 +321,13 @@ def _factors(
 
 
 def _one_by_one(
-    fleet: Fleet,
-    streams: tuple[Stream, ...],
-    times_us: NDArray[np.float64],
-    models: NDArray[np.intp],
-    factors: NDArray[np.float64] | None,
-    draws: list[float],
+    fleet: Fleet, streams: tuple[Stream, ...], coming: Requests, draws: list[float]
 ) -> _Times:
-    services_us = np.array([stream.service_us[1] for stream in streams])[models]
-    if factors is not None:
-        services_us *= factors
-    begin_us = np.array(
-        begins_us(fleet.dispatch, fleet.devices, times_us.tolist(), services_us.tolist(), draws)
-    )
+    services_us = np.array([stream.service_us[1] for stream in streams])[coming.models]
+    if coming.factors is not None:
+        services_us *= coming.factors
+    times = coming.times_us.tolist(), services_us.tolist()
+    begin_us = np.array(begins_us(fleet.dispatch, fleet.devices, *times, draws))
     end_us = begin_us + services_us
     return _Times(begin_us, end_us, begin_us, end_us, 0)
 

@@ -40,73 +40,31 @@ from npusim.capacity.arrivals import (
     PoissonArrivals,
 )
 from npusim.capacity.dispatch import Dispatch
+from npusim.capacity.plan_parts import (
+    Counts,
+    PlanPart,
+    Requests,
+    Share,
+    Sizes,
+    Times,
+    as_share,
+    named,
+    product_names_in,
+)
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
-from npusim.hardware.groups import Group
+from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Bytes, Count, NonNegative, Positive
-from npusim.hardware.products import product_names
 from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, UsageError
-from npusim.values.spelling import names_in
-from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from npusim.capacity.arrivals import Arrivals
-
-
-class PlanPart(Group):
-    """Base of the plan's parts: frozen, strict, and helpful about unknown keys."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _know_the_keys(cls, raw: object) -> object:
-        if isinstance(raw, Mapping):
-            for key in raw:
-                if key not in cls.model_fields:
-                    hint = (
-                        did_you_mean(str(key), cls.model_fields)
-                        or f"Known: {', '.join(cls.model_fields)}."
-                    )
-                    raise ValueError(f"unknown key {key!r}. {hint}")
-        return raw
-
-
-def _sequence(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _products(value: object) -> object:
-    """A list of products, in which one word may name several with commas, or `all`."""
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple):
-        return value
-    words = ([each] if not isinstance(each, str) else names_in([each], product_names)
-             for each in listed)  # fmt: skip
-    return tuple(name for each in words for name in each)
-
-
-def _named(key: str) -> BeforeValidator:
-    """A plain word stands for a mapping that has only this key."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
-
-
-def as_share(value: object) -> object:
-    """The share of a quantile in words: p99 is 0.99."""
-    if isinstance(value, str) and value[:1] in "pP" and value[1:].replace(".", "", 1).isdecimal():
-        return round(float(value[1:]) / 100, 12)
-    return value
-
-
-Counts = Annotated[tuple[Count, ...], BeforeValidator(_sequence), Field(min_length=1)]
-Sizes = Annotated[tuple[Bytes, ...], BeforeValidator(_sequence), Field(min_length=1)]
-Times = Annotated[tuple[Positive, ...], BeforeValidator(_sequence), Field(min_length=1)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-Requests = Annotated[int, Field(gt=0, le=MOST_REQUESTS)]
 
 
 class CurvePlan(PlanPart):
@@ -266,7 +224,7 @@ ArrivalsPlan = Annotated[
     Annotated[
         PoissonPlan | ConstantPlan | GammaPlan | BurstyPlan | TracePlan, Field(discriminator="kind")
     ],
-    _named("kind"),
+    named("kind"),
 ]
 
 
@@ -276,7 +234,7 @@ class WorkloadPlan(PlanPart):
     The peak defaults to the mean; a trace needs neither, or one of them to be scaled to.
     """
 
-    models: Annotated[tuple[ModelPlan, ...], BeforeValidator(_sequence), Field(min_length=1)]
+    models: Annotated[tuple[ModelPlan, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     mean_requests_per_s: Positive | None = None
     peak_requests_per_s: Positive | None = None
     arrivals: ArrivalsPlan = PoissonPlan(kind="poisson")
@@ -341,8 +299,8 @@ class PricedProducts(PlanPart):
     """The products to compare; `currency` is that of their prices."""
 
     products: Annotated[
-        tuple[Annotated[ProductPlan, _named("product")], ...],
-        BeforeValidator(_products),
+        tuple[Annotated[ProductPlan, named("product")], ...],
+        BeforeValidator(product_names_in),
         Field(min_length=1),
     ]
     currency: str | None = None
@@ -408,7 +366,11 @@ class Plan(PlanPart):
 def read_plan(path: str | PathLike[str]) -> Plan:
     """The plan in a YAML file; `FileError` says what is wrong with it, in the keys of the file."""
     file = Path(path)
-    raw = yaml_mapping(read_text(file), str(file))
+    return plan_in(file, yaml_mapping(read_text(file), str(file)))
+
+
+def plan_in(file: Path, raw: Mapping[str, Any]) -> Plan:
+    """The plan that a file says; `FileError` names the file as well."""
     try:
         return plan_of(raw)
     except UsageError as error:

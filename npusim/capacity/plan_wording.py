@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from npusim.values.errors import brief
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def _sentence(entry: ErrorDetails) -> str:
     if kind == "union_tag_invalid":
         known = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
         hint = did_you_mean(context["tag"], known)
-        return f"{key} is {context['tag']!r}; it must be one of {', '.join(known)}. {hint}".strip()
+        given, names = brief(context["tag"]), ", ".join(known)
+        return f"{key} is {given}; it must be one of {names}. {hint}".strip()
     demand = _DEMANDS[kind].format(**context) if kind in _DEMANDS else entry["msg"]
-    return f"{key} is {value!r}; {demand}{_hint(value, kind)}"
+    return f"{key} is {brief(value)}; {demand}{_hint(value, kind)}"
 
 
 def _hint(value: object, kind: str) -> str:

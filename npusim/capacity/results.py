@@ -7,7 +7,7 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.display import frame, notebook_html
+from npusim.values.display import Tabular
 
 if TYPE_CHECKING:
     from npusim.capacity.boards import Board
@@ -204,8 +204,8 @@ class ProductResult:
 
 
 @dataclass(frozen=True)
-class PlanResult:
-    """The answer to the whole question, products in the order of the plan."""
+class PlanResult(Tabular):
+    """The answer to the whole question: a row for each product, in the order of the plan."""
 
     plan: Plan
     mean_per_s: float
@@ -221,13 +221,6 @@ class PlanResult:
         ]
         return f"<PlanResult {self.plan.title}: {', '.join(counts)}>"
 
-    def to_frame(self) -> Any:
-        """The products in the order of the plan, a row each, as a pandas DataFrame.
-
-        Raises UsageError where pandas isn't installed.
-        """
-        return frame(self._rows())
-
     def _rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -239,10 +232,6 @@ class PlanResult:
             }
             for each in self.products
         ]
-
-    def _repr_html_(self) -> str:
-        rows = [list(row.values()) for row in self._rows()]
-        return notebook_html(repr(self)[1:-1], list(self._rows()[0]) if rows else (), rows)
 
     @property
     def meeting(self) -> tuple[ProductResult, ...]:

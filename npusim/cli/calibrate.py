@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output, ProfileFile, StepId
 
 
 def calibrate(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
-        ),
-    ],
+    file: ProfileFile,
     soc: Annotated[
         list[str] | None,
         typer.Option(*SOC_FLAGS, metavar="CHIP", help="The built-in chip that the card is one of."),
     ] = None,
     path: Output = None,
-    step: Annotated[
-        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
-    ] = "",
+    step: StepId = "",
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, Force
+from npusim.cli.options import Force, ProgramSoc
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ Words = Annotated[
     typer.Argument(
         metavar="PROG [-- ARGUMENTS...]",
         help="A program of npusim cc, or a pyasc program (FILE.py, or -m MODULE behind --).",
-    ),
-]
-Soc = Annotated[
-    str | None,
-    typer.Option(
-        *SOC_FLAGS,
-        metavar="SOC",
-        envvar="NPUSIM_SOC",
-        help="The chip to run on.",
     ),
 ]
 JsonFile = Annotated[
@@ -101,7 +92,7 @@ def cc(sources: Sources, path: Program = None) -> None:
 
 def execute(
     words: Words,
-    soc: Soc = None,
+    soc: ProgramSoc = None,
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
     explain: Explain = False,

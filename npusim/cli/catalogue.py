@@ -35,15 +35,15 @@ def check_operator(
 ) -> None:
     """Will it run, by the catalogue? Exit 1 when every product that was asked rejects it."""
     from npusim.catalogue.verdicts import Answer
+    from npusim.reporting import catalogue as report
 
     verdicts = _verdicts(op, words, places(socs))
     if as_json:
-        _emit_json(verdicts)
+        output.emit_json(report.verdicts_json(verdicts))
+    elif len(verdicts) == 1:
+        output.emit(report.verdict_page(verdicts[0]))
     else:
-        from npusim.reporting import catalogue as report
-
-        pages = report.verdict_page(verdicts[0]) if len(verdicts) == 1 else None
-        output.emit(pages or report.verdicts_table(verdicts))
+        output.emit(report.verdicts_table(verdicts))
     if all(verdict.answer is Answer.REJECTED for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -51,22 +51,15 @@ def check_operator(
 def show_operator(op: str, socs: Sequence[str] | None, *, as_json: bool) -> None:
     """What the catalogue knows of an operator: who takes it, and its tensors where it runs."""
     from npusim.catalogue.verdicts import Answer
+    from npusim.reporting import catalogue as report
 
     verdicts = _verdicts(op, [], places(socs or [ALL]))
     if as_json:
-        _emit_json(verdicts)
+        output.emit_json(report.verdicts_json(verdicts))
         return
-    from npusim.reporting import catalogue as report
-
     output.note(f"npusim has no kernel of {verdicts[0].subject}: this is what the catalogue knows")
     taken = [verdict for verdict in verdicts if verdict.answer is Answer.SUPPORTED]
     output.emit(report.verdicts_table(verdicts), report.verdict_page((taken or verdicts)[-1]))
-
-
-def _emit_json(verdicts: Sequence[Verdict]) -> None:
-    from npusim.reporting.catalogue import verdict_json
-
-    output.emit_json({"answers": [verdict_json(verdict) for verdict in verdicts]})
 
 
 def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Verdict]:
@@ -88,18 +81,15 @@ def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Ver
 def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:
     """Will this model run? Exit 1 when any operator is rejected on any of the products."""
     from npusim.model.checking import check_model as check
+    from npusim.reporting import catalogue as report
 
     result = check(path, places(socs))
     for note in result.notes:
         output.note(note)
     if as_json:
-        from npusim.reporting.catalogue import model_json
-
-        output.emit_json(model_json(result))
+        output.emit_json(report.model_json(result))
     else:
-        from npusim.reporting.catalogue import model_page
-
-        output.emit(model_page(result))
+        output.emit(report.model_page(result))
     if not result.ok:
         raise typer.Exit(1)
 
@@ -107,19 +97,15 @@ def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> Non
 def search(text: str, product: str | None, *, as_json: bool) -> None:
     """The operators whose names hold the words, and which take the dtypes among them."""
     from npusim.catalogue.queries import search as find
+    from npusim.reporting import catalogue as report
 
     rows = find(text, product)
     if as_json:
-        from npusim.reporting.catalogue import entry_json
-
-        output.emit_json([entry_json(each) for row in rows for each in row.entries])
-        return
-    from npusim.reporting.catalogue import search_table
-
-    if not rows:
+        output.emit_json([report.entry_json(each) for row in rows for each in row.entries])
+    elif rows:
+        output.emit(report.search_table(f"{len(rows)} operators", rows))
+    else:
         output.note(f"no operator matches {text!r}")
-        return
-    output.emit(search_table(f"{len(rows)} operators", rows))
 
 
 def diff(
@@ -132,16 +118,13 @@ def diff(
     Example: npusim ops diff 910b3 310p3
     """
     from npusim.catalogue.queries import diff as compare
+    from npusim.reporting import catalogue as report
 
     difference = compare(first, second)
     if as_json:
-        from npusim.reporting.catalogue import difference_json
-
-        output.emit_json(difference_json(difference))
-        return
-    from npusim.reporting.catalogue import difference_page
-
-    output.emit(difference_page(difference))
+        output.emit_json(report.difference_json(difference))
+    else:
+        output.emit(report.difference_page(difference))
 
 
 def matrix(

@@ -8,23 +8,15 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, AsJson, Force
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, ProfileFile, StepId
 
 
 def judge(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
-        ),
-    ],
+    file: ProfileFile,
     soc: Annotated[
         list[str] | None, typer.Option(*SOC_FLAGS, metavar="CHIP", help="What it was measured on.")
     ] = None,
-    step: Annotated[
-        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
-    ] = "",
+    step: StepId = "",
     top: Annotated[int, typer.Option("--top", min=1, help="Kernels and findings to list.")] = 10,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write every kernel.")

@@ -10,7 +10,7 @@ import typer
 from npusim.cli import llm_options as said
 from npusim.cli import output
 from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Links, Socs
+from npusim.cli.options import AsJson, Links, Socs, Top
 
 if TYPE_CHECKING:
     from npusim.llm import LanguageModel, Layout
@@ -43,7 +43,7 @@ def step_(
     greedy: said.Greedy = False,
     architecture: said.Described = None,
     interconnect: Links = None,
-    top: said.Top = 12,
+    top: Top = 12,
     as_json: AsJson = False,
 ) -> None:
     """How long does one step take, what is it made of, and does it fit?

@@ -58,7 +58,6 @@ Chunk = Annotated[
 Greedy = Annotated[
     bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
 ]
-Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
 
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", help="Requests that clients have open at most.")

@@ -11,7 +11,7 @@ import typer
 
 from npusim.cli import compiling, output, profiling
 from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Force, MeasuredOn, Socs
+from npusim.cli.options import AsJson, Force, MeasuredOn, Socs, StepId, Top
 
 if TYPE_CHECKING:
     from npusim.model.curve import Curve
@@ -35,8 +35,6 @@ Dispatch = Annotated[
         "or 0.",
     ),
 ]
-
-
 Within = Annotated[
     str | None,
     typer.Option(
@@ -52,8 +50,6 @@ L2 = Annotated[
     ),
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Say which nodes became which task.")]
-StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
-Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
 CsvFile = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write every operator.")
 ]
@@ -102,14 +98,9 @@ def model(
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
     how = compiling.compilation(shape, precision, fuse, without, mode, custom)
     results = timed(
-        read_model(file, step=step, how=how),
-        asked,
-        batches,
-        l2=l2,
-        streams=streams,
-        measured_on=measured_on,
-        dispatch_us=dispatch_us,
-    )
+        read_model(file, step=step, how=how), asked, batches,
+        l2=l2, streams=streams, measured_on=measured_on, dispatch_us=dispatch_us,
+    )  # fmt: skip
     if csv_file is not None:
         _write_csv(results, csv_file, force=force)
     if path is not None:

@@ -47,6 +47,10 @@ Socs = Annotated[
         "'all'; several with commas, or given several times.",
     ),
 ]
+ProgramSoc = Annotated[
+    str | None,
+    typer.Option(*SOC_FLAGS, metavar="SOC", envvar="NPUSIM_SOC", help="The chip to run on."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Play every repetition instead of jumping ahead: slow.")
@@ -81,3 +85,13 @@ Links = Annotated[
     str | None,
     typer.Option("--interconnect", metavar="NAME", help="Other links than the product's."),
 ]
+ProfileFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
+    ),
+]
+StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]

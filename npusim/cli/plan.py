@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.chips import names
+from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
 from npusim.values.errors import UsageError
 
@@ -57,8 +58,6 @@ Prices = Annotated[
     typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
 ]
 TpotMs = Annotated[float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")]
-InputTokens = Annotated[int, typer.Option("--input", help="Tokens of a prompt.")]
-OutputTokens = Annotated[int, typer.Option("--output", help="Tokens of an answer.")]
 Dtypes = Annotated[
     str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
 ]
@@ -113,17 +112,11 @@ def plan(
 
     Example: npusim plan examples/plan.yaml --html plan.html
     """
-    from npusim.serving.plan import is_llm_plan, read_llm_plan
+    from npusim.serving.asking import wanted_plan
 
-    delivery = Delivery(as_json, markdown, html, force)
     words = ["plan", str(file), *_given({"--seed": seed})]
-    if is_llm_plan(file):
-        _answer_llm(read_llm_plan(file), file, words, seed, delivery)
-        return
-    from npusim.capacity import read_plan
-    from npusim.capacity.asking import seeded
-
-    _answer(seeded(read_plan(file), seed), file, file.parent, words, delivery)
+    delivery = Delivery(as_json, markdown, html, force)
+    _answer(wanted_plan(file, seed=seed), file, words, delivery)
 
 
 def recommend(
@@ -157,50 +150,34 @@ def recommend(
 
     Example: npusim recommend resnet50.onnx --rate 2000 --slo 20 -s 310p3
     """
+    from npusim.capacity.asking import plan_of_model
     from npusim.hardware.products import product_names
-    from npusim.serving.asking import llm_plan_of_model
-    from npusim.serving.plan import is_language_model, llm_plan_of
+    from npusim.serving.asking import llm_plan_of_model, wanted_plan
+    from npusim.serving.plan import is_language_model
 
-    delivery, prices = Delivery(as_json, markdown, html, force), _prices(price)
-    named = names(products, product_names, "products")
+    prices, named = _prices(price), names(products, product_names, "products")
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
     words += [word for each in price or () for word in ("--price", each)]
     words += _given({"--quantile": quantile})
     if is_language_model(model):
         words += _given({"--tpot": _number(tpot_ms), "--input": input_tokens})
-        words += _given({"--output": output_tokens, "--dtype": dtypes or None, "--seed": seed})
-        told = llm_plan_of_model(
+        words += _given({"--output": output_tokens, "--dtype": dtypes or None})
+        asked = llm_plan_of_model(
             model, rate, (limit_ms, tpot_ms), (input_tokens, output_tokens), quantile,
             dtypes.split(","), named, prices,
         )  # fmt: skip
-        _answer_llm(llm_plan_of(told, model), model, words, seed, delivery)
-        return
-    objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
-    batching = _said(max_wait_ms=max_wait_ms, max_batch=max_batch)
-    served = _said(items_per_request=items, measured_on=measured_on)
-    words += _given({"--max-batch": max_batch, "--max-wait": _number(max_wait_ms)})
-    words += _given({"--items": items, "--availability": availability})
-    words += _given({"--measured-on": measured_on, "--seed": seed})
-    asked = _question(model, served, rate, batching, objective, named, prices, seed)
-    _answer(asked, model, Path(), words, delivery)
-
-
-def _question(
-    model: Path,
-    served: Mapping[str, Any],
-    rate: float,
-    batching: Mapping[str, Any],
-    objective: Mapping[str, Any],
-    products: Sequence[str],
-    prices: Mapping[str, float],
-    seed: int | None,
-) -> Plan:
-    from npusim.capacity import plan_of
-    from npusim.capacity.asking import plan_of_model, seeded
-
-    asked = plan_of_model(model, served, rate, batching, objective, products, prices)
-    return seeded(plan_of(asked), seed)
+    else:
+        words += _given({"--max-batch": max_batch, "--max-wait": _number(max_wait_ms)})
+        words += _given({"--items": items, "--availability": availability})
+        words += _given({"--measured-on": measured_on})
+        objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
+        batching = _said(max_wait_ms=max_wait_ms, max_batch=max_batch)
+        served = _said(items_per_request=items, measured_on=measured_on)
+        asked = plan_of_model(model, served, rate, batching, objective, named, prices)
+    words += _given({"--seed": seed})
+    delivery = Delivery(as_json, markdown, html, force)
+    _answer(wanted_plan(model, asked, seed=seed), model, words, delivery)
 
 
 def _said(**values: object) -> dict[str, Any]:
@@ -225,24 +202,6 @@ def _prices(given: list[str] | None) -> dict[str, float]:
     return found
 
 
-def _answer_llm(
-    wanted: LlmPlan, file: Path, words: list[str], seed: int | None, delivery: Delivery
-) -> None:
-    """The plan of a language model."""
-    from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
-    from npusim.serving.planning import plan_llm
-
-    delivery.claim(file)
-    try:
-        found = plan_llm(wanted.seeded(seed), file.parent, output.progress)
-    finally:
-        output.progress("")
-    page = llm_plan_page(found, delivery.command(words))
-    delivery.send(page, lambda: llm_plan_json(found))
-    if found.chosen is None:
-        raise typer.Exit(1)
-
-
 def _given(options: Mapping[str, object]) -> list[str]:
     """The options with a value, as words of a command line."""
     return [
@@ -254,12 +213,37 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _answer(wanted: Plan, file: Path, folder: Path, words: list[str], delivery: Delivery) -> None:
+def _answer(wanted: Plan | LlmPlan, file: Path, words: list[str], delivery: Delivery) -> None:
+    """Evaluate a plan whose files lie beside `file`; exit code 1 where no product meets it."""
+    from npusim.serving.plan import LlmPlan
+
+    delivery.claim(file)
+    if isinstance(wanted, LlmPlan):
+        is_met = _llm_answer(wanted, file.parent, words, delivery)
+    else:
+        is_met = _capacity_answer(wanted, file.parent, words, delivery)
+    if not is_met:
+        raise typer.Exit(1)
+
+
+def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Delivery) -> bool:
+    from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
+    from npusim.serving.planning import plan_llm
+
+    try:
+        found = plan_llm(wanted, folder, output.progress)
+    finally:
+        output.progress("")
+    page = llm_plan_page(found, delivery.command(words))
+    delivery.send(page, lambda: llm_plan_json(found))
+    return found.chosen is not None
+
+
+def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Delivery) -> bool:
     from npusim.capacity import SimulatedLatencies, evaluate
     from npusim.reporting.plan.data import plan_json
     from npusim.reporting.plan.page import plan_page
 
-    delivery.claim(file)
     source = SimulatedLatencies(wanted, folder, output.progress)
     try:
         result = evaluate(wanted, source, folder=folder, progress=output.progress)
@@ -268,5 +252,4 @@ def _answer(wanted: Plan, file: Path, folder: Path, words: list[str], delivery: 
     page = plan_page(result, source.results, delivery.command(words))
     said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
     delivery.send(page, lambda: plan_json(result, source.results, said))
-    if not result.meeting:
-        raise typer.Exit(1)
+    return bool(result.meeting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
     from npusim.reporting.against import Estimates
+    from npusim.reporting.document import Page
 
 ReportFile = Annotated[
     Path,
@@ -60,13 +61,9 @@ def report(
         how = compiling.compilation(shape, precision, fuse, without, mode, custom)
         _model_page(Path(op), path, soc, batch, how, old, force=force)
         return
-    from npusim.reporting.asking import form_of, write_page
     from npusim.reporting.call.page import operator_page
-    from npusim.reporting.files import claim_all
 
-    form = form_of(path)
-    claim_all(path, beside=(old,), force=force)
-    before = _earlier(old, of_model=False)
+    before = _claim(path, old, of_model=False, force=force)
     question = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
     answers = calls.ask_all(
@@ -79,12 +76,7 @@ def report(
         answers,
         _command(op, assignments or [], soc or [], l2, path, old, exact=exact),
     )
-    if before is not None:
-        from npusim.reporting.against import against
-
-        page = against(page, before, question.described(answers))
-    write_page(page, path, form, force=force)
-    output.note(f"written: {path}")
+    _write(page, path, before, lambda: question.described(answers), force=force)
     calls.finish(answers)
 
 
@@ -100,37 +92,51 @@ def _model_page(
 ) -> None:
     from npusim.cli.model import timed
     from npusim.model.reading import read_model
-    from npusim.reporting.asking import form_of, write_page
-    from npusim.reporting.files import claim_all
+    from npusim.reporting.model import step_json
     from npusim.reporting.network import network_page
 
-    form = form_of(path)
-    claim_all(path, beside=(file, old), force=force)
-    before = _earlier(old, of_model=True)
+    before = _claim(path, old, file, of_model=True, force=force)
     asked = chips(soc)
     results = timed(read_model(file, how=how), asked, [batch])
     words = ["npusim", "report", file.name, *(word for name in soc or () for word in ("-s", name))]
     words += [] if batch is None else ["--batch", str(batch)]
     command = shlex.join([*words, *_against_words(old), "-o", path.name])
     page = network_page(results, command)
-    if before is not None:
-        from npusim.reporting.against import against
-        from npusim.reporting.model import step_json
-
-        page = against(page, before, {"answers": [step_json(each) for each in results]})
-    write_page(page, path, form, force=force)
-    output.note(f"written: {path}")
+    _write(
+        page, path, before, lambda: {"answers": [step_json(each) for each in results]}, force=force
+    )
     if not any(result.runs_unchanged for result in results):
         raise typer.Exit(1)
 
 
-def _earlier(old: Path | None, *, of_model: bool) -> Estimates | None:
-    """What the page is compared with, read before the long work."""
-    if old is None:
-        return None
+def _claim(
+    path: Path, old: Path | None, *read: Path, of_model: bool, force: bool
+) -> Estimates | None:
+    """Refuse a page that can't be written; what it is compared with, before the long work."""
     from npusim.reporting.against import read_estimates
+    from npusim.reporting.asking import form_of
+    from npusim.reporting.files import claim_all
 
-    return read_estimates(old, of_model=of_model)
+    form_of(path)
+    claim_all(path, beside=(*read, old), force=force)
+    return None if old is None else read_estimates(old, of_model=of_model)
+
+
+def _write(
+    page: Page,
+    path: Path,
+    before: Estimates | None,
+    told: Callable[[], dict[str, Any]],
+    *,
+    force: bool,
+) -> None:
+    """A page as a file, with what changed; `told` is what --json prints of its answers."""
+    from npusim.reporting.against import against
+    from npusim.reporting.asking import write_page
+
+    changed = page if before is None else against(page, before, told())
+    write_page(changed, path, force=force)
+    output.note(f"written: {path}")
 
 
 def _against_words(old: Path | None) -> list[str]:

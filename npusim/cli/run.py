@@ -59,14 +59,14 @@ def run(
     if path is not None and not as_profile:
         claim_all(path, beside=(inputs, case), force=force)
     if case is not None:
-        from npusim.cli import cases
-
         if words or inputs is not None or as_profile:
             raise ArgumentError(
                 "--case brings its own parameters and writes its own file",
                 "Leave out NAME=VALUE, --inputs and --format.",
             )
-        return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
+        from npusim.cli.cases import run_cases
+
+        return run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
         raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
     question = calls.read_call(op, words)
@@ -78,11 +78,11 @@ def run(
     elif path is not None and len(asked) != 1:
         raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
     answers = calls.ask_all(asked, lambda device: device.run(question.name, **question.arguments))
-    if path is not None and answers[0].result is not None:
-        if as_profile:
-            profiling.write(answers[0].result, path, timestamp, force=force)
-        else:
-            calls.write_outputs(answers[0].result, path, force=force)
+    result = answers[0].result
+    if path is not None and result is not None and as_profile:
+        profiling.write(result, path, timestamp, force=force)
+    elif path is not None and result is not None:
+        calls.write_outputs(result, path, force=force)
     return calls.show(question, answers, as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import INTERRUPTED, output
-from npusim.cli.options import AsJson, Exact, Force, Output, Socs
+from npusim.cli.options import AsJson, Exact, Force, Output, Socs, Workers
 from npusim.values.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ Scheduler = Annotated[
         "trusted: who answers there can run code here, and the other way round.",
     ),
 ]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
 State = Annotated[
     str | None,
     typer.Option(

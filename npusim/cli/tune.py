@@ -8,16 +8,12 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, Force
+from npusim.cli.options import Force, ProgramSoc
 from npusim.values.errors import UsageError
 
 Words = Annotated[
     list[str],
     typer.Argument(metavar="FILE.py [-- ARGUMENTS...]", help="A pyasc program."),
-]
-Soc = Annotated[
-    str | None,
-    typer.Option(*SOC_FLAGS, metavar="SOC", envvar="NPUSIM_SOC", help="The chip to run on."),
 ]
 Parameters = Annotated[
     list[str],
@@ -35,7 +31,7 @@ JsonFile = Annotated[
 
 def tune(
     words: Words,
-    soc: Soc = None,
+    soc: ProgramSoc = None,
     param: Parameters = [],  # noqa: B006 - typer makes a list of its own
     top: Top = 10,
     json_file: JsonFile = None,

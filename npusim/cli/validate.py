@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import L2, AsJson, Force
+from npusim.cli.options import L2, AsJson, Force, Workers
 
 if TYPE_CHECKING:
+    from npusim.validation.asking import Validation
     from npusim.validation.replay import Prediction
 
 Table = Annotated[
@@ -24,7 +25,6 @@ Builtin = Annotated[
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure (SVG).")]
 Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows to list.")]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
 
 
 def validate(
@@ -64,7 +64,13 @@ def validate(
         write_text(plot, report.figure_svg(found.predictions), force=force)
     if as_json:
         output.emit_json(found.as_dict())
-        return
+    else:
+        _show(found, worst)
+
+
+def _show(found: Validation, worst: int) -> None:
+    from npusim.reporting import validation as report
+
     steps = found.by_workload
     output.emit(
         report.accuracy_table("all rows", {"overall": found.overall}),

@@ -5,7 +5,7 @@ In go the programs of all cores, out comes a timeline.
 
 from npusim.engine.l2 import L2State
 from npusim.engine.machine import Machine, block_cycles, machine_of
-from npusim.engine.memo import Memo, Streams, process_memo
+from npusim.engine.memo import Key, Memo, Streams, process_memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, simulate
 from npusim.engine.verdict import l2_cycles, verdict
@@ -14,6 +14,7 @@ __all__ = [
     "CoreGroup",
     "Instruction",
     "KernelRun",
+    "Key",
     "L2State",
     "Loop",
     "Machine",

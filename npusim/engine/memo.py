@@ -31,6 +31,21 @@ class Streams(NamedTuple):
     profile: object  # kept, so that no other takes its place
 
 
+class Key:
+    """What something is known by: it may be long, so that it is hashed once."""
+
+    __slots__ = ("_hash", "_told")
+
+    def __init__(self, told: Hashable) -> None:
+        self._told, self._hash = told, hash(told)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self._hash == other._hash and self._told == other._told
+
+
 class Memo:
     """Runs and instruction streams that are kept, those used last at the end; for any threads.
 
@@ -103,9 +118,9 @@ def key_of(
     treated: Mapping[Transfer, Treatment],
     *,
     exact: bool,
-) -> Hashable:
+) -> Key:
     """Equal for kernels that go alike."""
-    return machine.rates, machine.sync_cycles, exact, tuple(_groups(groups, treated))
+    return Key((machine.rates, machine.sync_cycles, exact, tuple(_groups(groups, treated))))
 
 
 def _groups(

@@ -61,7 +61,7 @@ def play(
         player.play()
         records = tuple(group.record for group in player.state.groups)
         end = max((record.end for record in records), default=0.0)
-        return Played(end, records, player.state.shift)
+        return Played(end, records, player.jumped_cycles)
     finally:
         player.fall_apart()
 
@@ -92,6 +92,11 @@ class Player:
         self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
         self._lockstep = Lockstep(self.state, self._replace)
         self._exact = exact
+
+    @property
+    def jumped_cycles(self) -> float:
+        """How many cycles weren't played."""
+        return 0.0 if self._steady is None else self._steady.jumped_cycles
 
     def play(self) -> None:
         """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""

@@ -16,6 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, go_on, step_of
+from npusim.engine.closed_loops import ClosedLoops
 from npusim.engine.paces import Paces
 from npusim.engine.wandering import Wandering
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 _HISTORY = 6  # longest period looked for, in iterations
 _ROUNDING = 1e-6  # of a period: what rounding of the clock explains
-_PATIENCE = 24  # iterations played before a jump may be off by that part of its own cycles, too
+_PATIENCE = 12  # iterations played before a jump may be off by that part of its own cycles, too
+_EAGER = 8  # iterations that are all looked at; then those that last as long as one before
 SHORTEST = 4  # loops with fewer iterations left are simply played
-_OFTEN = 48  # iterations that are all looked at; then some in a row, now and then
+_OFTEN = 48  # iterations after which only some in a row are looked at, now and then
 _NOW_AND_THEN = 32
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 
@@ -45,28 +47,32 @@ class SteadyState:
         self._memory = memory
         self._seen: dict[int, deque[Checkpoint]] = {}
         self._played: dict[int, int] = {}
+        self._ends: dict[int, deque[float]] = {}
         self._given_up: list[LoopRun] = []
         self._paces = Paces(state)
         self._wandering = Wandering(state)
+        self._closed = ClosedLoops(state)
         self._off = 0.0  # cycles that jumps may have been off by so far
+
+    @property
+    def jumped_cycles(self) -> float:
+        """How many cycles were jumped over."""
+        return self._state.shift + self._closed.jumped_cycles
 
     def iteration_ended(self, state: PipeState, run: LoopRun) -> list[PipeState]:
         """Called by every pipe after every iteration; acts for the pipe that is furthest behind.
 
         Returns the pipes whose alarm a jump has brought nearer.
         """
-        level = run.level
-        own, first = state.turns[level], run.loop.count - SHORTEST
-        if own > first:
+        if not _is_last(state, run):
             return []
-        for member in run.members:
-            turn = member.turns[level]
-            if turn < own or turn > first:
-                return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
+        if played <= _EAGER and self._closed.has(run):
+            return self._closed.jump(state, run)
         if played > _HOPELESS:
             return self._give_up(run)
-        if played > _OFTEN and played % _NOW_AND_THEN > _HISTORY:
+        regular = self._regular(run)
+        if not self._is_worth_a_look(played, regular=regular):
             return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
@@ -86,13 +92,35 @@ class SteadyState:
             if self._wandering.jump(run.serial, played, earlier, checkpoint, progress):
                 self._jumped(progress)
                 return []
-        off = self._paces.jump(state, history, checkpoint, self._off)
+        off = self._paces.jump(state, history, checkpoint, self._off) if regular else None
         if off is not None:
             self._off += off
             self.forget_all()
             return []
         history.append(checkpoint)
         return []
+
+    def _is_worth_a_look(self, played: int, *, regular: bool) -> bool:
+        if played > _OFTEN and played % _NOW_AND_THEN > _HISTORY:
+            return False
+        return regular or played <= _EAGER or self._wandering.tied
+
+    def _regular(self, run: LoopRun) -> bool:
+        """Whether the last iteration took as long as one of those before it.
+
+        Where everything repeats, it does; it is told without asking where everybody is.
+        """
+        now = self._env.now + self._state.shift
+        ends = self._ends.get(run.serial)
+        if ends is None:
+            ends = self._ends[run.serial] = deque(maxlen=_HISTORY + 2)
+        ends.appendleft(now)
+        times = list(ends)
+        for begun, ended in zip(times[2:], times[1:], strict=False):
+            # both may be off by as much as states that are nearly alike
+            if abs(now - times[1] - (ended - begun)) <= 2 * TOLERANCE * (now - ended):
+                return True
+        return False
 
     def _give_up(self, run: LoopRun) -> list[PipeState]:
         run.watched = False
@@ -109,6 +137,8 @@ class SteadyState:
         """Called when the last pipe has left ``run``."""
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
+        self._ends.pop(run.serial, None)
+        self._closed.forget(run)
         run.watched = True
 
     def _jumped(self, progress: list[Step]) -> None:
@@ -123,6 +153,8 @@ class SteadyState:
         """Called when groups are put together or taken apart, or have jumped one by one."""
         self._seen.clear()
         self._played.clear()
+        self._ends.clear()
+        self._closed.forget_all()
         self._paces.forget()
         self._wandering.forget()
         for run in self._given_up:
@@ -209,3 +241,15 @@ class SteadyState:
         each = off - TOLERANCE * period if patient else off
         left = TOLERANCE * time - self._off
         return inf if each <= 0.0 <= left else left / max(each, _ROUNDING * period)
+
+
+def _is_last(state: PipeState, run: LoopRun) -> bool:
+    """Whether nobody in a loop is behind a pipe, and everybody has turns left to jump over."""
+    level = run.level
+    own, first = state.turns[level], run.loop.count - SHORTEST
+    if own > first:
+        return False
+    for member in run.members:  # noqa: SIM110 - quicker
+        if not own <= member.turns[level] <= first:
+            return False
+    return True

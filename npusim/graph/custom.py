@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
-from npusim.values.errors import ArgumentError, FileError
+from npusim.values.errors import ArgumentError, FileError, brief
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def cost_of(
     """The cost of one node; ArgumentError where a function gives none or names no such input."""
     cost = known if isinstance(known, CustomCost) else known(inputs, attributes)
     if not isinstance(cost, CustomCost):
-        raise ArgumentError(f"the function for {name} returned {cost!r}, no CustomCost")
+        raise ArgumentError(f"the function for {name} returned {brief(cost)}, no CustomCost")
     places = (*(cost.inputs or ()), *(each for each in cost.shapes if isinstance(each, int)))
     for place in places:
         if not 0 <= place < len(inputs):

@@ -56,8 +56,3 @@ def alive_bytes(ordered: list[Node], network: Network) -> list[int]:
             if last_use.get(number, place) <= place and number in alive:
                 now -= alive.pop(number)
     return found
-
-
-def peak_bytes(ordered: list[Node], network: Network) -> int:
-    """Bytes of the tensors that are alive at once, at most."""
-    return max(alive_bytes(ordered, network), default=sum(map(nbytes, network.inputs)))

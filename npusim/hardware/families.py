@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 
@@ -49,7 +49,16 @@ def one_of(families: Iterable[str]) -> str:
     return f"an {either(phrases)} or later" if later else f"an {either(phrases)}"
 
 
-def either(words: list[str]) -> str:
+def either(words: Sequence[str]) -> str:
     """``a, b or c``."""
+    return _joined(words, "or")
+
+
+def every(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return _joined(words, "and")
+
+
+def _joined(words: Sequence[str], by: str) -> str:
     *head, last = words
-    return f"{', '.join(head)} or {last}" if head else last
+    return f"{', '.join(head)} {by} {last}" if head else last

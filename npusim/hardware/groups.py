@@ -35,11 +35,14 @@ from npusim.hardware.numbers import (
 from npusim.reading.limits import MOST_CHIP_BYTES, MOST_CORES
 
 
+def as_tuple(value: object) -> object:
+    """A list of a file as a tuple, which nobody changes."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _words(value: object) -> object:
     """A list may be written as words in one string, which keeps the long dtype lists readable."""
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(value.split()) if isinstance(value, str) else as_tuple(value)
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
@@ -110,7 +113,9 @@ class Memory(Group):
     `miss_cycles` is how much later data arrive that L2 doesn't hold; 0 where the latencies of the
     paths are those of both. A core loads them at `miss_rate_fraction` of its paths' rates, and what
     is loaded past L2 at `bypass_rate_fraction`; `bypass_shared_fraction` is the part of HBM's rate
-    that is left where cores load the same bytes past L2 at the same time.
+    that is left where cores load the same bytes past L2 at the same time. A transfer waits
+    `load_conflict_cycles`, or `atomic_conflict_cycles` where it adds, for each other core that is
+    at the same line of L2.
     """
 
     capacity_bytes: Bytes
@@ -131,6 +136,7 @@ class Memory(Group):
     bypass_shared_fraction: Fraction = 1.0
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: Cycles
+    load_conflict_cycles: Cycles = 0.0
     l2_in_graph_share: Share
     l2_recent_share: Share
     l2_write_back_share: Share

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from npusim.hardware.groups import Group
+from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.naming import resolve_soc
 from npusim.hardware.numbers import (
     Bytes,
@@ -28,18 +28,13 @@ from npusim.hardware.reading import (
     built_in_sources,
     data_folder,
     parsed,
-    problems_of,
-    refusal,
     stems,
+    validated,
 )
 from npusim.values.errors import UnknownNameError
 
 Operation = Literal["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "sendrecv"]
 Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Level(Group):
@@ -81,10 +76,10 @@ class Choice(Group):
     `most_bytes` limits the tensor that a rank gives, `most_shard_bytes` a rank's part of the whole.
     """
 
-    operations: Annotated[tuple[Operation, ...], BeforeValidator(_tuple)]
+    operations: Annotated[tuple[Operation, ...], BeforeValidator(as_tuple)]
     algorithm: Algorithm
     engine: str
-    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(_tuple)] = None
+    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(as_tuple)] = None
     most_bytes: Bytes | None = None
     most_shard_bytes: Bytes | None = None
 
@@ -106,7 +101,7 @@ class Interconnect(Group):
     server_ranks: Count
     levels: Mapping[str, Level]
     engines: Mapping[str, Driver]
-    choices: Annotated[tuple[Choice, ...], BeforeValidator(_tuple)]
+    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple)]
     provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
 
     def __hash__(self) -> int:
@@ -146,13 +141,7 @@ def load_interconnect(name: str) -> Interconnect:
         raw[group] = values
     choices, said = {"rows": raw["choices"]}, {"default": raw.pop("choices_provenance", None)}
     origins |= read_group("choices", choices, said, built_in_sources(), problems)
-    try:
-        found = Interconnect.model_validate({**raw, "provenance": origins})
-    except ValidationError as error:
-        raise refusal(str(file), [*problems, *problems_of(error, Interconnect)]) from None
-    if problems:
-        raise refusal(str(file), problems)
-    return found
+    return validated(str(file), Interconnect, {**raw, "provenance": origins}, problems)
 
 
 def interconnect_of(text: str) -> Interconnect:

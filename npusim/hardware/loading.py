@@ -20,11 +20,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from npusim.hardware.profile import GROUPS, PARTS, Profile
 from npusim.hardware.provenance import Problem, Provenance, Source, read_group, read_sources
-from npusim.hardware.reading import built_in_sources, data_folder, problems_of, refusal, stems
+from npusim.hardware.reading import built_in_sources, data_folder, refusal, stems, validated
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
@@ -121,14 +119,8 @@ def _below(text: str) -> Iterator[str]:
 
 def _validated(text: str, file: str) -> Profile:
     layer = _read_layer(text, file)
-    problems = list(layer.problems)
-    try:
-        profile = Profile.model_validate({**layer.values, "provenance": layer.provenance})
-    except ValidationError as error:
-        raise refusal(file, [*problems, *problems_of(error, Profile)]) from None
-    if problems:
-        raise refusal(file, problems)
-    return profile
+    values = {**layer.values, "provenance": layer.provenance}
+    return validated(file, Profile, values, layer.problems)
 
 
 def _read_layer(text: str, file: str) -> _Layer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ from npusim.hardware.loading import (
     remove_profiles,
 )
 from npusim.hardware.products import Product, ProductLine, product_lines, products
+from npusim.reading.files import kind_of
 from npusim.values.errors import UnknownNameError, expect
+from npusim.values.takes import PATH, takes
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -56,32 +58,39 @@ def resolve_soc(text: str) -> Resolution:
     )
 
 
-def load_profile(name_or_path: str | Path) -> Profile:
+@takes(name_or_path=PATH)
+def load_profile(name_or_path: str | PathLike[str]) -> Profile:
     """The profile of a chip: a built-in one in any accepted spelling, or your file (``*.yaml``).
 
     Raises UnknownNameError for a name that we don't know, FileError for a file that can't be read,
     and ProfileError for one with wrong keys.
     """
-    expect(name_or_path, (str, PathLike), "the name of a chip")
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
+    text = fspath(name_or_path)
+    if not isinstance(name_or_path, str) or text.endswith((".yaml", ".yml")):
         return profile_in(Path(text))
     return _known(text)
 
 
-def register_profile(path: str | Path) -> None:
+@takes(path=PATH)
+def register_profile(path: str | PathLike[str]) -> None:
     """Give the chip in a YAML file, or all those in a folder, the names of their files.
 
     Raises FileError for a name that is taken, and what `load_profile` raises for a wrong file.
     """
-    add_profiles(Path(path).resolve())
+    add_profiles(_place(path))
     _forget()
 
 
-def unregister_profile(path: str | Path) -> None:
+@takes(path=PATH)
+def unregister_profile(path: str | PathLike[str]) -> None:
     """Take a registered file or folder out again; raises UsageError where it isn't registered."""
-    remove_profiles(Path(path).resolve())
+    remove_profiles(_place(path))
     _forget()
+
+
+def _place(path: str | PathLike[str]) -> Path:
+    kind_of(path)  # refuses what is no path
+    return Path(path).resolve()
 
 
 def _forget() -> None:

@@ -8,17 +8,12 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
 
-from npusim.hardware.groups import Family, Group
+from npusim.hardware.groups import Family, Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
 
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
 class _Named(Group):

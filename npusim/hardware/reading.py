@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,7 +15,9 @@ from npusim.hardware.provenance import Problem, Source, read_sources
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
-from npusim.values.errors import ProfileError
+from npusim.values.errors import ProfileError, UnknownNameError, expect
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class InvalidProfileError(ProfileError):
@@ -62,10 +64,22 @@ def built_in_sources() -> Mapping[str, Source]:
     return found
 
 
-@cache
 def relative_uncertainty(confidence: str) -> float:
-    """Half the width of the 80 % band that a confidence word stands for, as a fraction."""
-    return float(parsed(data_folder() / "confidence.yaml")["relative_uncertainty"][confidence])
+    """Half the width of the 80 % band that a confidence word stands for, as a fraction.
+
+    Raises UnknownNameError for a word that isn't one of confidence.yaml.
+    """
+    expect(confidence, str, "confidence")
+    known = _uncertainties()
+    if confidence not in known:
+        raise UnknownNameError("confidence", confidence, known)
+    return float(known[confidence])
+
+
+@cache
+def _uncertainties() -> Mapping[str, float]:
+    found: Mapping[str, float] = parsed(data_folder() / "confidence.yaml")["relative_uncertainty"]
+    return found
 
 
 def refusal(file: str, problems: Sequence[Problem]) -> ProfileError:
@@ -74,6 +88,19 @@ def refusal(file: str, problems: Sequence[Problem]) -> ProfileError:
         ProfileError(file, problem.key, problem.value, problem.allowed) for problem in problems
     )
     return errors[0] if len(errors) == 1 else InvalidProfileError(errors)
+
+
+def validated(
+    file: str, model: type[_Model], values: Mapping[str, Any], problems: Sequence[Problem] = ()
+) -> _Model:
+    """A `model` of a file's values; ProfileError for them, and for `problems` found before."""
+    try:
+        found = model.model_validate(values)
+    except ValidationError as error:
+        raise refusal(file, [*problems, *problems_of(error, model)]) from None
+    if problems:
+        raise refusal(file, problems)
+    return found
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:

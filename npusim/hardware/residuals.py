@@ -14,10 +14,10 @@ from functools import cache
 from importlib.resources.abc import Traversable
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from npusim.hardware.numbers import Positive
-from npusim.hardware.reading import data_folder, problems_of, refusal
+from npusim.hardware.reading import data_folder, validated
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
@@ -99,9 +99,6 @@ def _remembered(kind: str, file: Traversable, model: type[_Known]) -> _Known:
     text = read_text(file)
 
     def read() -> _Known:
-        try:
-            return model.model_validate(yaml_mapping(text, str(file)))
-        except ValidationError as error:
-            raise refusal(str(file), problems_of(error, model)) from None
+        return validated(str(file), model, yaml_mapping(text, str(file)))
 
     return remembered(kind, [text], model, read, (Residuals, Spread))

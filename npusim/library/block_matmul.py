@@ -101,7 +101,8 @@ class BlockMatmul:
     ``k`` is the longest sum, for which ``tiling`` was made. With an ``out_dtype``,
     :meth:`get_tensor_c` takes blocks to global memory. With a ``unit_flag`` (``enUnitFlag`` of the
     vendor's MatmulConfig) results leave L0C fractal by fractal while the next block is summed up
-    there; without one a block has to have left before.
+    there; without one a block has to have left before. ``staged_rows`` of a block (0: all) have
+    room in UB at a time where they pass it.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class BlockMatmul:
         scaled: DType | None = None,
         hf32: bool = False,
         unit_flag: bool = True,
+        staged_rows: int = 0,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
@@ -147,7 +149,9 @@ class BlockMatmul:
         self._staging: TQue | None = None
         if core.profile.paths.l0c_to_gm is None and out_dtype is not None:
             self._staging = TQue(TPosition.VECOUT, 1, "c_out")
-            core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
+            staged = (staged_rows or t.base_m, t.base_n)
+            nbytes = core.costs.fractal_bytes(out_dtype.itemsize, staged, result=True)
+            core.pipe.init_buffer(self._staging, 1, nbytes)
         self._bias = None if bias is None else _Bias(core, bias, self._sum_dtype, t.base_n)
         self._scales: TQue | None = None
         if scaled is not None:

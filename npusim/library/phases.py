@@ -1,7 +1,8 @@
 """One kernel of several: phases on all cores, with a barrier behind each.
 
 As fused kernels are made that multiply, normalise and multiply again: each phase is kernels that
-don't depend on each other, products on the cube cores and rows on the vector cores.
+don't depend on each other, products on the cube cores and rows on the vector cores. A phase of
+none is one more barrier.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.kernel import Kernel
+from npusim.library.asking import FLAGS
 from npusim.library.operands import now
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.library.asking import Asking
 
 
 class Repeats(NamedTuple):
@@ -31,7 +35,8 @@ class Repeats(NamedTuple):
 class PhasedKernel(Kernel):
     """Kernels without barriers of their own, on as many cores as there are.
 
-    Phases that come again in ``repeats`` are written down once, as a loop.
+    Phases that come again in ``repeats`` are written down once, as a loop. ``asking`` is how vector
+    cores have products done; the barriers stand for the flags of each.
     """
 
     is_mix = True
@@ -44,8 +49,9 @@ class PhasedKernel(Kernel):
         reads: tuple[GlobalTensor, ...],
         writes: tuple[GlobalTensor, ...],
         repeats: Repeats | None = None,
+        asking: Asking = FLAGS,
     ) -> None:
-        self.repeats = repeats or Repeats(len(phases), 0, 0)
+        self.repeats, self.asking = repeats or Repeats(len(phases), 0, 0), asking
         self.op_type, self.phases, self.reads, self.writes = op_type, phases, reads, writes
         self.block_dim = profile.cores.cube_cores
         self.lanes = profile.cores.vector_cores // profile.cores.cube_cores
@@ -76,8 +82,9 @@ class PhasedKernel(Kernel):
             for part in phase
         )
 
-    def process(self, core: Core) -> Iterator[Barrier]:
+    def process(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """What this core has to do of each phase."""
+        yield from self.asking.begin(core, self.lanes)
         first, length, times = self.repeats
         last = first + length * times
         for place in range(first):
@@ -96,5 +103,7 @@ class PhasedKernel(Kernel):
         for part in self.phases[place]:
             if part.cores == core.unit.kind and number < part.block_dim:
                 core.pipe.reset()
+                if part.cores == "cube":
+                    core.take_messages(self.asking.a_product)
                 with core.numbered(number, part.block_dim):
                     part.process(core)

@@ -19,7 +19,7 @@ from npusim.llm.headers import dtype_of_weights
 from npusim.llm.precision import quantisation_of
 from npusim.reading.files import kind_of, read_text
 from npusim.reading.markup import json_value, yaml_mapping
-from npusim.values.errors import FileError
+from npusim.values.errors import FileError, brief
 from npusim.values.suggest import near
 
 _USUAL: Final[Mapping[str, str]] = {
@@ -150,7 +150,7 @@ def _architecture(
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = names.get(str(first["loc"][-1]), ".".join(map(str, first["loc"])))
-        raise FileError(file, f"{where} is {first['input']!r}: {first['msg']}") from None
+        raise FileError(file, f"{where} is {brief(first['input'])}: {first['msg']}") from None
 
 
 def _quotient(whole: object, part: object) -> int | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from npusim.hardware.groups import Group
 from npusim.hardware.numbers import Bytes, Count, Fraction, Microseconds
 from npusim.hardware.provenance import Problem, Provenance, read_group
-from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
+from npusim.hardware.reading import built_in_sources, data_folder, parsed, validated
 from npusim.values.errors import UnknownNameError
 
 
@@ -46,10 +46,4 @@ def load_engine(name: str = "vllm-ascend") -> Engine:
     problems: list[Problem] = []
     values = dict(known[name])
     origins = read_group(name, values, values.pop("provenance", None), built_in_sources(), problems)
-    try:
-        found = Engine.model_validate({**values, "provenance": origins})
-    except ValidationError as error:
-        raise refusal(str(file), [*problems, *problems_of(error, Engine)]) from None
-    if problems:
-        raise refusal(str(file), problems)
-    return found
+    return validated(str(file), Engine, {**values, "provenance": origins}, problems)

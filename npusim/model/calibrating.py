@@ -130,13 +130,7 @@ def calibrate(
     found, kernels = read_launches(path, step)
     _refuse_another_chip(path, kernels, profile)
     ask = _Asking(profile, feasibility.judge(found, profile))
-    samples = ask.known(_samples(found, kernels, profile))
-    if len(samples) < _LEAST:
-        raise FileError(
-            path,
-            f"has {len(samples)} different kernels that are simulated, too few to fit a chip to",
-            f"At least {_LEAST} are needed: give the profile of a whole step of a model.",
-        )
+    samples = _enough(path, ask.known(_samples(found, kernels, profile)))
     _refuse_far_off(path, ask.ratios(samples, {}), profile)
     every = samples[:: max(1, -(-len(samples) // _MOST))]
     aside = every[3::4]
@@ -163,6 +157,17 @@ def calibrate(
         (ask.error(seen, {}), ask.error(seen, fit.values)),
         (ask.error(aside, {}), ask.error(aside, fit.values)),
     )
+
+
+def _enough(path: Path, samples: list[_Sample]) -> list[_Sample]:
+    """The samples; FileError where they are too few."""
+    if len(samples) < _LEAST:
+        raise FileError(
+            path,
+            f"has {len(samples)} different kernels that are simulated, too few to fit a chip to",
+            f"At least {_LEAST} are needed: give the profile of a whole step of a model.",
+        )
+    return samples
 
 
 class _Asking:

@@ -15,7 +15,7 @@ from npusim.model.reading import ModelFile, read_model
 from npusim.model.retiming import retime
 from npusim.model.streams import in_flight
 from npusim.runtime.device import Device
-from npusim.values.takes import CALL, FLAG, REAL, TEXT, WHOLE, each, maybe, of, takes
+from npusim.values.takes import CALL, FLAG, REAL, TEXT, WHOLE, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
     from npusim.graph.custom import Custom
@@ -36,7 +36,7 @@ class Model:
 
     @classmethod
     @takes(
-        model=of(str, PathLike, Program), shapes=maybe(of(Mapping)), precision=maybe(TEXT),
+        model=path_or(Program), shapes=maybe(of(Mapping)), precision=maybe(TEXT),
         fuse=FLAG, without=each(TEXT), mode=maybe(TEXT), custom=maybe(of(Mapping)), step=TEXT,
     )  # fmt: skip
     def read(

@@ -71,6 +71,19 @@ def retime(
     verdicts = judge(step, chip)
     timer = timer or Timer(chip, l2, origin, memo)
     items = _timed(step, timer, verdicts, l2 == ORDER, progress)
+    return _summed(step, chip, l2, origin, dispatch_us, items, verdicts)
+
+
+def _summed(
+    step: Step,
+    chip: Profile,
+    l2: str,
+    origin: Profile | None,
+    dispatch_us: float,
+    items: list[TimedItem],
+    verdicts: dict[str, DtypeVerdict],
+) -> StepResult:
+    """The result of a step whose operators are timed: their sum, and what it is made of."""
     device_us = sum(each.total_us for each in items)
     low_us, high_us = band_of_sum(items)
     duration_us = with_dispatch(items, dispatch_us) + step.call_us

@@ -113,12 +113,7 @@ def sizes(shape: Iterable[int]) -> str:
 
 
 def _or(names: Sequence[str]) -> str:
-    return families.either(list(names)) if names else "nothing"
-
-
-def _and(names: Sequence[str]) -> str:
-    *head, last = names
-    return f"{', '.join(head)} and {last}" if head else last
+    return families.either(names) if names else "nothing"
 
 
 # Null pointers ---------------------------------------------------------------------------------
@@ -238,7 +233,7 @@ def promotable(output: str, *names: str) -> Check:
                 return f"Result type {pair}.", f"Make {name} {common.name}.", recast
         return None
 
-    return invalid(f"{_and(names)} have no common dtype, or {output} can't hold it", test)
+    return invalid(f"{families.every(names)} have no common dtype, or {output} can't hold it", test)
 
 
 # Formats ---------------------------------------------------------------------------------------

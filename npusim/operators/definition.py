@@ -9,11 +9,12 @@ and hicann/ops-nn; headers of the aclnn interfaces.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
-from npusim.values.errors import expect
+from npusim.values.errors import ArgumentError, expect
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
@@ -62,6 +63,8 @@ def _attribute(
     kind: AttributeKind, name: str, target: str | None, only: float | None = None
 ) -> Attribute:
     expect(name, str, "the name of a parameter")
+    expect(target, (str, NoneType), "the kernel's name of a parameter")
+    expect(only, (int, float, NoneType), "the only value of a parameter")
     plain = name.rstrip("?")
     own = "" if target is None or only is not None else target or plain
     return Attribute(plain, kind, name.endswith("?"), own, only)
@@ -280,6 +283,39 @@ class Page:
 
 Definition = Operator | Page
 
+# What the fields of a definition may be, and the entries of those that are tuples.
+_FIELDS: dict[str, Any] = {
+    "name": str, "tensors": str, "attributes": tuple, "aclnn": (Aclnn, tuple), "also": tuple,
+    "kernel": (str, Callable), "infer": (Callable, NoneType), "parts": str, "band_class": str,
+    "checks": (tuple, NoneType), "dtypes": (Mapping, NoneType), "most_axes": int, "fused": str,
+    "package": str, "aliases": tuple, "host": str, "into": Mapping,
+}  # fmt: skip
+_ENTRIES: dict[str, type] = {
+    "attributes": Attribute, "aclnn": Aclnn, "also": str, "checks": tuple, "aliases": str,
+}  # fmt: skip
+
+
+def expect_definition(value: object) -> None:
+    """ArgumentError for what is no definition, or one with a field of another kind."""
+    expect(value, (Operator, Page), "a definition")
+    _expect_fields(value)
+
+
+def _expect_fields(value: Any) -> None:
+    named = f"{type(value).__name__}({value.name!r})" if isinstance(value.name, str) else "a name"
+    for each in fields(value):
+        given = getattr(value, each.name)
+        expect(given, _FIELDS.get(each.name, object), f"{each.name} of {named}")
+        entries = given if isinstance(given, tuple) else (given,) * isinstance(given, Aclnn)
+        for entry in entries if each.name in _ENTRIES else ():
+            expect(entry, _ENTRIES[each.name], f"an entry of {each.name} of {named}")
+            if isinstance(entry, Aclnn):
+                _expect_fields(entry)
+            if each.name == "checks" and not (entry and callable(entry[0])):
+                raise ArgumentError(f"a check of {named} doesn't begin with a constructor")
+    if not value.name.strip():
+        raise ArgumentError("a definition without a name", "Name the operator.")
+
 
 def family(
     band_class: str,
@@ -295,10 +331,13 @@ def family(
     elementwise operators follow.
     """
     for each in definitions:
-        expect(each, (Operator, Page), "a definition")
+        expect_definition(each)
     found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
+    expect(checks, (Mapping, NoneType), "checks")
     for module, operators in modules.items():
+        expect(operators, (tuple, list), f"the operators of {module}")
         for row in operators:
+            expect(row, (Operator, Composed), f"an operator of {module}")
             each = row.as_operator(module) if isinstance(row, Composed) else row
             kernel = each.kernel
             if isinstance(kernel, str):

@@ -91,7 +91,7 @@ class Host:
     def _launch(self, task: Task) -> tuple[GlobalTensor, ...]:
         """Queue a task; its results, which are remembered as far as they are whole tensors."""
         kernels = tasks_of(task)
-        results = task.outputs or _results(kernels[-1], task.inputs)
+        results = task.outputs or results_of(kernels[-1], task.inputs)
         launch = _Launch(task, len(self._chain.tasks), self._queue(kernels))
         for each in results:
             self._launches.pop(each.buffer.number, None)
@@ -193,7 +193,7 @@ class Host:
         )
 
     def _made_by(self, launch: _Launch) -> tuple[GlobalTensor, ...]:
-        return _results(self._chain.tasks[launch.first + launch.count - 1], launch.task.inputs)
+        return results_of(self._chain.tasks[launch.first + launch.count - 1], launch.task.inputs)
 
     def _queue(self, kernels: Sequence[Kernel]) -> int:
         """Queue kernels, and a MemSet in front of those that add to what they find."""
@@ -240,7 +240,7 @@ def _kind_of(number: ScalarValue) -> DType:
     return COMPLEX64 if isinstance(number, complex) else FLOAT
 
 
-def _results(kernel: Kernel, inputs: Sequence[GlobalTensor | None]) -> tuple[GlobalTensor, ...]:
+def results_of(kernel: Kernel, inputs: Sequence[GlobalTensor | None]) -> tuple[GlobalTensor, ...]:
     """What a kernel writes that was none of its inputs."""
     given = {each.buffer.number for each in inputs if each is not None}
     found: dict[int, GlobalTensor] = {}

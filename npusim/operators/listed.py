@@ -17,7 +17,7 @@ from npusim.operators.checks import dtype_supported, null_checks
 from npusim.operators.contract import TensorArg
 from npusim.operators.registry import definition, has_kernel, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
-from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.errors import ArgumentError, UnknownNameError, brief
 from npusim.values.formats import Format
 from npusim.values.spelling import is_null, is_tensor
 from npusim.values.status import Action, StatusCode
@@ -289,4 +289,6 @@ def _kind(name: str, value: object) -> TensorSpec | DType:
         return _kind(name, value[0])  # a list of tensors: they are of one dtype
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return TensorSpec.of(cast("NDArray[Any]", value))
-    raise ArgumentError(f"{name} can't be {value!r}", "Give a tensor such as bf16[2,64], or null.")
+    raise ArgumentError(
+        f"{name} can't be {brief(value)}", "Give a tensor such as bf16[2,64], or null."
+    )

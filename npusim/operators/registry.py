@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.operators import folders
 from npusim.operators.contract import Contract, Plan
-from npusim.operators.definition import Operator, Page
+from npusim.operators.definition import Operator, expect_definition
 from npusim.operators.folders import Names, Provided
-from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError, expect
+from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError, brief
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
-    from npusim.operators.definition import Definition, Prototype
+    from npusim.operators.definition import Definition, Page, Prototype
 
     Builder = Callable[[Task], tuple[Kernel, ...]]
 
@@ -42,8 +42,7 @@ def register(*definitions: Definition | str) -> None:
     Raises FileError for a package that can't be read and for a name that is taken, ArgumentError
     for what is neither.
     """
-    for each in definitions:
-        expect(each, (Operator, Page, str), "a definition")
+    _expect_definitions(definitions)
     before = set(broken_folders())
     _registered.extend(definitions)
     refresh()
@@ -55,11 +54,18 @@ def register(*definitions: Definition | str) -> None:
 
 def unregister(*definitions: Definition | str) -> None:
     """Take out operators that were registered; raises UsageError for what wasn't."""
+    _expect_definitions(definitions)
     for each in definitions:
         if each not in _registered:
-            raise UsageError(f"{each!r} isn't registered", "Give what `register` was given.")
+            raise UsageError(f"{brief(each)} isn't registered", "Give what `register` was given.")
         _registered.remove(each)
     refresh()
+
+
+def _expect_definitions(given: Sequence[object]) -> None:
+    for each in given:
+        if not isinstance(each, str):
+            expect_definition(each)
 
 
 def refresh() -> None:
@@ -163,6 +169,8 @@ def builder(op_type: str) -> Builder:
     definition(op_type)
     found = _load(op_type)
     make: Builder = getattr(found, "from_task", found)
+    if not callable(make):
+        raise FileError(folders.place_of(definition(op_type)), f"no kernel: {brief(make)}")
     return make
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue import wording
 from npusim.catalogue.verdicts import Answer
-from npusim.hardware.families import FAMILIES
+from npusim.hardware.families import FAMILIES, every
 from npusim.hardware.naming import load_profile
 from npusim.hardware.products import product_lines
 from npusim.operators.checks import Objection
@@ -116,7 +116,7 @@ def _candidates(found: Objection, call: Call) -> Iterator[_Change]:
 
 
 def _cast(call: Call, names: list[str], wanted: str, *, named: bool) -> _Change:
-    which = f"{_and(names)} " if named else ""
+    which = f"{every(names)} " if named else ""
     recast = {name: TensorArg(call.spec(name).recast(dtype(wanted))) for name in names}
     return _Change((f"cast {which}to {wanted}",), recast)
 
@@ -134,11 +134,6 @@ def _changed(call: Call, change: _Change) -> Call:
 
 def _as_clause(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:].rstrip(".")
-
-
-def _and(names: list[str]) -> str:
-    *head, last = names
-    return f"{', '.join(head)} and {last}" if head else last
 
 
 def _drops_bf16(call: Call, change: _Change) -> bool:

@@ -6,36 +6,22 @@ attributes tell them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
-from npusim.operators.checks import (
-    any_empty,
-    dtype_supported,
-    format_is,
-    not_null,
-    rank_at_most,
-)
-from npusim.operators.contract import (
-    POINTER_TYPES,
-    Call,
-    Check,
-    Contract,
-    Kind,
-    Parameter,
-    TensorArg,
-)
-from npusim.operators.host import Host
+from npusim.operators.call_parameters import CallParameters
+from npusim.operators.checks import any_empty, dtype_supported, format_is, not_null, rank_at_most
+from npusim.operators.contract import Call, Check, Contract, TensorArg
+from npusim.operators.host import Host, results_of
 from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
 from npusim.operators.shape_checks import as_inferred
+from npusim.operators.stand_ins import emptied, standing_in, with_elements
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import refusing_nonsense
 from npusim.values.dtypes import FLOAT
@@ -46,52 +32,27 @@ from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
-    from npusim.operators.definition import Aclnn, Attribute, Operator, Slot
+    from npusim.operators.definition import Aclnn
 
-_KINDS: dict[str, Kind] = {
-    "int": "int64",
-    "float": "double",
-    "bool": "bool",
-    "ints": "int_array",
-    "flags": "bool_array",
-    "floats": "float_array",
-    "text": "text",
-    "scalar": "scalar",
-}
 _WHOLE = ("bool", "int", "uint")
-_MOST_TENSORS = 1024  # in a list
-_STAND_INS = (61, 67, 71, 73, 79, 83, 89, 97)  # sizes for axes without elements
 _PAGES = "Dtypes and shapes are checked, further rules of the operator's page aren't."
 
 
 @dataclass(frozen=True)
-class StandardCall:
-    """The parameters of an operator, its lists as long as a call has them."""
+class StandardCall(CallParameters):
+    """What a call of an operator is checked for, what it results in, and what it queues."""
 
-    operator: Operator
-    name: str
-    input_slots: tuple[Slot, ...]
-    output_slots: tuple[Slot, ...]
-    attributes: tuple[Attribute, ...]
-    arguments: Mapping[str, object]
     interface: Aclnn | None = None
 
     def made(self) -> Contract:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
-        required = [name for name, slot in self.inputs() if not slot.optional]
-        optional = (slot for slot in self.output_slots if slot.optional)
-        spare = {name for slot in optional for name in self._names(slot)}
-        changed = {*dict(self.inputs()), *spare}
-        required += [name for name in self.outputs() if name not in changed]
-        pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
-        required += [each.name for each in pointers if not each.optional]
         return Contract(
             name=self.name,
             summary=self._summary(family),
-            parameters=tuple(self._parameters()),
+            parameters=tuple(self.parameters()),
             products=tuple(self.operator.dtypes or FAMILIES),
-            checks=tuple(self._checks(required)),
+            checks=tuple(self._checks()),
             infer_outputs=self.infer_outputs,
             is_empty=self._is_empty,
             plan=self.plan,
@@ -124,23 +85,18 @@ class StandardCall:
             wanted = FLOAT
         return host.together(self.operator.name, *operands, dtype=wanted, **attributes)
 
-    def _scalar_slots(self) -> frozenset[str]:
-        """The inputs of the kernel that the interface has a scalar for."""
-        own = {slot.name for slot in self.operator.inputs}
-        return frozenset(each.target for each in self.attributes if each.target in own)
-
-    def _checks(self, required: list[str]) -> Iterator[Check]:
+    def _checks(self) -> Iterator[Check]:
         tensors = list(dict.fromkeys([name for name, _ in self.inputs()] + [*self.outputs()]))
-        if required:
+        if required := self.required():
             yield not_null(*required)
         if self.operator.dtypes:
             yield dtype_supported(*tensors)
         yield rank_at_most(self.operator.most_axes, *tensors)
         if blocked := [name for name, slot in self.inputs() if slot.blocked]:
             yield format_is(Format.FRACTAL_NZ, *blocked)
-        spellings = self._spellings()
+        spellings = self.spellings()
         for build, *words in self.operator.checks or ():
-            if isinstance(words[0], str) and words[0] not in spellings:
+            if isinstance(words[0], str) and not spellings.get(words[0]):
                 continue  # of a module's operators not all have it
             options = words.pop() if isinstance(words[-1], dict) else {}
             options = {
@@ -151,33 +107,11 @@ class StandardCall:
         if self.operator.infer:
             yield as_inferred(self.outputs(), self._told)
 
-    def _spellings(self) -> dict[str, tuple[str, ...]]:
-        """What parameters are called that checks know by the operator's names, or by these."""
-        found: dict[str, tuple[str, ...]]
-        found = {each.name: (each.name,) for each in self.attributes}
-        found |= {each.target: (each.name,) for each in self.attributes if each.target}
-        scalars = self._scalar_slots()
-        slots = [slot for slot in self.operator.inputs if slot.name not in scalars]
-        for own, called in (slots, self.input_slots), (self.operator.outputs, self.output_slots):
-            for slot, other in zip(own, called, strict=False):
-                found[slot.name] = self._names(other)
-        return {**found, "<": tuple(dict(self.inputs())), ">": self.outputs()}
-
-    def inputs(self) -> Iterator[tuple[str, Slot]]:
-        """Input tensors by the parameter's name."""
-        for slot in self.input_slots:
-            for name in self._names(slot):
-                yield name, slot
-
-    def outputs(self) -> tuple[str, ...]:
-        """Output tensors by the parameter's name, those changed in place among them."""
-        return tuple(name for slot in self.output_slots for name in self._names(slot))
-
     def _is_empty(self, call: Call) -> bool:
         """Whether nothing comes out; a call that only changes inputs has none to change or add."""
-        own = dict(self.inputs())
-        fresh = [name for name in self.outputs() if name not in own]
+        fresh = self.fresh()
         if not fresh:
+            own = dict(self.inputs())
             singles = [name for name, slot in own.items() if not slot.many]
             lists = [call.spec(name) for name, s in own.items() if s.many and call.is_given(name)]
             return any_empty(call, *singles) or (bool(lists) and all(e.is_empty for e in lists))
@@ -185,27 +119,22 @@ class StandardCall:
 
     def _told(self, call: Call) -> dict[str, TensorSpec]:
         """The outputs that the definition's rule describes, those that are given too."""
-        own = dict(self.inputs())
-        fresh = [name for name in self.outputs() if name not in own]
-        specs = [call.spec(name) for name in own if call.is_given(name)]
-        if not self.operator.infer or not (specs or self._needs_none()):
+        specs = [call.spec(name) for name in dict(self.inputs()) if call.is_given(name)]
+        needs_none = bool(self.input_slots) and all(slot.optional for slot in self.input_slots)
+        if not self.operator.infer or not (specs or needs_none):
             return {}
         try:
             attributes = dict(self._attributes(call))
         except KernelError:  # planning says so, which comes later
             return {}
-        found = zip(fresh, self.operator.infer(specs, attributes), strict=False)
+        found = zip(self.fresh(), self.operator.infer(specs, attributes), strict=False)
         return {name: spec for name, spec in found if spec is not None}
-
-    def _needs_none(self) -> bool:
-        return bool(self.input_slots) and all(slot.optional for slot in self.input_slots)
 
     def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
         """What the kernels make, for outputs that the call leaves out."""
-        own = dict(self.inputs())  # in the order of the operator
-        if all(name in own or name in call.arguments for name in self.outputs()):
+        fresh = self.fresh()
+        if all(name in call.arguments for name in fresh):
             return {}
-        fresh = [name for name in self.outputs() if name not in own]
         told = self._told(call)
         if told or self._host is None:
             return told or dict(zip(fresh, self._made(call), strict=False))
@@ -214,9 +143,9 @@ class StandardCall:
 
     def _composed(self, call: Call) -> list[TensorSpec | None]:
         """The results of the interface's function, None where it has none."""
-        standing = _standing_in(spec.shape for _, spec in call.given(*dict(self.inputs())))
+        standing = standing_in(spec.shape for _, spec in call.given(*dict(self.inputs())))
         filled = {
-            name: TensorArg(_with_elements(each.spec, standing))
+            name: TensorArg(with_elements(each.spec, standing))
             if standing and isinstance(each, TensorArg)
             else each
             for name, each in call.arguments.items()
@@ -226,7 +155,7 @@ class StandardCall:
         return [
             None
             if each is None
-            else TensorSpec(_emptied(each.shape, standing), each.dtype, each.format)
+            else TensorSpec(emptied(each.shape, standing), each.dtype, each.format)
             for each in results
         ]
 
@@ -234,7 +163,7 @@ class StandardCall:
         """The interface's function on a chain: the host, and the results in their order."""
         host, function = Host(chain), cast("Callable[..., Any]", self._host)
         given = [
-            [chain.input(name) for name in self._names(slot) if call.is_given(name)]
+            [chain.input(name) for name in self.names(slot) if call.is_given(name)]
             if slot.many
             else (chain.input(slot.name) if call.is_given(slot.name) else None)
             for slot in self.input_slots
@@ -248,8 +177,8 @@ class StandardCall:
         An axis without elements is given a size that no other has, to be found again.
         """
         specs = {name: call.spec(name) for name, _ in self.inputs() if call.is_given(name)}
-        standing = _standing_in(spec.shape for spec in specs.values())
-        filled = {name: _with_elements(spec, standing) for name, spec in specs.items()}
+        standing = standing_in(spec.shape for spec in specs.values())
+        filled = {name: with_elements(spec, standing) for name, spec in specs.items()}
         tensors = self._tensors(call, lambda name: _described(name, filled[name]))
         try:
             kernels = self._kernels(call, tensors, ())
@@ -258,12 +187,8 @@ class StandardCall:
                 raise
             remedy = f"Say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
             raise ArgumentError(error.message, remedy) from error
-        given = {tensor.buffer.number for tensor in tensors if tensor is not None}
-        made: dict[int, GlobalTensor] = {}
-        for each in kernels[-1].writes:
-            if each.buffer.number not in given:
-                made.setdefault(each.buffer.number, each)
-        return [TensorSpec(_emptied(each.shape, standing), each.dtype) for each in made.values()]
+        made = results_of(kernels[-1], tensors)
+        return [TensorSpec(emptied(each.shape, standing), each.dtype) for each in made]
 
     def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
         """Whether the kernels take these inputs with results like one of them."""
@@ -287,7 +212,7 @@ class StandardCall:
                     host.finish(name, value)
             return
         tensors = self._tensors(call, chain.input)
-        names, order = [name for name, _ in self.inputs()], self._order()
+        names, order = [name for name, _ in self.inputs()], self.order()
         changed = {name: tensors[order.index(name)] for name in self.outputs() if name in names}
         spare = self._spare(call)
         results = {
@@ -329,7 +254,7 @@ class StandardCall:
     ) -> tuple[GlobalTensor | None, ...]:
         """The tensors without those of lists that have no elements: nobody works on them."""
         slots = (slot for slot in (*self.input_slots, *self.output_slots) if slot.many)
-        lists = {name for slot in slots for name in self._names(slot)}
+        lists = {name for slot in slots for name in self.names(slot)}
         return tuple(
             tensor
             for name, tensor in tensors
@@ -343,7 +268,7 @@ class StandardCall:
         slots = [slot for slot in self.output_slots if slot.many and slot not in self.input_slots]
         if lasting is None or not slots:
             return []
-        names = enumerate(self._names(slots[0]))
+        names = enumerate(self.names(slots[0]))
         lost = (name for place, name in names if place not in lasting)
         return [name for name in lost if (each := results.get(name)) is not None and each.numel]
 
@@ -352,7 +277,7 @@ class StandardCall:
         first = next((slot for slot in self.input_slots if slot.many), None)
         if first is None:
             return None
-        specs = (call.spec(name) for name in self._names(first) if call.is_given(name))
+        specs = (call.spec(name) for name in self.names(first) if call.is_given(name))
         return tuple(place for place, spec in enumerate(specs) if not spec.is_empty)
 
     def _kernels(
@@ -393,54 +318,7 @@ class StandardCall:
     ) -> tuple[GlobalTensor | None, ...]:
         """The inputs in the kernel's order; one that is given twice is one tensor."""
         made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
-        return tuple(map(made.get, self._order()))
-
-    def _order(self) -> list[str]:
-        """The kernel's inputs by the parameter's name, which may stand there twice."""
-        return [name for slot in self.input_slots for name in (self._names(slot) or (slot.name,))]
-
-    def _parameters(self) -> Iterator[Parameter]:
-        own, changed = dict(self.inputs()), set(self.outputs())
-        tensor = partial(Parameter, kind="tensor", dtypes=self.operator.dtypes)
-        for name, slot in own.items():
-            form = Format.FRACTAL_NZ if slot.blocked else Format.ND
-            yield tensor(name, optional=slot.optional, is_changed=name in changed, formats=(form,))
-        for name in self.outputs():
-            if name not in own:
-                yield tensor(name, io="out")
-        for attribute in self.attributes:
-            kind = _KINDS[attribute.kind]
-            yield Parameter(attribute.name, kind, optional=attribute.optional)
-
-    def _names(self, slot: Slot) -> tuple[str, ...]:
-        """The parameters that a slot stands for."""
-        if slot.name == "-":
-            return ()
-        if not slot.many:
-            return (slot.name,)
-        pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
-        given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
-        count = min(max(given, default=-1) + 1, _MOST_TENSORS)
-        if not count and slot in self.output_slots and slot not in self.input_slots:
-            count = self._length()
-        return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
-
-    def _length(self) -> int:
-        """How many tensors an output list has: as an attribute or the first list of inputs says."""
-        others = [slot for slot in self.input_slots if slot.many]
-        if others and not self.operator.parts:
-            return len(self._names(others[0]))
-        count = 1
-        for part in self.operator.parts.split():
-            found = guessed(self.arguments.get(part))
-            if isinstance(found, list | tuple):
-                return len(found)
-            if isinstance(found, int):
-                count *= 1 + found if isinstance(found, bool) else found
-        if count > _MOST_TENSORS:
-            problem = f"{self.operator.parts} = {count}; a list has at most {_MOST_TENSORS} tensors"
-            raise ArgumentError(problem)
-        return count
+        return tuple(map(made.get, self.order()))
 
 
 def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:
@@ -450,21 +328,6 @@ def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> 
             yield tuple(_spelled(word, spellings))
         else:
             yield from spellings.get(word, (word,)) if isinstance(word, str) else (word,)
-
-
-def _standing_in(shapes: Iterable[tuple[int, ...]]) -> int:
-    """A size that no axis has, for axes without elements; nought where there are none."""
-    sizes = {size for shape in shapes for size in shape}
-    free = (each for each in _STAND_INS if all(size % each or not size for size in sizes))
-    return next(free, 0) if 0 in sizes else 0
-
-
-def _with_elements(spec: TensorSpec, standing: int) -> TensorSpec:
-    return TensorSpec([size or standing for size in spec.shape], spec.dtype, spec.format)
-
-
-def _emptied(shape: tuple[int, ...], standing: int) -> tuple[int, ...]:
-    return tuple(0 if standing and size % standing == 0 else size for size in shape)
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:

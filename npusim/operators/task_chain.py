@@ -20,7 +20,7 @@ from npusim.operators.on_ai_cpu import is_only_on_ai_cpu, tasks_of
 from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, INT64, DType
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, brief
 from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
@@ -206,7 +206,7 @@ class Chain:
         ):
             wanted = f"at least {at_least:g}" if at_most == inf else f"{at_least:g} to {at_most:g}"
             raise ArgumentError(
-                f"{self._call.contract.name}: can't assume {name} = {value!r}",
+                f"{self._call.contract.name}: can't assume {name} = {brief(value)}",
                 f"Give a number, {wanted}.",
             )
         self.assume(sentence.format(value=f"{value:g}"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import builder
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, expect
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -54,7 +54,9 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
 
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow."""
-    return builder(task.op_type)(task)
+    kernels = builder(task.op_type)(task)
+    expect(kernels, tuple, f"what makes the kernels of {task.op_type}")
+    return kernels
 
 
 class Tasks:

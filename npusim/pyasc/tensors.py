@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from npusim.ascendc.flat import compute
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.queues import TPosition as Position
 from npusim.pyasc.values import DataType, Int
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, brief
 
 if TYPE_CHECKING:
     from enum import IntEnum
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.flat.copies import Address
     from npusim.ascendc.flat.memory import Place
     from npusim.pyasc.params import ShapeInfo
+
+_Memory = TypeVar("_Memory", "Address", "Place")
 
 
 def position_of(position: IntEnum) -> Position:
@@ -48,14 +50,18 @@ class _Tensor:
         return self.shape_info
 
     @staticmethod
-    def _start(index: object) -> tuple[int, int | None]:
-        """First element and end of ``[first:end]`` or ``[first]``."""
-        if isinstance(index, slice):
-            end = None if index.stop is None else int(index.stop)
-            return int(index.start or 0), end
+    def _part(inner: _Memory, index: object) -> _Memory:
+        """The elements of ``[first:end]``, or from ``[first]`` on."""
         if isinstance(index, int):
-            return int(index), None
-        raise KernelError("", f"a tensor can't be indexed with {index!r}", "Write tensor[first:].")
+            return inner.at(int(index))
+        if not isinstance(index, slice):
+            problem = f"a tensor can't be indexed with {brief(index)}"
+            raise KernelError("", problem, "Write tensor[first:].")
+        moved = inner.at(int(index.start or 0))
+        if index.stop is None:
+            return moved
+        limit = inner.start + int(index.stop) * moved.dtype.itemsize
+        return replace(moved, limit=min(limit, moved.limit))
 
 
 class GlobalTensor(_Tensor):
@@ -83,12 +89,7 @@ class GlobalTensor(_Tensor):
         self._inner = inner
 
     def __getitem__(self, index: object) -> GlobalTensor:
-        first, end = self._start(index)
-        moved = self.inner.at(first)
-        if end is not None:
-            limit = self.inner.start + end * moved.dtype.itemsize
-            moved = replace(moved, limit=min(limit, moved.limit))
-        return GlobalTensor(moved)
+        return GlobalTensor(self._part(self.inner, index))
 
     def get_phy_addr(self, offset: int = 0) -> GlobalAddress:
         """Its address."""
@@ -155,12 +156,7 @@ class LocalTensor(_Tensor):
         return moved
 
     def __getitem__(self, index: object) -> LocalTensor:
-        first, end = self._start(index)
-        moved = self.inner.at(first)
-        if end is not None:
-            limit = self.inner.start + end * moved.dtype.itemsize
-            moved = replace(moved, limit=min(limit, moved.limit))
-        return self._moved(moved)
+        return self._moved(self._part(self.inner, index))
 
     def reinterpret_cast(self, dtype: DataType) -> LocalTensor:
         """The same bytes as elements of another type."""

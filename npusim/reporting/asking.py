@@ -45,13 +45,13 @@ def report(
     another file, OutputExistsError for a file that exists unless `force`d.
     """
     target = Path(path)
-    form = form_of(target)
+    form_of(target)
     kept = Path(against) if isinstance(against, str | PathLike) else None
     claim_all(target, beside=(kept,), force=force)
     page = _page(answer)
     if against is not None:
         page = _against(page, answer, cast("Any", against) if kept is None else kept)
-    write_page(page, target, form, force=force)
+    write_page(page, target, force=force)
     return target
 
 
@@ -93,11 +93,12 @@ def form_of(path: Path) -> str:
     return form
 
 
-def write_page(page: Page, path: Path, form: str, *, force: bool) -> None:
-    """A page as a file, all of it or nothing."""
+def write_page(page: Page, path: Path, *, force: bool) -> None:
+    """A page as a file, all of it or nothing, in the form that the file's ending says."""
     from npusim.reporting.renderers.html import to_html, to_markdown
 
-    write_text(path, to_html(page) if form == "html" else to_markdown(page), force=force)
+    render = to_html if form_of(path) == "html" else to_markdown
+    write_text(path, render(page), force=force)
 
 
 def _page(answer: Answer | Answers) -> Page:

@@ -180,8 +180,12 @@ def difference_page(difference: Difference) -> Page:
     )
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with its evidence and parameters as one JSON object."""
+def verdicts_json(verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """Verdicts with their evidence and parameters as one JSON object."""
+    return {"answers": [_verdict_json(each) for each in verdicts]}
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     status = verdict.status
     return {
         **fields(verdict, "operator=subject kind family"),

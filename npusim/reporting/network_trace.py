@@ -7,12 +7,13 @@ chrome://tracing open it. Slices of one row nest by their times: a module spans 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.reporting.files import atomic_write
-from npusim.reporting.trace import DECIMALS, HEADER
+from npusim.reporting.trace import DECIMALS, write_events
 
 if TYPE_CHECKING:
     from npusim.model.results import StepResult, TimedItem
@@ -27,17 +28,16 @@ def write_step_trace(
 
     Raises OutputExistsError for a file that exists unless `force`d.
     """
-    slices = 0
-    with atomic_write(path, force=force) as stream:
-        head = json.dumps(HEADER)[:-1]
-        stream.write(f'{head}, "traceEvents": [\n'.encode())
-        separator = b""
+    found: Counter[str] = Counter()
+
+    def told() -> Iterator[str]:
         for event in _events(result):
-            slices += event["ph"] == "X"
-            stream.write(separator + json.dumps(event).encode())
-            separator = b",\n"
-        stream.write(b"\n]}\n")
-    return Path(path), slices
+            found[event["ph"]] += 1
+            yield json.dumps(event)
+
+    with atomic_write(path, force=force) as stream:
+        write_events(stream, told())
+    return Path(path), found["X"]
 
 
 def _events(result: StepResult) -> Iterator[dict[str, Any]]:

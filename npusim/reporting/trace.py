@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from npusim.reporting.files import atomic_write
 from npusim.values.errors import ArgumentError
@@ -105,14 +105,19 @@ def write_trace(
     """
     tally = _Tally(progress)
     with atomic_write(path, force=force) as stream:
-        head = json.dumps(HEADER)[:-1]
-        stream.write(f'{head}, "traceEvents": [\n'.encode())
-        separator = b""
-        for event in _events(res, cores, window_us, tally):
-            stream.write(separator + event.encode())
-            separator = b",\n"
-        stream.write(b"\n]}\n")
+        write_events(stream, _events(res, cores, window_us, tally))
     return TraceSummary(Path(path), tally.slices, len(tally.cores), tally.end_us)
+
+
+def write_events(stream: IO[bytes], events: Iterable[str]) -> None:
+    """The events of a trace, each as JSON, behind the header that viewers look for."""
+    head = json.dumps(HEADER)[:-1]
+    stream.write(f'{head}, "traceEvents": [\n'.encode())
+    separator = b""
+    for event in events:
+        stream.write(separator + event.encode())
+        separator = b",\n"
+    stream.write(b"\n]}\n")
 
 
 def estimated_bytes(res: Result, cores: tuple[int, ...] | None, window_us: Window | None) -> int:

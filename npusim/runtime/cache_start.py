@@ -6,7 +6,7 @@ Nothing, its inputs, or what the task before it in a graph left there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from npusim.engine import L2State
 from npusim.values.dtypes import FLOAT
@@ -15,6 +15,9 @@ from npusim.values.formats import Format
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware import Profile
+    from npusim.values.tensors import TensorSpec
+
+_Formatted = TypeVar("_Formatted", "GlobalTensor", "TensorSpec")
 
 MODES = ("cold", "warm", "in_graph")
 
@@ -99,7 +102,7 @@ def _master_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
     return weights[:1]
 
 
-def laid_out_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
+def laid_out_weights(inputs: Sequence[_Formatted]) -> Sequence[_Formatted]:
     """The second operand of a product that is in fractals where the first one isn't.
 
     What a model computes stays as it is; what it knows beforehand is laid out when it is loaded.

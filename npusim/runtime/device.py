@@ -63,7 +63,7 @@ class Device:
             resolution = resolve_soc(soc_version)
             self.profile, self.note = load_profile(resolution.name), resolution.note or ""
         else:
-            self.profile = load_profile(str(soc_version))
+            self.profile = load_profile(soc_version)
         self.exact = exact
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
-from npusim.values.errors import ArgumentError, KernelError, expect
+from npusim.values.errors import ArgumentError, KernelError, brief, expect
 from npusim.values.takes import WHOLE
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _tensor(name: str, value: object) -> TensorArg:
         return tensor_of(value)
     except TypeError:
         raise ArgumentError(
-            f"{name} is {value!r}, not a tensor",
+            f"{name} is {brief(value)}, not a tensor",
             "Give tensors as NumPy arrays or TensorSpec, and attributes by name.",
         ) from None
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, get_origin
 
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
-from npusim.engine import Streams
+from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _OURS = ("npusim.", "abc", "builtins", "typing")
 
-_PLAIN = {NoneType, bool, int, float, str, bytes}
+_PLAIN = frozenset({NoneType, bool, int, float, str, bytes})
 _ATOMS = (*_PLAIN, Enum, type, np.ufunc, DType)
 _DEEPEST = 50  # attributes in attributes
 _SMALL_BYTES = 1 << 14  # of an array that is looked at
@@ -60,6 +61,12 @@ class _Parts(dict[type, tuple[str, ...]]):
 _parts = _Parts()
 
 
+@cache
+def _is_atom(kind: type) -> bool:
+    return issubclass(kind, _ATOMS)
+
+
+@cache
 def _is_ours(kind: type) -> bool:
     return kind.__module__ != "builtins" and all(
         each.__module__.startswith(_OURS) for each in kind.__mro__
@@ -78,7 +85,7 @@ class _Description:
         self.buffers: dict[int, Hashable] = {}
         self._met: dict[int, int] = {}
 
-    def of(self, kernel: Kernel, *, loaded: bool) -> Hashable:
+    def of(self, kernel: Kernel, *, loaded: bool) -> Key | None:
         """The description; None where there is something that can't be described."""
         kind = type(kernel)
         if not _is_ours(kind):
@@ -87,24 +94,32 @@ class _Description:
             told = self._items(vars(kernel), 0)
         except _UnknownError:
             return None
-        return kind, id(self._profile), loaded, told, tuple(self.buffers.values())
+        return Key((kind, id(self._profile), loaded, told, tuple(self.buffers.values())))
 
     def _told(self, value: object, depth: int) -> Hashable:
-        kind = type(value)
-        if kind in _PLAIN or isinstance(value, _ATOMS) or get_origin(value) is not None:
+        kind: type = type(value)
+        if kind in _PLAIN or _is_atom(kind):
             return kind, value
         if value is self._profile:
             return "profile"
         if depth > _DEEPEST:
             raise _UnknownError
+        if isinstance(value, tuple | list):
+            if _PLAIN.issuperset(kinds := tuple(map(type, value))):
+                return kind, kinds, tuple(value)
+            return kind, tuple([self._told(each, depth + 1) for each in value])
+        if get_origin(value) is not None:
+            return kind, value
         if isinstance(value, GmBuffer):
             return self._buffer(value)
-        if isinstance(value, tuple | list):
-            return kind, tuple([self._told(each, depth + 1) for each in value])
         if isinstance(value, frozenset):
             return kind, frozenset(self._told(each, depth + 1) for each in value)
         if isinstance(value, dict):
             return self._items(value, depth + 1)
+        return self._told_once(value, kind, depth)
+
+    def _told_once(self, value: object, kind: type, depth: int) -> Hashable:
+        """The same of what may be met in several places, and is described in the first."""
         if id(value) in self._met:
             return "met before", self._met[id(value)]
         self._met[id(value)] = len(self._met)
@@ -123,7 +138,10 @@ class _Description:
 
     def _items(self, given: Mapping[Any, object], depth: int) -> Hashable:
         return tuple(
-            [(self._told(name, depth), self._told(value, depth)) for name, value in given.items()]
+            [
+                (name if type(name) is str else self._told(name, depth), self._told(value, depth))
+                for name, value in given.items()
+            ]
         )
 
     def _buffer(self, buffer: GmBuffer) -> Hashable:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc.ai_cpu import AiCpuKernel
-from npusim.values.errors import KernelError
+from npusim.values.errors import DeviceFault, KernelError
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +69,12 @@ class OnAiCpu:
         except TypeError as error:  # of NumPy, for dtypes that a function isn't defined for
             kinds = ", ".join(str(each.dtype) for each in operands if each is not None)
             raise KernelError(self.op_type, f"it isn't defined for {kinds}") from error
+        except (np.linalg.LinAlgError, IndexError) as error:  # no inverse, an index outside
+            raise DeviceFault(
+                AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
+                f"{self.op_type}: {error}",
+                "Give numbers for which the result exists.",
+            ) from error
         return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
 
 

@@ -43,8 +43,9 @@ class Piece(NamedTuple):
 class Grid:
     """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
 
-    ``axis`` is the one whose tiles are dealt out, a core's share in one piece; None deals out all
-    tiles evenly, whatever axis they follow.
+    ``axis`` is the one whose tiles are dealt out, a core's share in one piece: as many to each as
+    the fewest cores need, or ``evenly``, to some one more than to others. None deals out all tiles
+    evenly, whatever axis they follow.
     """
 
     sizes: tuple[int, ...]
@@ -52,6 +53,7 @@ class Grid:
     cores: int
     axis: int | None = None
     first_core: int = 0
+    evenly: bool = False
 
     @property
     def used_cores(self) -> int:
@@ -59,7 +61,7 @@ class Grid:
         if self.axis is None:
             return min(self.cores, self.tile_count)
         count = self.counts[self.axis]
-        return ceil(count / ceil(count / self.cores))
+        return min(self.cores, count if self.evenly else ceil(count / ceil(count / self.cores)))
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -98,8 +100,10 @@ class Grid:
     def _share_of_axis(self, axis: int, place: int) -> list[_Part]:
         """The tiles along the dealt-out axis that one core gets."""
         count, extent = self.counts[axis], self.extent[axis]
-        each = ceil(count / self.cores)
-        first, last = min(place * each, count), min((place + 1) * each, count)
+        each, more = ceil(count / self.cores), 0
+        if self.evenly:
+            each, more = divmod(count, self.used_cores)
+        first, last = (min(at * each + min(at, more), count) for at in (place, place + 1))
         full = self.sizes[axis] // extent
         parts = []
         if min(last, full) > first:
@@ -171,10 +175,17 @@ class BoxTiling:
 
     @classmethod
     def of(
-        cls, box: Box, extent: Extent, cores: int, axis: int | None = None, first_core: int = 0
+        cls,
+        box: Box,
+        extent: Extent,
+        cores: int,
+        axis: int | None = None,
+        first_core: int = 0,
+        *,
+        evenly: bool = False,
     ) -> BoxTiling:
         """Tiles of ``extent``, dealt out as :class:`Grid` says."""
-        return cls(box, Grid(box.sizes, extent, cores, axis, first_core))
+        return cls(box, Grid(box.sizes, extent, cores, axis, first_core, evenly))
 
     @property
     def extent(self) -> Extent:

@@ -11,19 +11,20 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.capacity import SimulatedLatencies, evaluate, plan_of, read_plan
-from npusim.capacity.asking import plan_of_model, priced_fleet, seeded
-from npusim.serving.plan import is_language_model, is_llm_plan, llm_plan_of, read_llm_plan
-from npusim.values.takes import CALL, PATH, TEXT, WHOLE, each, maybe, of, takes
+from npusim.capacity import Plan, SimulatedLatencies, evaluate, plan_of
+from npusim.capacity.asking import plan_of_model, priced_fleet
+from npusim.capacity.plan import plan_in
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
+from npusim.serving.plan import LlmPlan, is_language_model, llm_plan_of
+from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
     from npusim.capacity.results import PlanResult
     from npusim.serving.planning import LlmPlanResult
 
 
-@takes(
-    question=of(str, PathLike, Mapping), seed=maybe(WHOLE), folder=maybe(PATH), progress=maybe(CALL)
-)
+@takes(question=path_or(Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL))
 def plan(
     question: str | PathLike[str] | Mapping[str, Any],
     *,
@@ -38,19 +39,21 @@ def plan(
     the answer is the LlmPlanResult of a language model. Raises FileError or ArgumentError for a
     wrong plan.
     """
-    beside = Path() if isinstance(question, Mapping) else Path(question).parent
-    place = beside if folder is None else Path(folder)
-    if _is_of_llm(question):
-        return _llm_plan(question, seed, place, progress)
-    wanted = plan_of(question) if isinstance(question, Mapping) else read_plan(question)
-    wanted = seeded(wanted, seed)
+    said = question if isinstance(question, Mapping) else None
+    file = Path("plan") if isinstance(question, Mapping) else Path(question)
+    place = file.parent if folder is None else Path(folder)
+    wanted = wanted_plan(file if said is None else place / file, said, seed=seed)
+    if isinstance(wanted, LlmPlan):
+        from npusim.serving.planning import plan_llm
+
+        return plan_llm(wanted, place, progress)
     source = SimulatedLatencies(wanted, place, progress)
     return evaluate(wanted, source, folder=place, progress=progress)
 
 
 @takes(
     model=PATH, products=each(TEXT), prices=maybe(of(Mapping)), dtypes=each(TEXT),
-    seed=maybe(WHOLE), progress=maybe(CALL),
+    seed=maybe(COUNT), progress=maybe(CALL),
 )  # fmt: skip
 def recommend(
     model: str | PathLike[str],
@@ -125,22 +128,17 @@ def llm_plan_of_model(
     return {"llm": llm, "objective": objective, "fleet": priced_fleet(products, prices)}
 
 
-def _is_of_llm(question: str | PathLike[str] | Mapping[str, Any]) -> bool:
-    if isinstance(question, Mapping):
-        return "llm" in question
-    return is_llm_plan(Path(question))
-
-
-def _llm_plan(
-    question: str | PathLike[str] | Mapping[str, Any],
-    seed: int | None,
-    place: Path,
-    progress: Callable[[str], None] | None,
-) -> LlmPlanResult:
-    from npusim.serving.planning import plan_llm
-
-    if isinstance(question, Mapping):
-        wanted = llm_plan_of(question, place / "plan")
+def wanted_plan(
+    file: Path, said: Mapping[str, Any] | None = None, *, seed: int | None = None
+) -> Plan | LlmPlan:
+    """The plan in a file, or what is `said` in its place; with another seed where one is given."""
+    raw = yaml_mapping(read_text(file), str(file)) if said is None else said
+    wanted: Plan | LlmPlan
+    if "llm" in raw:
+        wanted = llm_plan_of(raw, file)
     else:
-        wanted = read_llm_plan(Path(question))
-    return plan_llm(wanted.seeded(seed), place, progress)
+        wanted = plan_in(file, raw) if said is None else plan_of(raw)
+    if seed is None:
+        return wanted
+    simulation = wanted.simulation.model_copy(update={"seed": seed})
+    return wanted.model_copy(update={"simulation": simulation})

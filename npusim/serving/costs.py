@@ -91,6 +91,28 @@ def step_costs(
         return timed(_prompts(count, prompt, before), graph=graph).step_ms
 
     sizes = _up_to(_FEW if coarse else _SEQUENCES, max_sequences)
+    bases, slopes, band = _decoding(decoded, sizes, longest, tokens_per_step)
+    return StepCosts(
+        _table(sizes, bases, max_sequences),
+        _table(sizes, slopes, max_sequences),
+        *_reading(
+            read, _FEW_PROMPTS if coarse else _PROMPTS, prompt, max_tokens,
+            max_tokens + max_sequences,
+        ),
+        band,
+    )  # fmt: skip
+
+
+def _decoding(
+    decoded: Callable[[int, int], LlmStep],
+    sizes: Sequence[int],
+    longest: int,
+    tokens_per_step: float,
+) -> tuple[list[float], list[float], tuple[float, float]]:
+    """Milliseconds of some numbers of sequences without context, and of a token of context.
+
+    From steps with little and with the most context; the band is that of the middle one.
+    """
     near, far = _LEAST_CONTEXT, max(2 * _LEAST_CONTEXT, longest)
     short, long = ([decoded(size, each) for size in sizes] for each in (near, far))
     slopes = [
@@ -102,13 +124,7 @@ def step_costs(
         for size, a, slope in zip(sizes, short, slopes, strict=True)
     ]
     middle = long[len(long) // 2]
-    most = max_tokens + max_sequences
-    return StepCosts(
-        _table(sizes, bases, max_sequences),
-        _table(sizes, slopes, max_sequences),
-        *_reading(read, _FEW_PROMPTS if coarse else _PROMPTS, prompt, max_tokens, most),
-        (middle.band_ms[0] / middle.step_ms, middle.band_ms[1] / middle.step_ms),
-    )
+    return bases, slopes, (middle.band_ms[0] / middle.step_ms, middle.band_ms[1] / middle.step_ms)
 
 
 def _reading(

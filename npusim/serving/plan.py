@@ -24,19 +24,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from npusim.capacity.plan import PlanPart, PricedProducts, Share, as_share
-from npusim.reading.files import read_text
-from npusim.reading.markup import yaml_mapping
+from npusim.capacity.plan import PricedProducts
+from npusim.capacity.plan_parts import PlanPart, Share, as_share
+from npusim.hardware.groups import as_tuple
 from npusim.values.errors import FileError
 
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Sizes = Annotated[
-    tuple[Annotated[int, Field(gt=0, le=4096)], ...], BeforeValidator(_tuple), Field(min_length=1)
+    tuple[Annotated[int, Field(gt=0, le=4096)], ...], BeforeValidator(as_tuple), Field(min_length=1)
 ]
 Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
 Rate = Annotated[float, Field(gt=0, le=1e6)]
@@ -95,31 +90,14 @@ class LlmPlan(PlanPart):
             raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
         return self
 
-    def seeded(self, seed: int | None) -> LlmPlan:
-        """The plan with another seed; the same for None."""
-        if seed is None:
-            return self
-        simulation = self.simulation.model_copy(update={"seed": seed})
-        return self.model_copy(update={"simulation": simulation})
-
 
 def is_language_model(model: Path) -> bool:
     """Whether a model is a language model's config.json, or a folder that holds one."""
     return model.name == "config.json" or (model / "config.json").is_file()
 
 
-def is_llm_plan(file: Path) -> bool:
-    """Whether a plan is one of a language model: it has the key ``llm``."""
-    return "llm" in yaml_mapping(read_text(file), str(file))
-
-
-def read_llm_plan(file: Path) -> LlmPlan:
-    """The plan in a file; FileError says what is wrong with it, in the keys of the file."""
-    return llm_plan_of(yaml_mapping(read_text(file), str(file)), file)
-
-
 def llm_plan_of(raw: Mapping[str, Any], file: Path) -> LlmPlan:
-    """The same of a mapping."""
+    """The plan in a mapping; FileError says what is wrong with it, in the keys of the file."""
     try:
         return LlmPlan.model_validate(raw)
     except ValidationError as error:

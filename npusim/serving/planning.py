@@ -20,7 +20,7 @@ from npusim.serving.engine import serve_in_stages
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths
 from npusim.serving.results import Course, Served, course_of
-from npusim.values.display import frame, notebook_html
+from npusim.values.display import Tabular
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class LlmPlanResult:
+class LlmPlanResult(Tabular):
     """All options, fewest cards first, then fewest watts, then the price; what-ifs of the first.
 
     `memory` is that of one of its ranks, `course` what the cache of a replica holds over time.
@@ -123,13 +123,6 @@ class LlmPlanResult:
         best, cards = self.chosen.candidate, self.chosen.cards
         return f"<LlmPlanResult {self.plan.title}: {best.product} {cards} ({best.layout})>"
 
-    def to_frame(self) -> Any:
-        """The options, fewest cards first, a row each, as a pandas DataFrame.
-
-        Raises UsageError where pandas isn't installed.
-        """
-        return frame(self._rows())
-
     def _rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -143,11 +136,6 @@ class LlmPlanResult:
             }
             for each in self.options
         ]
-
-    def _repr_html_(self) -> str:
-        rows = self._rows()
-        cells = [list(row.values()) for row in rows]
-        return notebook_html(repr(self)[1:-1], list(rows[0]) if rows else (), cells)
 
 
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:

@@ -40,12 +40,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from npusim.hardware.groups import Group
+from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.reading import problems_of
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
-from npusim.values.errors import FileError
+from npusim.values.errors import FileError, brief
 
 MAX_AXIS_VALUES = 100_000
 """More values than anybody would sweep along one axis: a range that long is a typing error."""
@@ -56,13 +56,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 def _words(value: object) -> object:
     """One word stands for a list of one."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _rows(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+    return (value,) if isinstance(value, str) else as_tuple(value)
 
 
 def _axis(value: object) -> object:
@@ -113,7 +107,7 @@ Variable = Annotated[str, BeforeValidator(_name)]
 Values = Annotated[tuple[Any, ...], BeforeValidator(_axis)]
 Axes = dict[Variable, Values]
 Value = Annotated[Any, BeforeValidator(_single)]
-Points = Annotated[tuple[dict[Variable, Value], ...], BeforeValidator(_rows)]
+Points = Annotated[tuple[dict[Variable, Value], ...], BeforeValidator(as_tuple)]
 
 
 class CallSpec(Group):
@@ -130,7 +124,7 @@ class CallSpec(Group):
 class SweepSpec(Group):
     """A whole sweep, as its file says it."""
 
-    calls: Annotated[tuple[CallSpec, ...], BeforeValidator(_rows), Field(min_length=1)]
+    calls: Annotated[tuple[CallSpec, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     products: Words = ()
     axes: Axes = Field(default_factory=dict)
     points: Points = ()
@@ -162,7 +156,8 @@ def spec_of(said: Mapping[str, Any], file: str) -> SweepSpec:
         lines = [
             f"{problem.key} is missing"
             if problem.allowed == "a value; the key is required"
-            else f"{problem.key} = {problem.value!r} is not allowed; expected {problem.allowed}"
+            else f"{problem.key} = {brief(problem.value)} is not allowed; "
+            f"expected {problem.allowed}"
             for problem in problems_of(error, SweepSpec)
         ]
         raise FileError(file, f"\n{file}: ".join(lines)) from None

@@ -3,8 +3,9 @@
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
 ``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``; the last four say
-where a time is that of a loop over the same tensors, where something has brought weights into L2
-ahead of their use, or that a step runs the task in every layer. What a step's optimizers update
+where a time is that of a loop over the same tensors, where a step brings weights into L2 ahead of
+their use (what one row says of its workload holds for all its weights), or that a step runs the
+task in every layer. What a step's optimizers update
 are its parameters, and what other rows of its workload read of the same shape and dtype comes from
 the step before, or from long before in this one. Slots are separated by ``;``,
 dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
@@ -23,6 +24,7 @@ from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
+from npusim.runtime.cache_start import laid_out_weights
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
@@ -39,8 +41,9 @@ _NEEDED = (
 
 # How tables say what a task finds in L2 where that isn't what a step leaves. References of
 # benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
+_PREFETCHED = "prefetched"
 _STARTS = {
-    "prefetched": ("prefetch", "above HBM bandwidth"),
+    _PREFETCHED: ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
     "loop": ("loop", "warm L2", "L2-warm", " calls"),
 }
@@ -111,9 +114,29 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     rows = [_row(line, record, path, once) for line, record in records]
     for row in rows:
         if row.task is not None and band_class(row.op) == _OPTIMIZERS:
-            updated.setdefault(row.workload, set()).update(map(_like, row.task.outputs))
+            updated.setdefault(row.workload, set()).update(_updated(row.task))
+    ahead = {row.workload for row in rows if row.start == _PREFETCHED}
     for row in rows:
-        yield replace(row, streams=_streams(row.task, updated.get(row.workload, ())))
+        loaded = row.workload in ahead and row.task is not None and _lays_out(row.task)
+        yield replace(
+            row,
+            start=_PREFETCHED if loaded else row.start,
+            streams=_streams(row.task, updated.get(row.workload, ())),
+        )
+
+
+def _lays_out(task: TaskSpec) -> bool:
+    """Whether a task multiplies with weights that its graph may have loaded into L2 ahead."""
+    return bool(laid_out_weights([each for each in task.inputs[:2] if each is not None]))
+
+
+def _updated(task: TaskSpec) -> Iterator[_Like]:
+    """What an optimizer's task updates; those that work on lists give back flat tensors."""
+    made = {(tensor.numel, tensor.dtype) for tensor in task.outputs}
+    yield from map(_like, task.outputs)
+    for tensor in task.inputs:
+        if tensor is not None and (tensor.numel, tensor.dtype) in made:
+            yield _like(tensor)
 
 
 def _like(tensor: TensorSpec) -> _Like:

@@ -63,6 +63,25 @@ def notebook_html(
     return "".join(parts)
 
 
+class Tabular:
+    """A result that is rows, each with the same keys: a DataFrame, and a table in a notebook."""
+
+    def to_frame(self) -> Any:
+        """The rows in their order as a pandas DataFrame.
+
+        Raises UsageError where pandas isn't installed.
+        """
+        return frame(self._rows())
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        return notebook_html(repr(self)[1:-1], list(rows[0]) if rows else (),
+                             [list(row.values()) for row in rows])  # fmt: skip
+
+    def _rows(self) -> Sequence[Mapping[str, Any]]:
+        raise NotImplementedError
+
+
 def drawn(name: str, *arguments: Any, ax: Axes | None = None) -> Axes:
     """What `npusim.reporting.plots` draws, by the name of its function, as matplotlib's axes.
 

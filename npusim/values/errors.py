@@ -126,7 +126,7 @@ class ProfileError(UsageError):
         self.key = key
         self.value = value
         self.allowed = allowed
-        problem = f"{key} = {value!r} is not allowed; expected {allowed}"
+        problem = f"{key} = {brief(value)} is not allowed; expected {allowed}"
         super().__init__(f"{self.file}: {problem}", remedy)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from npusim.values.errors import UnknownNameError
+from npusim.values.errors import UnknownNameError, brief
 
 
 class Format(IntEnum):
@@ -45,9 +45,10 @@ def format_of(value: object) -> Format:
         return value
     if isinstance(value, int) and value in Format._value2member_map_:
         return Format(value)
-    name = str(value).strip().upper()
+    word = value if isinstance(value, str) else brief(value)
+    name = word.strip().upper()
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     if name not in _BY_NAME:
-        raise UnknownNameError("format", str(value), list(Format.__members__))
+        raise UnknownNameError("format", word, list(Format.__members__))
     return _BY_NAME[name]

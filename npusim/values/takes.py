@@ -10,13 +10,16 @@ from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from npusim.values.errors import ArgumentError, brief, expect
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+MOST_ENTRIES: Final = 1 << 20
+"""Of a list that is given as a parameter."""
 
 Kind = Callable[[Any, str], Any]
 """Gives back a value as it is used; ArgumentError, which names the parameter, for any other."""
@@ -55,6 +58,11 @@ def of(*types: type) -> Kind:
     return kind
 
 
+def path_or(*types: type) -> Kind:
+    """An object of one of these types, or the path of a file."""
+    return lambda value, what: value if isinstance(value, types) else _path(value, what)
+
+
 def maybe(kind: Kind) -> Kind:
     """None, or a value of that kind."""
     return lambda value, what: None if value is None else kind(value, what)
@@ -69,7 +77,12 @@ def each(kind: Kind) -> Kind:
         if not isinstance(value, Collection) or isinstance(value, bytes | Mapping):
             raise _wrong(value, what)
         try:
+            if len(value) > MOST_ENTRIES:
+                raise OverflowError
             entries = tuple(value)
+        except OverflowError:
+            remedy = f"Give at most {MOST_ENTRIES:,}."
+            raise ArgumentError(f"{what} has too many entries", remedy) from None
         except TypeError:  # an array without axes
             raise _wrong(value, what) from None
         return tuple(kind(entry, f"an entry of {what}") for entry in entries)
@@ -83,7 +96,9 @@ def _wrong(value: object, what: str) -> ArgumentError:
 
 def _path(value: Any, what: str) -> Any:
     expect(value, (str, PathLike), what)
-    if "\0" in str(value):
+    text = fspath(value)
+    expect(text, str, what)  # not bytes
+    if "\0" in text:
         raise ArgumentError(f"{what} has a zero byte in it: {brief(value)}", "No file is so named.")
     return value
 
@@ -92,6 +107,13 @@ def _whole(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise _wrong(value, what)
     return int(value)
+
+
+def _count(value: Any, what: str) -> int:
+    number = _whole(value, what)
+    if number < 0:
+        raise ArgumentError(f"{what} is {brief(number)}", "Give a whole number of at least 0.")
+    return number
 
 
 def _real(value: Any, what: str) -> float:
@@ -116,5 +138,6 @@ TEXT: Final = of(str)
 FLAG: Final = of(bool)
 PATH: Final[Kind] = _path
 WHOLE: Final[Kind] = _whole
+COUNT: Final[Kind] = _count
 REAL: Final[Kind] = _real
 CALL: Final[Kind] = _call

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.errors import ArgumentError, UnknownNameError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,9 @@ _KNOWN: Final = (
 def _number(node: ast.expr, variables: Mapping[str, Any]) -> Any:
     value = _computed(node, variables)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"{ast.unparse(node)} is {value!r}, which is no number to compute with")
+        raise ArgumentError(
+            f"{ast.unparse(node)} is {brief(value)}, which is no number to compute with"
+        )
     if isinstance(value, int) and abs(value) > _LARGEST:
         raise OverflowError
     return value

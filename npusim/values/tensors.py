@@ -6,10 +6,11 @@ import math
 import operator
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.dtypes import DType, dtype
-from npusim.values.errors import ArgumentError, NpusimError, expect
+from npusim.values.errors import ArgumentError, NpusimError, brief, expect
 from npusim.values.formats import Format, format_of
 from npusim.values.layouts import BLOCK_ROWS
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS: Final = 2**63 - 1
 """Of a tensor: what an int64 counts."""
+
+MOST_AXES: Final = 1024
+"""That a description takes; operators take 8."""
 
 _MATRIX = 2  # axes
 _BLOCK_AXES = 4  # of a matrix in blocks
@@ -239,9 +243,11 @@ _dtype_of = dtype
 
 def _integers(what: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        numbers = tuple(operator.index(value) for value in values)
+        numbers = tuple(map(operator.index, islice(values, MOST_AXES + 1)))
     except TypeError:
-        raise ArgumentError(f"{what} must be whole numbers, got {values!r}") from None
+        raise ArgumentError(f"{what} must be whole numbers, got {brief(values)}") from None
+    if len(numbers) > MOST_AXES:
+        raise ArgumentError(f"{what} has more than {MOST_AXES} entries")
     if any(number < 0 for number in numbers):
         raise ArgumentError(f"{what} can't be negative, got {list(numbers)}")
     return numbers

@@ -93,7 +93,13 @@ _FUSED_CALL = (
 )  # fmt: skip
 _FUSED_OWN = (
     f"{_FUSED} query_padding_size? kv_padding_size? key_antiquant_scale? key_antiquant_offset? "
-    "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix?"
+    "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix? "
+    "query_rope? key_rope? key_rope_antiquant_scale? dequant_scale_query? learnable_sink?"
+)
+_FUSED_LENGTHS = (
+    ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
+    ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
+    ints("actualSharedPrefixLenOptional?", None),
 )
 
 
@@ -107,7 +113,7 @@ def _fits(
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
-         "softmax_sum? softmax_in? attention_in?")  # fmt: skip
+         "softmax_sum? softmax_in? attention_in? sink_in?")  # fmt: skip
 _GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
               "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
               "attentionInOptional?")  # fmt: skip
@@ -117,13 +123,16 @@ _GRADIENTS = "dqOut dkOut dvOut dpseOut?"
 OPERATORS = family(
     "attention",
     records=(
-        Operator("FlashAttentionScore", f"{_TURNED} -> {_RESULTS}", _FORWARD, (
+        Operator("FlashAttentionScore", f"{_TURNED} sink? -> {_RESULTS}", _FORWARD, (
             Aclnn("aclnnFlashAttentionScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called()),
             Aclnn("aclnnFlashAttentionScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionScoreV3",
+                f"{_CALLED}{_UNSAID} - - sinkOptional? -> {_CALLED_RESULTS}",
+                _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScoreV3",
@@ -137,12 +146,15 @@ OPERATORS = family(
                 (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
                  "sparse_mode"),
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
-        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse?", _BACKWARD, (
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink?", _BACKWARD, (
             Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
             Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionScoreGradV3",
+                f"{_GRAD_CALL} sinkInOptional? -> {_GRADIENTS} dsinkOut?",
+                _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_PACKED, last=_PSE)),
             Aclnn("aclnnFlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
@@ -183,13 +195,20 @@ OPERATORS = family(
             (Aclnn("aclnnFusedInferAttentionScore", "query key* value* pseShift? attenMask? "
                 "deqScale1? quantScale1? deqScale2? quantScale2? quantOffset2? antiquantScale? "
                 "antiquantOffset? blockTable? queryPaddingSize? kvPaddingSize? -> "
-                "attentionOut softmaxLse", (_QUERIES, _KEYS, *_FUSED_SAID)),
+                "attentionOut softmaxLse?", (_QUERIES, _KEYS, *_FUSED_SAID)),
              Aclnn("aclnnFusedInferAttentionScoreV2",
-                f"{_FUSED_CALL} -> attentionOut softmaxLse",
-                (ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
-                 ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
-                 ints("actualSharedPrefixLenOptional?", None), *_FUSED_SAID,
-                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None)))),
+                f"{_FUSED_CALL} -> attentionOut softmaxLse?",
+                (*_FUSED_LENGTHS, *_FUSED_SAID,
+                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None))),
+             *(Aclnn(name, f"{_FUSED_CALL} queryRopeOptional? keyRopeOptional? "
+                f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse?",
+                (*_FUSED_LENGTHS, *_FUSED_SAID, whole("keyAntiquantMode?", None),
+                 whole("valueAntiquantMode?", None), *mode))
+               for name, more, mode in (
+                   ("aclnnFusedInferAttentionScoreV3", "", ()),
+                   ("aclnnFusedInferAttentionScoreV4",
+                    " dequantScaleQueryOptional? learnableSinkOptional?",
+                    (whole("queryQuantMode?", None),))))),
             kernel="fused_infer_attention_score", infer=inference),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.library.asking import LIBRARY
 from npusim.library.matmul import Matmul
-from npusim.ops.attention.asking import LIBRARY
 from npusim.ops.attention.blocks import Dealing
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.cube import tiling

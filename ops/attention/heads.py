@@ -60,7 +60,10 @@ class Heads:
         sizes = dict(zip(layout, shape, strict=True))
         if "H" in sizes and sizes["H"] % heads:
             raise KernelError("attention", f"{shape} can't be cut into {heads} heads")
-        columns, heads = sizes.get("D") or sizes["H"] // heads, sizes.get("N", heads)
+        columns = sizes["D"] if "D" in sizes else sizes["H"] // heads
+        heads = sizes.get("N", heads)
+        if not heads or not columns:
+            raise KernelError("attention", f"{shape} has no elements in its heads")
         if layout == "TND":
             return cls._packed(tensor, columns, tuple(ends or (shape[0],)))
         batch, length = sizes["B"], sizes["S"]

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
-from npusim.ops.attention.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, Shift
 from npusim.ops.attention.fractal_softmax import WIDE
@@ -51,7 +51,8 @@ _HALF_ROWS = 64
 _BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
 _CUBE_KEYS = 256  # fewer are multiplied by the vector unit, where heads share no keys
 _UB_SCORES = 10240  # of a round where heads share keys
-_QUANTISED = range(5, 11)  # places of scales and offsets among the inputs of inference
+_QUANTISED = (*range(5, 11), *range(15, 19), 23, 24)  # places of scales among the inputs
+_PREFIXES, _ROPES, _SINK = (19, 20), (21, 22), 25
 
 
 def prompt_flash_attention(task: Task) -> tuple[Kernel, ...]:
@@ -72,7 +73,7 @@ def shared_heads(task: Task) -> tuple[Kernel, ...]:
 def latent(task: Task) -> tuple[Kernel, ...]:
     """query, its rope, key, its rope, value."""
     query, query_rope, key, key_rope, value = task.present(5)
-    return (kernel_of(task, _call(task, query, key, value, (query_rope, key_rope))),)
+    return (kernel_of(task, _call(task, query, key, value, (query_rope, key_rope), 5)),)
 
 
 def kernel_of(task: Task, call: Call) -> Kernel:
@@ -130,8 +131,13 @@ def fused_call(task: Task) -> Call:
     given = dict(enumerate(task.inputs))
     if any(given.get(place) is not None for place in _QUANTISED):
         raise task.refused("quantised attention isn't modelled")
+    if any(given.get(place) is not None for place in (*_PREFIXES, _SINK)):
+        raise task.refused("prefixes that sequences share and learnable sinks aren't modelled")
     query, key, value = task.present(3)
-    return _call(task, query, key, value)
+    ropes = [each for place in _ROPES if (each := given.get(place)) is not None]
+    if len(ropes) == 1:
+        raise task.refused("queries and keys have a rope both, or neither")
+    return _call(task, query, key, value, (ropes[0], ropes[1]) if ropes else None, 3)
 
 
 def _call(
@@ -140,7 +146,9 @@ def _call(
     key: GlobalTensor,
     value: GlobalTensor,
     rope: tuple[GlobalTensor, GlobalTensor] | None = None,
+    at: int = 3,
 ) -> Call:
+    """``at`` is where a shift and a mask are given."""
     layout, heads = layout_of(task), heads_of(task, layout_of(task))
     own, theirs = (
         numbers(task.attributes.get(name))
@@ -159,7 +167,12 @@ def _call(
         k, v = (Heads.of(each, layout, shared, theirs, theirs) for each in (key, value))
     beside = None
     if rope is not None:
-        beside = Heads.of(rope[0], layout, heads), Heads.of(rope[1], layout, k.heads)
+        of_keys = (
+            Heads.of(rope[1], layout, k.heads, theirs, theirs)
+            if table is None
+            else Heads.paged(rope[1], named, table, theirs or ())
+        )
+        beside = Heads.of(rope[0], layout, heads, own, own), of_keys
     shape = query.shape if layout[-1] == "H" else (*query.shape[:-1], v.columns)
     out = task.outputs[0] if task.outputs else made(shape, query.dtype)
     if out.shape != shape:
@@ -167,7 +180,6 @@ def _call(
     lengths = tuple(zip(q.rows, k.rows, strict=False))
     columns = q.columns + (beside[0].columns if beside else 0)
     ends = own if layout == "TND" else None
-    at = len(task.inputs) if rope is not None else 3  # where a shift and a mask are given
     shift = optional(task, at)
     if shift is not None and shift.dtype is UINT8:  # a record without a slot for shifts
         shift, at = None, at - 1

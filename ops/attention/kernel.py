@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, Kernel
-from npusim.ops.attention.asking import LIBRARY
+from npusim.library.asking import LIBRARY
 from npusim.ops.attention.blocks import KEYS, ROWS, Dealing
 from npusim.ops.attention.cube import CubeSide
 from npusim.ops.attention.pipeline import Pipeline
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.ops.attention.asking import Asking
+    from npusim.library.asking import Asking
     from npusim.ops.attention.call import Call
 
     Steps = Iterator[Barrier | CoreWait]

@@ -34,12 +34,14 @@ _PSE_AXES = 4
 _PACKED_AXES = 3
 _AS_INPUT = "same_as_input"
 _STATS = (8, 9)  # maxima and sums among the gradient's inputs
-_QUERY_ROPE = 15  # among the operator's inputs
+_QUERY_ROPE, _SINK = 15, 17  # among the operator's inputs
+_SINK_OF_GRADIENT = 12
 _BITS = 8
 
 
 def flash_attention_score(task: Task) -> tuple[Kernel, ...]:
     """query, key, value, shift, dropout mask, padding mask, mask; maxima, sums, softmax, out."""
+    _refuse_sink(task, _SINK)
     return (Attention(task.profile, training_call(task), op_type=task.op_type),)
 
 
@@ -48,6 +50,7 @@ def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
 
     The results are dq, dk and dv.
     """
+    _refuse_sink(task, _SINK_OF_GRADIENT)
     return (AttentionGrad(task.profile, backward_call(task)),)
 
 
@@ -117,6 +120,13 @@ def training_call(task: Task) -> Call:
         sums,
         (rope[0], rope[1]) if len(rope) > 1 else None,
     )  # fmt: skip
+
+
+def _refuse_sink(task: Task, place: int) -> None:
+    """A number for each head; records of gradients have the lengths of sequences there."""
+    sink = optional(task, place)
+    if sink is not None and sink.dtype is FLOAT:
+        raise task.refused("learnable sinks aren't modelled")
 
 
 def layout_of(task: Task) -> str:

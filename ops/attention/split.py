@@ -2,7 +2,8 @@
 
 Each part is attended to as a sequence of its own, whose outputs, maxima and sums go to workspace.
 When all are there, vector cores weigh them: a part counts as much as its sum of weights does beside
-the largest maximum. Source: ops-transformer attention/incre_flash_attention, host tiling.
+the largest maximum. All cores are started, as they wait for each other. Source: ops-transformer
+attention/incre_flash_attention, host tiling and CombineSplitKVRes of the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.task import made
-from npusim.ops.attention.asking import ONE_BY_ONE
+from npusim.library.asking import ONE_BY_ONE
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
@@ -34,6 +35,8 @@ _BUSY = 0.4  # of the vector cores: with fewer heads than that, keys are split
 _LONG_KEYS = 2048  # where heads share keys: fewer aren't split
 _LEAST_KEYS = 512  # of a part
 _TILE = 8192  # elements that are merged at a time
+_STATS_BYTES = 1 << 14  # of maxima, and of sums, that are weighed at a time
+_LOWEST = -3.4028234663852886e38
 _TINY = 1e-37
 
 
@@ -60,6 +63,7 @@ class SplitAttention(Attention):
         self.stats = [made((*place, LANES), FLOAT, name) for name in ("maxima", "sums")]
         super().__init__(profile, self._split(call), op_type=op_type, keys=keys, trimmed=False,
                          asking=ONE_BY_ONE)  # fmt: skip
+        self.busy, self.block_dim = self.block_dim, profile.cores.cube_cores
         self.reads = tuple(each for each in self.reads if each is not call.out.tensor)
         self.writes = (call.out.tensor,)
         self.scratch = (*self.scratch, self.partial, *self.stats)
@@ -83,9 +87,10 @@ class SplitAttention(Attention):
                        maxima=maxima, sums=sums)  # fmt: skip
 
     def block_kind(self, block_idx: int) -> Hashable:
-        """Clusters are alike but for what their vector cores merge."""
+        """Clusters that have parts are alike but for what their vector cores merge."""
         places = [lane * self.block_dim + block_idx for lane in range(self.dealing.lanes)]
-        return self.dealing.typical, *(place < self._heads for place in places)
+        merges = tuple(place < self._heads for place in places)
+        return self.dealing.typical if block_idx < self.busy else None, merges
 
     @property
     def _heads(self) -> int:
@@ -94,7 +99,8 @@ class SplitAttention(Attention):
 
     def process(self, core: Core) -> Steps:
         """The parts, then what they come to."""
-        yield from super().process(core)
+        if core.get_block_idx() < self.busy:
+            yield from super().process(core)
         yield core.sync_all()
         core.pipe.reset()
         place = core.get_sub_block_idx() * self.block_dim + core.get_block_idx()
@@ -114,14 +120,21 @@ class _Merge:
     def __init__(self, core: Core, kernel: SplitAttention) -> None:
         self._core, self._kernel = core, kernel
         self._wide = kernel.whole.value.columns
-        self._height = max(1, _TILE // self._wide)
+        row = LANES * FLOAT.itemsize
+        weighed = max(1, _STATS_BYTES // (kernel.parts * row))
+        self._height = min(max(1, _TILE // self._wide), weighed)
         slot = self._height * self._wide * FLOAT.itemsize
         self._ins, self._outs = TQue(TPosition.VECIN, 2, "part"), TQue(TPosition.VECOUT, 1, "out")
-        self._total, self._small = TBuf("total"), TBuf("small")
+        self._stats = [TQue(TPosition.VECIN, 1, name) for name in ("maxima", "sums")]
+        self._total, self._small, self._weights = TBuf("total"), TBuf("small"), TBuf("weights")
         core.pipe.init_buffer(self._ins, 2, slot)
         core.pipe.init_buffer(self._outs, 1, slot)
         core.pipe.init_buffer(self._total, 1, slot)
-        core.pipe.init_buffer(self._small, 4, self._height * LANES * FLOAT.itemsize)
+        core.pipe.init_buffer(self._small, 2, self._height * row)
+        stats = kernel.parts * self._height * row
+        core.pipe.init_buffer(self._weights, 1, stats)
+        for queue in self._stats:
+            core.pipe.init_buffer(queue, 1, stats)
 
     def run(self, sequence: int, head: int) -> None:
         """All rows of a head."""
@@ -142,38 +155,53 @@ class _Merge:
 
     def _merged(self, sequence: int, head: int, first: int, count: int) -> LocalTensor:
         """Outputs of the parts, weighed."""
-        core, parts = self._core, range(self._kernel.parts)
-        top, weight, total = (self._small.get(FLOAT, count, LANES, part=at) for at in range(3))
+        core, kernel, parts = self._core, self._kernel, range(self._kernel.parts)
+        place = sequence * kernel.parts
+        maxima, sums = (
+            self._statistics(queue, tensor, (place, head, first, count))
+            for queue, tensor in zip(self._stats, kernel.stats, strict=True)
+        )
+        self._weigh(maxima, sums, count)
+        self._stats[0].free_tensor(maxima)
         x = self._total.get(FLOAT, count, self._wide)
-
-        def load(tensor: GlobalTensor, part: int) -> LocalTensor:
-            place = sequence * self._kernel.parts + part
-            return self._ins.copy_in(tensor[place, head, first : first + count])
-
         for part in parts:
-            found = load(self._kernel.stats[0], part)
+            found = self._ins.copy_in(kernel.partial[place + part, head, first : first + count])
+            weight = sums[part][:, 0:1]
             if part:
-                core.max(top, top, found)
-            else:
-                core.copy(top, found)
-            self._ins.free_tensor(found)
-        for part in parts:
-            for at, tensor in enumerate(self._kernel.stats):
-                found = load(tensor, part)
-                if at:
-                    core.mul(weight, weight, found)
-                else:
-                    core.sub(weight, found, top)
-                    core.exp(weight, weight)
-                self._ins.free_tensor(found)
-            found = load(self._kernel.partial, part)
-            if part:
-                core.add(total, total, weight)
-                core.mul(found, found, weight[:, 0:1])
+                core.mul(found, found, weight)
                 core.add(x, x, found)
             else:
-                core.copy(total, weight)
-                core.mul(x, found, weight[:, 0:1])
+                core.mul(x, found, weight)
             self._ins.free_tensor(found)
+        self._stats[1].free_tensor(sums)
+        return x
+
+    def _statistics(
+        self, queue: TQue, tensor: GlobalTensor, where: tuple[int, int, int, int]
+    ) -> LocalTensor:
+        """Maxima or sums of all parts of some rows, one load for each part."""
+        place, head, first, count = where
+        _, heads, rows, lanes = tensor.shape
+        parts, step = self._kernel.parts, heads * rows * lanes
+        begin = ((place * heads + head) * rows + first) * lanes
+        source = tensor.window(((begin, 1),), (parts, count * lanes), (step, 1))
+        return queue.copy_in(source.by_rows(), (parts, count, lanes))
+
+    def _weigh(self, maxima: LocalTensor, sums: LocalTensor, count: int) -> None:
+        """``sums`` become the weights of the parts, which add up to one."""
+        core, parts = self._core, range(self._kernel.parts)
+        top, total = (self._small.get(FLOAT, count, LANES, part=at) for at in range(2))
+        weights = self._weights.get(FLOAT, len(parts), count, LANES)
+        core.duplicate(top, _LOWEST)
+        core.duplicate(total, 0.0)
+        for part in parts:
+            core.max(top, top, maxima[part])
+        for part in parts:
+            core.sub(weights[part], maxima[part], top)
+        core.exp(weights, weights)
+        core.mul(sums, sums, weights)
+        for part in parts:
+            core.add(total, total, sums[part])
         core.maxs(total, total, _TINY)
-        return core.div(x, x, total[:, 0:1])
+        for part in parts:
+            core.div(sums[part], sums[part], total)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.hardware.interconnect import interconnect_of
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -25,6 +26,32 @@ def all_reduced(
     """The sum of the products of all ranks; a bias and what is added count once."""
     ranks = _ranks(host, None)
     product = _product(host, x, _lying(host, weight), bias)
+    found = host.run("HcomAllReduce", product, reduction=reduction, rank_size=ranks)
+    return found if added is None else host.together("Add", found, added)
+
+
+def reduced_and_normalised(
+    host: Host, x: GlobalTensor, weight: GlobalTensor, bias: GlobalTensor | None,
+    residual: GlobalTensor, gamma: GlobalTensor, *, epsilon: float, reduction: str = "sum",
+) -> Any:  # fmt: skip
+    """The sum of all products and what is left of the layers before, and that normalised."""
+    found = all_reduced(host, x, weight, bias, reduction=reduction).view(*residual.shape)
+    normed, _, total = host.run("AddRmsNorm", found, residual, gamma, epsilon=epsilon)
+    return total, normed
+
+
+def bytes_reduced(
+    host: Host, x: GlobalTensor, weight: GlobalTensor, scale: GlobalTensor,
+    bias: GlobalTensor | None = None, added: GlobalTensor | None = None,
+    by_row: GlobalTensor | None = None, *, reduction: str = "sum",
+) -> Any:  # fmt: skip
+    """The sum of products of bytes, each scaled on its rank."""
+    ranks, told = _ranks(host, None), host.told("output")
+    matrix, turned = _lying(host, weight)
+    out = host.empty((*x.shape[:-1], weight.shape[-1]), told.dtype if told else FLOAT16)
+    given = (x, matrix, scale, None, bias, by_row)
+    named = {"transpose_x1": False, "transpose_x2": turned}
+    product = host.run("QuantBatchMatmulV3", *given, outputs=(out,), **named)
     found = host.run("HcomAllReduce", product, reduction=reduction, rank_size=ranks)
     return found if added is None else host.together("Add", found, added)
 

@@ -72,6 +72,12 @@ class FilterGradient(Kernel):
         )
         self.partition = filter_partition(profile, self.shape)
         self.block_dim = self.partition.block_dim
+        # Where a gradient is made in UB, results on their way out get half of it.
+        tiling, high = self.partition.blocks, profile.cube.fractal_m
+        room = profile.buffers.ub_bytes // (2 * tiling.base_n * FLOAT.itemsize)
+        self._staged = tiling.base_m
+        if normalisation is not None:
+            self._staged = max(high, min(tiling.base_m, room // high * high))
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Images, rows and slices of a core."""
@@ -82,7 +88,15 @@ class FilterGradient(Kernel):
         """The products of this core's part, a packed group after the other."""
         share, shape = self.partition.share(core.get_block_idx()), self.shape
         tiling, depth = self.partition.blocks, share.images * shape.positions
-        blocks = BlockMatmul(core, tiling, self.x.dtype, depth, out_dtype=FLOAT, hf32=self.hf32)
+        blocks = BlockMatmul(
+            core,
+            tiling,
+            self.x.dtype,
+            depth,
+            out_dtype=FLOAT,
+            hf32=self.hf32,
+            staged_rows=self._staged,
+        )
         for group in range(self.groups):
             row, first = group * shape.rows + share.row, group * shape.slices + share.slice
             part = share._replace(row=row, slice=first)
@@ -129,9 +143,14 @@ class FilterGradient(Kernel):
         self._add(core, blocks, Block(sums, rows, columns), product.c)
 
     def _add(self, core: Core, blocks: BlockMatmul, block: Block, c: GmMatrix) -> None:
-        """Add a block to the gradient."""
+        """Add a block to the gradient, as many of its rows at a time as UB has room for."""
         core.set_atomic_add(core.costs.adding_at_once(self.partition.sharers))
-        blocks.get_tensor_c(block, c)
+        first, rows = block.rows
+        step = self._staged if core.recording else rows
+        for start in range(0, rows, step):
+            part = block.tensor[start : start + step]
+            here = (first + start, min(step, rows - start))
+            blocks.get_tensor_c(Block(part, here, block.columns), c)
         core.set_atomic_none()
 
     def _rows(self, core: Core, share: FilterShare) -> Factor:
@@ -141,7 +160,7 @@ class FilterGradient(Kernel):
             return dy
         grads, known = self.normalisation
         blocks = self.partition.blocks
-        taken = blocks.base_m * blocks.base_n * FLOAT.itemsize
+        taken = self._staged * blocks.base_n * FLOAT.itemsize
         room = core.capacity_bytes("UB") - taken
         through = Normalising(core, known, share.row, share.rows, room)
         given = self._matrix(grads, share), self._matrix(known.x, share)

@@ -172,8 +172,11 @@ class _Costs:
         best: tuple[float, int, int] | None = None
         for base_n in self._columns(slices):
             for base_m in self._rows(rows, base_n):
-                loads = rows * slices * self._shape.depth * (1 / base_m + self._dearer / base_n)
-                if (best is None or loads < best[0]) and self._step(base_m, base_n):
+                step = self._step(base_m, base_n)
+                if not step:
+                    continue
+                loads = self._loads(way, base_m, base_n, step)
+                if best is None or loads < best[0]:
                     best = loads, base_m, base_n
         return None if best is None else self._tiling(best[1], best[2])
 
@@ -199,13 +202,23 @@ class _Costs:
         each = broad * rows / paths.l1_to_l0a.bytes_per_cycle + tall * columns / unfold
         starts = paths.l1_to_l0a.setup_cycles + cube.load3d.setup_cycles
         into_l0 = steps * starts + shape.positions * size * each
-        planes = slices * shape.lanes * shape.plane[0] * shape.plane[1] / shape.positions
         rate = paths.gm_to_l1.bytes_per_cycle * paths.gm_to_l1.shared_fraction
-        loaded = broad * rows * self._dearer + tall * max(1, planes)
-        loads = shape.positions * size * loaded / rate
+        loads = self._loads(way, blocks.base_m, blocks.base_n, blocks.step_k) * size / rate
         out = rows * columns * FLOAT.itemsize / self._out_rate
         share = 1 / (tall * broad)
         return max(images * max(multiply, into_l0, loads), out) + out * share
+
+    def _loads(self, way: Way, base_m: int, base_n: int, step: int) -> float:
+        """Elements that a core loads for an image in steps of so many positions.
+
+        The planes come again for every row of blocks, and, where a block has a part of the taps,
+        for every part; rows that two steps see come twice.
+        """
+        shape, (_, rows, slices) = self._shape, way
+        seen = ceil(shape.positions / step) * shape.plane_rows(step) * shape.plane[1]
+        again = ceil(rows / base_m) * ceil(shape.depth / base_n)
+        broad = ceil(slices * shape.depth / base_n)
+        return broad * rows * shape.positions * self._dearer + again * slices * shape.lanes * seen
 
     @property
     def _dearer(self) -> float:
@@ -225,11 +238,14 @@ class _Costs:
         return path.bytes_per_cycle * self._profile.memory.atomic_rate_fraction
 
     def _columns(self, slices: int) -> list[int]:
-        """Columns of a block: whole slices that divide the core's, or equal parts of one."""
+        """Columns of a block: whole slices that divide the core's, or equal parts of one.
+
+        The last part of a core's only slice may be a smaller one.
+        """
         taps, lanes = self._shape.window.taps, self._shape.lanes
         within = self._profile.buffers.l0b_bytes // (_BUFFERS * self._size * self._grain)
         whole = [each * self._shape.depth for each in _divisors(slices)]
-        parts = [each * lanes for each in _divisors(taps)]
+        parts = [each * lanes for each in _parts(taps, taps, equal=slices > 1)]
         return [each for each in {*whole, *parts} if each <= within]
 
     def _rows(self, rows: int, base_n: int) -> list[int]:
@@ -241,11 +257,10 @@ class _Costs:
         return [each * high for each in _divisors(ceil(rows / high)) if each * high <= most]
 
     def _staged(self, base_n: int) -> int:
-        """Rows of results that UB has room for, where they pass through it."""
-        if self._profile.paths.l0c_to_gm is not None:
+        """Rows of results that UB has room for, where they pass through it all at once."""
+        if self._profile.paths.l0c_to_gm is not None or self._shape.through_ub:
             return self._profile.buffers.l0c_bytes
-        room = self._profile.buffers.ub_bytes // (2 if self._shape.through_ub else 1)
-        return room // (base_n * FLOAT.itemsize)
+        return self._profile.buffers.ub_bytes // (base_n * FLOAT.itemsize)
 
     @property
     def _grain(self) -> int:

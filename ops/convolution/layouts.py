@@ -13,6 +13,7 @@ from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry, feature_map, lanes_of
 from npusim.ops.convolution.grouped import GroupedWeight
 from npusim.ops.convolution.input_gradient import InputGradient
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -40,15 +41,17 @@ class Layouts:
         weight: GlobalTensor,
         bias: GlobalTensor | None,
         y: GlobalTensor,
+        *,
+        stays: bool = False,
     ) -> list[Kernel]:
-        """y = the convolution of x."""
+        """y = the convolution of x, which ``stays`` in the format that the cube stores."""
         tasks, stored = self._stored(x)
         more, taps = self._packed(weight, x.dtype)
         result = self._map(y)
         found = self._geometry(op_type, stored, taps, result)
         named = {"bias": bias, "hf32": self._hf32, "op_type": op_type}
         kernel = Conv2D(self._profile, stored, taps, result, found, **named)  # type: ignore[arg-type]
-        return [*tasks, *more, kernel, *self._turned(result, y)]
+        return [*tasks, *more, kernel, *(() if stays else self._turned(result, y))]
 
     def back(
         self,
@@ -118,20 +121,28 @@ class Layouts:
         """The weight in FRACTAL_Z, and the task that makes it.
 
         That of groups is cleared and packed; on A2 it is brought into fractals without groups
-        before. Source: the lists of kernels that are published with measurements
-        (hicann/cann-bench, tasks/level3/depthwise_conv_2d): one TransData and one MemSet more.
+        before, and fractals of halves are cleared too. Source: the lists of kernels that are
+        published with measurements (hicann/cann-bench, tasks/level3/conv_2d and
+        depthwise_conv_2d): one MemSet in all cases of halves, none in those of float32, and one
+        TransData and one MemSet more where there are groups.
         """
-        taps = self._fractals(weight, kind)
+        taps, split = self._fractals(weight, kind), self._profile.cores.style == "split"
         if self._groups == 1:
-            return self._turned(weight, taps), taps
+            return self._in_fractals(weight, taps), taps
         kernel = GroupedWeight(self._profile, weight, taps, self._groups)
         tasks: list[Kernel] = []
-        split = self._profile.cores.style == "split"
         if split:
-            tasks += self._turned(weight, self._fractals(weight, kind, 1))
+            tasks += self._in_fractals(weight, self._fractals(weight, kind, 1))
         if split or kernel.leaves_rows:
             tasks.append(kernel_class("MemSet")(self._profile, taps))
         return (*tasks, kernel), taps
+
+    def _in_fractals(self, weight: GlobalTensor, taps: GlobalTensor) -> tuple[Kernel, ...]:
+        """The tasks that lay out a weight without groups."""
+        tasks = self._turned(weight, taps)
+        if self._profile.cores.style != "split" or taps.dtype.itemsize >= FLOAT.itemsize:
+            return tasks
+        return (kernel_class("MemSet")(self._profile, taps), *tasks)
 
     def _turned(self, source: GlobalTensor, target: GlobalTensor) -> tuple[Kernel, ...]:
         return kernels_on(Task(self._profile, "TransData", (source,), (target,)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.ascendc.windows import Padding, Window
+from npusim.operators.registry import kernel_class
 from npusim.operators.results import numbers
 from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution.geometry import lanes_of
@@ -149,7 +150,11 @@ class Solid:
 
 
 def filter_gradient(task: Task) -> tuple[Kernel, ...]:
-    """x and gradients in NCDHW to the gradient of the weight, float32."""
+    """x and gradients in NCDHW to the gradient of the weight, float32, which is cleared before.
+
+    Source: the lists of kernels that are published with measurements (hicann/cann-bench,
+    tasks/level3/conv_3d_backprop_filter).
+    """
     x, grads = task.present(2)
     size = numbers(task.first("filter_size")) or (task.outputs and task.outputs[0].shape) or ()
     if len(x.shape) != VOLUMES or len(grads.shape) != VOLUMES or len(size) != VOLUMES:
@@ -160,7 +165,11 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
     if solid.results(x.shape[2:]) != grads.shape[2:]:
         raise task.refused(f"{x.shape} doesn't become {grads.shape}")
     dw = task.outputs[0] if task.outputs else made(tuple(size), FLOAT)
-    return tuple(solid.of_weight(x, grads, dw))
+    kernels: list[Kernel] = []
+    for kernel in solid.of_weight(x, grads, dw):
+        kernels += [kernel_class("MemSet")(task.profile, each) for each in kernel.adds_into]
+        kernels.append(kernel)
+    return tuple(kernels)
 
 
 def input_gradient(task: Task) -> tuple[Kernel, ...]:

@@ -81,6 +81,8 @@ class JoinTiling:
         repeat = _REPEAT_BLOCKS * self.block
         whole = width / repeat % 1 < 1 / 2
         width = width // repeat * repeat if whole else width // self.block * self.block
+        if width <= 0:  # a UB that holds no column by itself
+            return False
         long = sum(each >= width for each in self.widths)
         column = width * (self.block // align)
         crowded = sum(self.widths) // column >= self.rows // self.cores

@@ -1,4 +1,7 @@
-"""Tensors rolled along axes, and turned about: parts copied to where they go."""
+"""Tensors rolled along axes, and turned about: parts copied to where they go.
+
+AI cores turn few dtypes about, the AI CPUs the others. Source: ops-nn index/reverse_v2, op_api.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from npusim.ascendc.task import made
 from npusim.operators.results import numbers
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.strided import StridedCopy
+from npusim.schedules.on_ai_cpu import OnAiCpu
+from npusim.values.dtypes import FLOAT, FLOAT16, INT16, INT32, INT64
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ascendc.task import Task
 
+_TURNED_BY_CORES = (FLOAT, FLOAT16, INT16, INT32, INT64)
 Part = tuple[int, int, int]  # along an axis: from, to, how many
 
 
@@ -45,7 +53,10 @@ def reverse(task: Task) -> tuple[Kernel, ...]:
     """Axes from their end to their beginning."""
     (x,) = task.present(1)
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
-    axes = {axis % max(1, len(x.shape)) for axis in _numbers(task, "axis")}
+    axes = {axis % len(x.shape) for axis in _numbers(task, "axis")} if x.shape else set()
+    if x.dtype not in _TURNED_BY_CORES:
+        flipped = OnAiCpu("ReverseV2", lambda values, **_: np.flip(values, tuple(axes)))
+        return flipped.from_task(replace(task, outputs=(out,)))
     steps = [-step if axis in axes else step for axis, step in enumerate(x.steps)]
     start = x.start + sum((x.shape[axis] - 1) * x.steps[axis] for axis in axes)
     turned = replace(x, start=start, strides=tuple(steps))

@@ -62,7 +62,7 @@ class StridedCopy(Kernel):
         sizes, cores, block = self.box.sizes, self.core_count, self.block
         extent = whole_axes(sizes, self._limit(), cores, multiple=block, padded=block)
         extent = self.turned.extent if self.turned else extent
-        self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis())
+        self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis(), evenly=True)
         self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
 
@@ -105,7 +105,10 @@ class StridedCopy(Kernel):
         return turned_tile(self.box, axes, room, square=self.spaced)
 
     def _axis(self) -> int | None:
-        """Kernels compiled for a shape deal out the outermost axis, if it is long enough."""
+        """Kernels compiled for a shape deal out the outermost axis, if it is long enough.
+
+        Evenly: profiled ones run on all cores where its elements are no multiple of these.
+        """
         enough = self.box.sizes[0] >= self.core_count
         outside = self.turned is not None and 0 not in (*self.turned.source, *self.turned.target)
         return 0 if self.spaced and enough and outside else None

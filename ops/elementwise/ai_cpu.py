@@ -18,6 +18,10 @@ def _log(x: Array, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -
     return np.log(x * scale + shift) / (log(base) if base > 0.0 else 1.0)
 
 
+def _power(x: Array, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Any:
+    return np.exp((x * scale + shift) * (log(base) if base > 0.0 else 1.0))
+
+
 def _log_of_sum(a: Array, b: Array, base: float = -1.0) -> Any:
     unit = log(base) if base > 0.0 else 1.0
     return np.logaddexp(a * unit, b * unit) / unit
@@ -69,7 +73,7 @@ AI_CPU: dict[str, Callable[..., Any]] = {
     "Equal": np.equal,
     "Erf": np.vectorize(erf, otypes=[float]),
     "Erfc": np.vectorize(erfc, otypes=[float]),
-    "Exp": np.exp,
+    "Exp": _power,
     "Expm1": np.expm1,
     "Floor": np.floor,
     "FloorDiv": np.floor_divide,

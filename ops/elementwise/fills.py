@@ -185,7 +185,10 @@ def _cleared(tensor: GlobalTensor) -> GlobalTensor:
 
 
 class Range(Kernel):
-    """out[i] = start + i * delta, a share of it by every core. ``limit`` says how long out is."""
+    """out[i] = start + i * delta, a share of it by every core. ``limit`` says how long out is.
+
+    Cores beyond the last share are started too. Source: public operator sources (dynamic/range.py).
+    """
 
     op_type = "Range"
 
@@ -203,8 +206,9 @@ class Range(Kernel):
         self.reads, self.writes = (start, limit, delta), (out,)
         block = profile.buffers.block_bytes // out.dtype.itemsize
         tile = profile.buffers.ub_bytes // 2 // out.dtype.itemsize // block * block
-        self.division = self.share = RowShare.of(out.numel, profile.cores.vector_cores, tile, block)
-        self.block_dim = self.share.cores
+        cores, apart = profile.cores.vector_cores, profile.has("data_move_pad")
+        self.division = self.share = RowShare.of(out.numel, cores, tile, 1 if apart else block)
+        self.block_dim = min(cores, out.numel)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

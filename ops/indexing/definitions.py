@@ -101,6 +101,7 @@ OPERATORS = family(
         Operator("InplaceIndexAdd", "var indices updates alpha? -> var", _AXIS,
             checks=((axes_in, "axis", "var"), (added_along, "axis", "var", "indices", "updates"))),
         Operator("IndexAdd (torch.index_add)", kernel="InplaceIndexAdd"),
+        Operator("IndexAdd", _UPDATES, _AXIS, kernel="index_add"),
         Operator("ScatterAdd", _UPDATES, (),
             Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"), ("ScatterNdAdd",),
             checks=_ROWS),
@@ -113,6 +114,10 @@ OPERATORS = family(
             kernel="UnsortedSegmentSum", checks=_SUMS),
         Operator("UnsortedSegmentSum", "x segment_ids -> y", _SEGMENTS,
             kernel="unsorted_segment_sum", checks=_SUMS),
+    ),
+    sorted_rows=(
+        Operator("InplaceIndexAddWithSorted",
+            "var value sorted_indices pos alpha? -> var", _AXIS),
     ),
     host=(
         Composed("aclnnEmbeddingDenseBackward", "grad indices -> out",
@@ -237,6 +242,7 @@ OPERATORS = family(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
             Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
-                (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
+                (same_shape, "indices", "updates"), (same_shape, "data", "y"),
+                (attribute_in, "reduce", (0, 1, 2)))),
     ),
 )

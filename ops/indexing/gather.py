@@ -1,9 +1,11 @@
 """Rows picked by their numbers: one transfer per row, its address from the scalar unit.
 
 Kernels compiled for one shape keep a small table on chip: in UB, or in L1 where rows are shorter
-than a block. Otherwise every row is a transfer from device memory, and the first axis of the result
-that is long enough is dealt out: planes, indices, or the elements of the only row. What was
-gathered leaves in one piece. Source: public operator sources (gather_v2_d.py, gather_dsl.cc).
+than a block, and loop over the elements of such rows. Otherwise every row is a transfer from device
+memory, and the first axis of the result that is long enough is dealt out: planes, indices, or the
+elements of the only row. What was gathered leaves in one piece. Rows of a table are taken to be
+looked up as often as words are (frequencies), and loads from one line of L2 take turns. Source:
+public operator sources (gather_v2_d.py, gather_dsl.cc).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TPos
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.elements import gather_elements
+from npusim.ops.indexing.frequencies import most_used
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
@@ -76,6 +79,9 @@ class GatherRows(Kernel):
         self.block_dim = self.share.cores
         if self.compiled and not long:
             self.block_dim = max(1, min(cores, self.count))
+        line = profile.memory.l2_line_bytes / (self.width * self.kind.itemsize)
+        shared = most_used(self.rows, line) / self.outer
+        self.sharers = self.block_dim * shared if self.axis == _INDICES else 1.0
 
     def process(self, core: Core) -> None:
         """Indices to UB; for every tile of them row after row, then the tile to device memory."""
@@ -158,7 +164,9 @@ class GatherRows(Kernel):
         places = ((plane, self.rows * self.width), *row)
         source = self.table.window(places, (self.width,), (1,))
         if not (self.in_ub or self.in_l1):
+            core.set_load_sharers(self.sharers)
             core.copy_runs(tile[index], source)
+            core.set_load_sharers(1.0)
             if self.packs:
                 core.move_elements(tile, tile, self.width)
             return
@@ -169,6 +177,7 @@ class GatherRows(Kernel):
             else:
                 if not self.in_ub:
                     core.fetch_element(tile)
+                core.scalar_loop(self.width)
                 core.move_elements(tile, tile, self.width)
             core.arrange(tile[index], core.at(self.kept, row[0][0]))
 

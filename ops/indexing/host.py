@@ -54,7 +54,8 @@ def rows_added(
     if alpha != 1:
         source = host.together("Mul", source, alpha, dtype=x.dtype)
     found = host.run("TensorMove", x)
-    host.run("InplaceIndexAdd", found, index, source, axis=dim, outputs=(found,))
+    axis = dim % max(1, len(x.shape))
+    host.run("IndexAdd", found, index, source, axis=axis, outputs=(found,))
     return found
 
 

@@ -53,7 +53,10 @@ class OneHot(Kernel):
         if indices.dtype not in _INDEX_TYPES:
             raise KernelError(self.op_type, f"indices of {indices.dtype}")
         at = axis % (len(indices.shape) + 1)
-        if not out.shape or (*out.shape[:at], *out.shape[at + 1 :]) != indices.shape:
+        if (
+            len(out.shape) != len(indices.shape) + 1
+            or (*out.shape[:at], *out.shape[at + 1 :]) != indices.shape
+        ):
             raise KernelError(self.op_type, f"{indices.shape} doesn't become {out.shape}")
         self.reads, self.writes = (indices, on, off), (out,)
         self.depth, rows = out.shape[at], indices.numel

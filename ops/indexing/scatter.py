@@ -1,8 +1,10 @@
 """Rows stored or added at places that indices tell.
 
 Sums of segments load rows a tile at a time and add each to device memory by a transfer of its own.
-IndexAdd takes one row after the other, each waiting for its index, its load and its store. Indices
-spread evenly is what runs without data assume: additions to one line of L2 wait for each other.
+IndexAdd takes one row after the other, each waiting for its index, its load and its store.
+Additions to one line of L2 wait for each other. How many cores meet there nobody knows without the
+indices: those of sums of segments, the gradients of tables that are looked up, are taken to repeat
+as words do (frequencies), others to be spread evenly.
 Source: public operator sources (unsorted_segment_sum_d.py, scatter_nd_update.py).
 """
 
@@ -19,7 +21,8 @@ from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
+from npusim.ops.indexing.frequencies import most_used
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
 
 class ScatterRows(Kernel):
@@ -44,6 +48,7 @@ class ScatterRows(Kernel):
     op_type = "ScatterUpdate"
     adds: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = False  # every row waits for the one before
+    frequencies: ClassVar[bool] = False  # places are named as often as words are
 
     def __init__(
         self,
@@ -74,8 +79,14 @@ class ScatterRows(Kernel):
         tile = 1 if self.chunk < self.width else max(1, room // each)
         self.division = self.share = RowShare.of(count * self.outer, cores, tile)
         self.block_dim = max(1, min(cores, count * self.outer))
-        line = max(1, profile.memory.l2_line_bytes // (self.width * self.kind.itemsize))
-        self.sharers = max(1.0, min(cores, count) / max(1, ceil(self.places * self.outer / line)))
+        line = max(1.0, profile.memory.l2_line_bytes / (self.width * self.kind.itemsize))
+        self.sharers = max(1.0, min(cores, count) * self._share(line))
+
+    def _share(self, places: float) -> float:
+        """The part of all additions that go to the line of so many places that gets most."""
+        if self.frequencies:
+            return most_used(self.places, places) / self.outer
+        return 1 / ceil(self.places * self.outer / int(places))
 
     def check(
         self, profile: Profile, rows: GlobalTensor, indices: GlobalTensor, target: GlobalTensor
@@ -87,7 +98,7 @@ class ScatterRows(Kernel):
             raise KernelError(self.op_type, f"stores {rows.dtype} in {target.dtype}")
         if not self.adds:
             return
-        added = (FLOAT,) if profile.software.compiled_for_shape else _ADDED
+        added = _added(profile)
         if target.dtype not in added:
             known = ", ".join(map(str, added))
             problem = f"additions to memory take {known}; {target.dtype} runs on the AI CPU"
@@ -209,13 +220,13 @@ class InplaceIndexAdd(ScatterRows):
         if updates.shape != wanted:
             raise task.refused(f"{updates.shape} added to {var.shape}, not {wanted}")
         sizes = (prod(var.shape[:axis]), var.shape[axis], prod(var.shape[axis + 1 :]))
-        if var.dtype.itemsize == 1 and updates.dtype is var.dtype:
+        if var.dtype not in (FLOAT16, *_added(task.profile)) and updates.dtype is var.dtype:
             return (_added_on_ai_cpu(task, axis),)
         return (cls(task.profile, updates, indices, var, sizes),)
 
 
 def _added_on_ai_cpu(task: Task, axis: int) -> Kernel:
-    """Numbers of one byte, which memory doesn't add: one AI CPU adds one after the other."""
+    """Numbers that memory doesn't add: one AI CPU adds one after the other."""
     var, indices, updates = task.present(3)
 
     def compute(
@@ -234,50 +245,76 @@ class UnsortedSegmentSum(ScatterRows):
 
     op_type = "UnsortedSegmentSum"
     adds = True
+    frequencies = True
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        return (cls.of(task),)
-
-    @classmethod
-    def of(cls, task: Task) -> UnsortedSegmentSum:
         """With the result's shape, or the number of segments."""
-        x, ids = task.present(2)
-        if x.shape[: len(ids.shape)] != ids.shape:
-            raise task.refused(f"{ids.shape} numbers for {x.shape}")
-        inner = x.shape[len(ids.shape) :]
-        out = task.outputs[0] if task.outputs else _segments(task, x, inner)
-        if not out.shape:
-            raise task.refused("a scalar has no segments")
-        kernel = cls(task.profile, x, ids, out, (1, out.shape[0], prod(inner)))
+        x, ids, out = segments_of(task)
+        kernel = cls(task.profile, x, ids, out, (1, out.shape[0], prod(out.shape[1:])))
         kernel.adds_into = (out,)
-        return kernel
+        return (kernel,)
+
+
+def segments_of(task: Task) -> tuple[GlobalTensor, GlobalTensor, GlobalTensor]:
+    """Rows, their segments and the sums."""
+    x, ids = task.present(2)
+    if x.shape[: len(ids.shape)] != ids.shape:
+        raise task.refused(f"{ids.shape} numbers for {x.shape}")
+    out = task.outputs[0] if task.outputs else _segments(task, x, x.shape[len(ids.shape) :])
+    if not out.shape:
+        raise task.refused("a scalar has no segments")
+    return x, ids, out
 
 
 def unsorted_segment_sum(task: Task) -> tuple[Kernel, ...]:
     """One kernel; without a result in the record, as a framework puts it together on A2.
 
-    That is zeros, indices of 64 bits, and rows added: side by side, halves one after the other.
-    Source: the kernels that a profiler lists for torch's reference of this operator on 910B2.
+    That is zeros, indices of 64 bits, and rows added as aclnnIndexAdd adds them. Source: the
+    kernels that a profiler lists for torch's reference of this operator on 910B2.
     """
-    kernel = UnsortedSegmentSum.of(task)
     if task.outputs or task.profile.software.compiled_for_shape:
-        return (kernel,)
-    (x, ids), (out,) = kernel.reads, kernel.writes
-    if x.dtype is BFLOAT16:
-        problem = "torch sorts the indices of bfloat16 rows, which isn't modelled"
-        raise KernelError(UnsortedSegmentSum.op_type, problem)
-    tasks = kernels_on(Task(task.profile, "ZerosLike", (out,), (out,)))
-    if ids.dtype is not INT64:
-        long = made(ids.shape, INT64)
-        tasks += kernels_on(Task(task.profile, "Cast", (ids,), (long,)))
-        ids = long
-    adding = ScatterAdd if x.dtype is FLOAT else InplaceIndexAdd
-    shape = (kernel.outer, kernel.places, kernel.width)
-    return (
-        *tasks,
-        adding(task.profile, x, ids, out, shape),
-    )
+        return UnsortedSegmentSum.from_task(task)
+    x, ids, out = segments_of(task)
+    tasks = Tasks(task.profile)
+    tasks.run("ZerosLike", out, out=out)
+    tasks.run("IndexAdd", out, tasks.cast(ids, INT64), x, out=out)
+    return tuple(tasks.kernels)
+
+
+def index_add(task: Task) -> tuple[Kernel, ...]:
+    """Rows added to those that indices name, as aclnnIndexAdd does it.
+
+    On A2 memory adds rows of the first axis in 32 bits, and those of bfloat16 are added in the
+    order of their places, which are sorted as if they were float32: bits of whole numbers from
+    nought on are in the order of floating ones. One row is in order. Source: ops-nn
+    index/inplace_scatter_add/op_host/op_api/aclnn_index_add.cpp.
+    """
+    var, index, rows = task.present(3)
+    axis = task.whole_number("axis", 0)
+    tasks = Tasks(task.profile)
+    if axis or task.profile.software.compiled_for_shape or not index.numel:
+        tasks.run("InplaceIndexAdd", var, index, rows, out=var, axis=axis)
+    elif var.dtype in (FLOAT, INT32) and rows.numel:
+        tasks.run("ScatterAdd", var, index, rows, out=var)
+    elif var.dtype is BFLOAT16 and rows.numel:
+        places = tasks.cast(index, INT32)
+        numbers = made(index.shape, INT32, "numbers")
+        if index.numel > 1:
+            ordered = made(index.shape, INT32, "ordered")
+            floats = (each.reinterpreted(FLOAT, each.numel) for each in (places, ordered))
+            given, found = floats
+            tasks.run("Sort", given, out=(found, numbers))
+            places = ordered
+        tasks.run("InplaceIndexAddWithSorted", var, rows, places, numbers, out=var)
+    else:
+        tasks.run("InplaceIndexAdd", var, index, rows, out=var, axis=axis)
+    return tuple(tasks.kernels)
+
+
+def _added(profile: Profile) -> tuple[DType, ...]:
+    """What memory adds."""
+    return (FLOAT,) if profile.software.compiled_for_shape else _ADDED
 
 
 _ADDED = (FLOAT, FLOAT16, BFLOAT16, INT32, INT16)

@@ -1,10 +1,11 @@
-"""Which axes make a row, and which lines belong to an image."""
+"""Which rows are normalised, and which lines belong to an image."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.operators.shape_checks import entries
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -24,17 +25,26 @@ def image_lines(x: str, *lines: str) -> Check:
     return invalid(f"{', '.join(lines)} aren't one line for each image of {x}", test)
 
 
-def ends_in(shape: str, x: str, *rows: str) -> Check:
-    """161002 for a shape of rows that x doesn't end in, or that a gain or shift hasn't."""
+def row_of(shape: str, x: str, y: str, *lines: str) -> Check:
+    """161002 for rows that x doesn't end with, gains and shifts of other sizes, another result.
+
+    The row is what ``shape`` says, where it is told. Source: ops-nn norm/layer_norm_v4 (op_api).
+    """
 
     def test(call: Call) -> Finding:
-        if not call.is_given(shape):
-            return None
-        wanted = call.ints(shape)
-        for name, spec in call.given(x, *rows):
-            end = spec.shape[max(0, spec.rank - len(wanted)) :]
-            if not wanted or (end if name == x else spec.shape) != wanted:
-                return f"{name} {sizes(spec.shape)} doesn't end in {shape} {sizes(wanted)}."
+        whole, told = call.spec(x).shape, entries(call, shape)
+        given = {name: spec.shape for name, spec in call.given(*lines)}
+        row = told or next(iter(given.values()), None)
+        if row is None:
+            return f"{shape} should say which axes of {x} are normalised."
+        if whole[len(whole) - len(row) :] != row or len(row) > len(whole):
+            return f"{x} should end with {sizes(row)}, but has sizes {sizes(whole)}."
+        for name, each in given.items():
+            if each != row:
+                return f"{name} should be {sizes(row)}, but has sizes {sizes(each)}."
+        for name, spec in call.given(y):
+            if spec.shape != whole:
+                return f"{name} should be {sizes(whole)}, but has sizes {sizes(spec.shape)}."
         return None
 
-    return invalid(f"{x} doesn't end in {shape}", test)
+    return invalid(f"{x} doesn't end with what is normalised, or {', '.join(lines)} don't", test)

@@ -20,25 +20,24 @@ from npusim.operators.definition import (
 )
 from npusim.operators.results import sums_of_rows
 from npusim.operators.shape_checks import fits, one_per_row
-from npusim.ops.layer_norm.checks import ends_in, image_lines
+from npusim.ops.layer_norm.checks import image_lines, row_of
 
 _EPSILON = (real("epsilon?"),)
 _NEEDED = (real("epsilon"),)  # in C nothing is left out
 _EPS = (real("eps?", "epsilon"),)
 _SHAPED = (ints("normalizedShape?", "shape"), *_EPS)
+_HOST = "host:normalised"
 _OPTIONAL = "input weightOptional? biasOptional? -> out meanOutOptional? rstdOutOptional?"
 _ADAPTED = "x scale shift weightOptional? biasOptional? -> out"
 _ADAPTS = ((rank_in, range(2, 9), "x"), (image_lines, "x", "scale", "shift"),
     (fits, "weightOptional", "h", "biasOptional", "h", "x", "*rows h", "out", "*rows h"),
     (attribute_at_least, "epsilon", 0))  # fmt: skip
-_SIZES = ("gamma", "*row", "beta", "*row", "x", "*rows *row", "y", "*rows *row")
 
 
 def _norm(second: str) -> tuple[tuple[object, ...], ...]:
     """A row of gains and shifts; one mean and one spread per row; no negative epsilon."""
     rows = (one_per_row, "x", "gamma", "mean", second)
-    least = (attribute_at_least, "epsilon", 0)
-    return (ends_in, "shape", "x", "gamma", "beta"), (fits, *_SIZES), rows, least
+    return (row_of, "shape", "x", "y", "gamma", "beta"), rows, (attribute_at_least, "epsilon", 0)
 
 
 def _gradient(spread: str) -> tuple[tuple[object, ...], ...]:
@@ -54,10 +53,9 @@ OPERATORS = family(
         Operator("LayerNorm", "x gamma beta -> y mean variance", _EPSILON,
             checks=_norm("variance")),
         Operator("LayerNormV3", "x gamma beta -> y mean rstd", _EPSILON,
-            (Aclnn("aclnnLayerNorm", _OPTIONAL, _SHAPED, also=("aclnnFastLayerNorm",),
-                host="host:forward"),
+            (Aclnn("aclnnLayerNorm", _OPTIONAL, _SHAPED, also=("aclnnFastLayerNorm",), host=_HOST),
              Aclnn("aclnnLayerNormWithImplMode", _OPTIONAL,
-                (*_SHAPED, whole("implMode?", None)), host="host:forward")),
+                (*_SHAPED, whole("implMode?", None)), host=_HOST)),
             checks=_norm("rstd")),
         Operator("LayerNormXBackpropV2", "dy x variance mean gamma -> pd_x res_for_gamma",
             checks=_gradient("variance")),

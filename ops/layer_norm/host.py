@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,20 +15,23 @@ if TYPE_CHECKING:
     from npusim.operators.host import Host
 
 
-def forward(
-    host: Host, x: GlobalTensor, weight: GlobalTensor | None, bias: GlobalTensor | None,
-    *, shape: Sequence[int] = (), epsilon: float = 1e-5,
+def normalised(
+    host: Host, x: GlobalTensor, weight: GlobalTensor | None = None,
+    bias: GlobalTensor | None = None, *, shape: Sequence[int] = (), epsilon: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """Gains that are left out are ones, and shifts zeros, in the dtype of the others.
+    """Gains that are left out are ones, and shifts are zeros.
 
-    Source: ops-nn norm/layer_norm_v4, host code.
+    Source: ops-nn norm/layer_norm_v4/op_host/op_api/aclnn_layer_norm.cpp.
     """
-    kind = next((each.dtype for each in (weight, bias) if each is not None), x.dtype)
-    rows = (
-        host.run("Fill", None, host.constant(value, kind), dims=list(shape)) if given is None
-        else given for given, value in ((weight, 1.0), (bias, 0.0))
-    )  # fmt: skip
-    return host.run("LayerNormV3", x, *rows, epsilon=epsilon)
+    like = weight or bias
+    kind, sizes = like.dtype if like else x.dtype, list(like.shape if like else shape)
+    if not sizes:
+        raise KernelError("LayerNormV3", "which axes are normalised isn't told")
+    gains, shifts = (
+        each or host.run("Fill", None, host.constant(value, kind), dims=sizes)
+        for each, value in ((weight, 1.0), (bias, 0.0))
+    )
+    return host.run("LayerNormV3", x, gains, shifts, epsilon=epsilon)
 
 
 def backward(

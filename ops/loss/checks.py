@@ -8,6 +8,7 @@ import numpy as np
 
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.contract import Check
+from npusim.operators.shape_checks import entries
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
@@ -77,3 +78,34 @@ def leads_back(grad: str, reduction: str, *names: str, most: int = 2) -> Check:
         return None
 
     return invalid(f"{grad} doesn't belong to {', '.join(names)}", test)
+
+
+def aligned(
+    probs: str, targets: str, lengths: str, labels: str, blank: str, loss: str, alphas: str
+) -> Check:
+    """161002 for sequences that don't fit. Source: ops-nn loss/ctc_loss_v2 (op_api)."""
+
+    def test(call: Call) -> Finding:
+        known = {name: spec.shape for name, spec in call.given(probs, targets, loss, alphas)}
+        if len(known[probs]) not in (2, 3) or not known[probs][0]:
+            return f"{probs} should have 2 or 3 dimensions and steps, not {sizes(known[probs])}."
+        batch = known[probs][1:-1] or (1,)
+        steps, count, classes = known[probs][0], batch[0], known[probs][-1]
+        if not 0 <= call.arguments[blank] < classes:  # type: ignore[operator]
+            return f"{blank} should be at least 0 and less than {classes}."
+        longest, own = (entries(call, name) or () for name in (lengths, labels))
+        if len(longest) != count or max(longest, default=0) > steps:
+            return f"{lengths} should be {count} numbers of at most {steps}."
+        if len(own) != count:
+            return f"{labels} should be {count} numbers."
+        most, shape = max(own, default=0), known[targets]
+        flat, padded = len(shape) == 1 and shape[0] == sum(own), len(shape) == 2
+        if not flat and not (padded and shape[0] == count and shape[1] >= most):
+            return f"{targets} should be [{sum(own)}] or [{count}, >= {most}], not {sizes(shape)}."
+        wanted = {loss: known[probs][1:-1], alphas: (count, steps, (2 * most + 8) // 8 * 8)}
+        for name, each in wanted.items():
+            if known.get(name, each) != each:
+                return f"{name} should be {sizes(each)}, but has sizes {sizes(known[name])}."
+        return None
+
+    return invalid(f"{targets}, {lengths} and {labels} don't fit {probs}", test)

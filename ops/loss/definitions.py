@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from npusim.operators.checks import attribute_at_least
+from npusim.operators.checks import attribute_at_least, same_shape
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -11,13 +11,14 @@ from npusim.operators.definition import (
     Operator,
     family,
     flag,
+    ints,
     real,
     text,
     whole,
 )
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits, one_element
-from npusim.ops.loss.checks import known_reduction, leads_back, no_mean_of_whole, reduces
+from npusim.ops.loss.checks import aligned, known_reduction, leads_back, no_mean_of_whole, reduces
 
 _SIGMA = (real("sigma?"),)
 _SCALE = (real("scale?"),)
@@ -49,6 +50,7 @@ def _reduced(
 _loss = partial(_reduced, (reduces,))
 _gradient = partial(_reduced, (leads_back,), grad="gradOutput")
 
+_ALIGNED = (whole("blank?"), text("reduction?", None), flag("zero_infinity?"))
 _LABELS = (whole("reduction"), whole("ignoreIndex", "ignore_index"))
 _REDUCTIONS = (known_reduction, "reduction")
 _SMOOTH = ((attribute_at_least, "beta", 0),)
@@ -57,6 +59,25 @@ _SMOOTH = ((attribute_at_least, "beta", 0),)
 OPERATORS = family(
     "loss",
     checks={"kernel": ((broadcast, ">", "<"), (attribute_at_least, "sigma", 0))},
+    alignment=(
+        Operator("CTCLossV3", "log_probs targets input_lengths target_lengths -> "
+            "neg_log_likelihood log_alpha", _ALIGNED, kernel="ctc_loss", checks=()),
+        Operator("CTCLossV3Grad", "grad_out log_probs targets input_lengths target_lengths "
+            "neg_log_likelihood log_alpha -> grad", _ALIGNED, kernel="ctc_loss_grad", checks=()),
+    ),
+    alignment_host=(
+        Composed("aclnnCtcLoss", "logProbs targets -> negLogLikelihoodOut logAlphaOut",
+            (ints("inputLengths", "lengths"), ints("targetlengths", "labels"), whole("blank"),
+             flag("zeroInfinity", "zero")), "aligned",
+            checks=((aligned, "logProbs", "targets", "inputLengths", "targetlengths", "blank",
+                "negLogLikelihoodOut", "logAlphaOut"),)),
+        Composed("aclnnCtcLossBackward",
+            "gradOut logProbs targets negLogLikelihood logAlpha -> out",
+            (ints("inputLengths", "lengths"), ints("targetLengths", "labels"), whole("blank"),
+             flag("zeroInfinity", "zero")), "aligned_gradient",
+            checks=((aligned, "logProbs", "targets", "inputLengths", "targetLengths", "blank",
+                "negLogLikelihood", "logAlpha"), (same_shape, "logProbs", "out"))),
+    ),
     host=(
         _loss("aclnnMseLoss", "mse"),
         _loss("aclnnMseLossOut", "mse"),

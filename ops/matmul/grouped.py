@@ -1,9 +1,8 @@
 """Products of groups: rows of x with the matrix of their group, in one task.
 
 Blocks of C of all groups are dealt out to the cores one after the other, so that the last blocks of
-a group run beside the first of the next; here the largest come first, which leaves few kinds of
-cores and each with as much to do. Source: ops-transformer gmm/grouped_matmul, host tiling
-and device schedule.
+a group run beside the first of the next. All cube cores are started, whose host doesn't know the
+groups. Source: ops-transformer gmm/grouped_matmul, host tiling and device schedule.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import OnTheFly
 from npusim.values.arithmetic import round_up
+from npusim.values.errors import DeviceFault, brief
 from npusim.values.formats import Format
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -111,8 +112,8 @@ class GroupedMatMul(Kernel):
         base = min(BASE[0], round_up(longest, grain)), min(BASE[1], round_up(groups.n, grain))
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
         self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
-        blocks = sorted(groups.blocks(*base), key=lambda each: each[0], reverse=True)
-        self.block_dim = max(1, min(profile.cores.cube_cores, len(blocks)))
+        blocks = [each for each in groups.blocks(*base) if each[0].k]
+        self.block_dim = profile.cores.cube_cores
         self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
 
     def block_kind(self, block_idx: int) -> Hashable:
@@ -120,7 +121,7 @@ class GroupedMatMul(Kernel):
 
     def blocks_of(self, block_idx: int) -> dict[Size, list[_Place]]:
         """Those of a core; fewer blocks than cores leave some without."""
-        return self._dealt[block_idx] if block_idx < len(self._dealt) else {}
+        return self._dealt[block_idx]
 
     def process(self, core: Core) -> None:
         """Blocks of one size after the other."""
@@ -201,7 +202,14 @@ def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int)
     if task.whole_number("group_list_type", 0) != _COUNTS:
         found = np.diff(found, prepend=0)
     if (found < 0).any() or found.sum() > total:
-        raise task.refused(f"groups of {found.tolist()} in {total}")
+        wrong = f"groups of {brief(found.tolist())} in {total}"
+        if ends is None:
+            raise task.refused(wrong)
+        raise DeviceFault(
+            AclError.ACL_ERROR_RT_AICORE_EXCEPTION,
+            f"{task.op_type}: {wrong}",
+            "Give lengths that aren't negative, and no more rows than there are.",
+        )
     return tuple(found.tolist())
 
 
@@ -209,6 +217,5 @@ def _by_size(blocks: list[tuple[Size, _Place]]) -> dict[Size, list[_Place]]:
     """Blocks of a core by what they have in common, in the order in which they come."""
     found: dict[Size, list[_Place]] = {}
     for size, place in blocks:
-        if size.k:
-            found.setdefault(size, []).append(place)
+        found.setdefault(size, []).append(place)
     return found

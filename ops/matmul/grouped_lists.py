@@ -91,8 +91,7 @@ class ListedMatMul(Kernel):
             for row in range(0, each.rows, base[0])
             for number, column in enumerate(range(0, each.columns, base[1]))
         ]  # fmt: skip
-        blocks.sort(key=lambda each: each[0], reverse=True)
-        self.block_dim = max(1, min(profile.cores.cube_cores, len(blocks)))
+        self.block_dim = profile.cores.cube_cores
         self._dealt: list[dict[tuple[int, Size], list[tuple[int, int]]]] = []
         for core in range(self.block_dim):
             found: dict[tuple[int, Size], list[tuple[int, int]]] = {}

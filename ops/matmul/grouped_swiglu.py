@@ -56,7 +56,6 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         super().__init__(profile, x, weight, None, ends, self.sums, groups, (False, False))
         self.column_scale, self.row_scale = scales
         self.results, self.half = results, groups.n // 2
-        self.block_dim = profile.cores.cube_cores
         self.vectors = profile.cores.vector_cores
         self.reads, self.writes = (x, weight, *scales, ends), results
         self.scratch = (self.sums,)

@@ -14,7 +14,13 @@ from npusim.ops.moe.checks import (
     rows_of_mode,
     shared_out,
 )
-from npusim.ops.moe.results import gated, gated_in_groups, gated_with_shares, weighed
+from npusim.ops.moe.results import (
+    gated,
+    gated_in_groups,
+    gated_with_shares,
+    routed_later,
+    weighed,
+)
 from npusim.ops.moe.results import routed as routed_results
 from npusim.values.dtypes import INT8, DType
 
@@ -102,6 +108,20 @@ OPERATORS = family(
                 (*_ROUTED_CALL, whole("quantMode", "quant_mode"))),
             kernel="moe_init_routing_quant_v2", **_rows("MoeInitRoutingQuantV2", INT8),
             checks=(_TOKENS, (attribute_in, "quant_mode", (0, 1)), _ROOM)),
+        Operator("MoeInitRoutingV3", "x expert_idx scale? offset? -> expanded_x expanded_row_idx "
+            "expert_tokens_count_or_cumsum? expanded_scale?", (whole("active_num?"),
+            whole("expert_capacity?", None), whole("expert_num?"), whole("drop_pad_mode?"),
+            whole("expert_tokens_num_type?"), flag("expert_tokens_num_flag?"),
+            whole("quant_mode?"), ints("active_expert_range?"), whole("row_idx_type?")),
+            Aclnn("aclnnMoeInitRoutingV3", "x expertIdx scaleOptional? offsetOptional? -> "
+                "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut? expandedScaleOut?",
+                (whole("activeNum", "active_num"), whole("expertCapacity", None),
+                 *_ROUTED_CALL[2:4], whole("expertTokensNumType", "expert_tokens_num_type"),
+                 flag("expertTokensNumFlag", "expert_tokens_num_flag"),
+                 whole("quantMode", "quant_mode"),
+                 ints("activeExpertRangeOptional?", "active_expert_range"),
+                 whole("rowIdxType", "row_idx_type"))),
+            kernel="moe_init_routing_v3", infer=routed_later, checks=(_TOKENS,)),
         Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
             (whole("num_out_tokens?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermute",

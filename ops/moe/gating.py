@@ -64,7 +64,7 @@ class MoeGatingTopKSoftmax(Kernel):
         (self.tokens, self.columns), self.count = x.shape, y.shape[-1]
         if not 0 < self.count <= min(self.columns, MOST_CHOSEN):
             raise KernelError(self.op_type, f"{self.count} of {self.columns} experts")
-        self.x, self.finished, self.y, self.experts, self.rows = x, finished, y, experts, rows
+        self.x, self.finished, self.y, self.experts = x, finished, y, experts
         self.reads = (x,) if finished is None else (x, finished)
         self.results = tuple(each for each in (y, experts, rows) if each is not None)
         self.writes = self.results if every is None else (*self.results, every)
@@ -115,7 +115,8 @@ class MoeGatingTopKSoftmax(Kernel):
     def _tile(self, core: Core, first: Index, count: int) -> None:
         width = self.columns
         source = self.x.window(((first, width),), (count, width), (width, 1))
-        x = self.in_que.copy_in(source.by_rows() if count > 1 else source)
+        apart = count > 1 and (not self.together or width % _FEW > 0)
+        x = self.in_que.copy_in(source.by_rows() if apart else source)
         shares = self._widened(core, x) if self.renorm else self._softmax(core, x)
         if shares is not x:
             self.in_que.free_tensor(x)
@@ -261,12 +262,12 @@ class MoeGatingTopKSoftmax(Kernel):
         return found
 
     def _number_rows(self, core: Core, rows: LocalTensor) -> None:
-        """The ids of the first rows by the scalar unit, the others by adding to them."""
+        """The ids of the first rows by the scalar unit in a loop, the others by adding to them."""
         count, width = rows.shape
         first = min(count, _FEW) if self.together else 1
         stored = first * min(width, _FEW)
         core.wait_vector()
-        core.emit_scalar("st_ub", operations=stored, stores=stored)
+        core.emit_scalar("st_ub", operations=2 * stored, stores=stored, turns=stored)
         step = first * width
         if count > first:
             for _ in core.loop(ceil((count - first) / first)):
@@ -306,7 +307,8 @@ class MoeGatingTopKSoftmax(Kernel):
             return
         token = core.counter(first).values(depth)[..., None, None]
         places = np.arange(self.count) * self.tokens
-        results[2].target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
+        for rows in results[2:]:
+            rows.target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
 
 
 def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:

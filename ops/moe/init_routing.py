@@ -271,8 +271,9 @@ class MoeInitRouting(Kernel):
         if block:
             return
         out = TQue(TPosition.VECOUT, 1, "counts")
-        core.pipe.init_buffer(out, 1, counts.numel * INT32.itemsize)
-        tile = core.duplicate(out.alloc_tensor(INT32, counts.numel), 0)
+        core.pipe.init_buffer(out, 1, counts.numel * counts.dtype.itemsize)
+        tile = out.alloc_tensor(counts.dtype, counts.numel)
+        core.record_vector("vector_dup", tile, counts.numel)
         core.emit_scalar("st_ub", stores=counts.numel)
         if core.numerics and self.experts.array is not None:
             fault_outside(core, self.op_type, self.experts, counts.numel)

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described
-from npusim.values.dtypes import FLOAT, INT32, DType
+from npusim.values.dtypes import FLOAT, INT8, INT32, INT64, DType
 
 _FIRST = ("MoeInitRouting", "MoeInitRoutingQuant")  # interfaces that take ids of pairs
 
@@ -64,6 +64,16 @@ def routed(
     after = not padded and attributes.get("expert_tokens_count_or_cumsum_flag")
     scales = described((prod(rows[:-1]),), FLOAT) if attributes.get("quant_mode") else None
     return [*found, counts if after else None, counts if before else None, scales]
+
+
+def routed_later(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Rows of experts, as int8 or as they are, where they are, counts, and scales."""
+    x, experts, *_ = given
+    pairs, quantised = experts.numel, attributes.get("quant_mode") == 1
+    many = int(attributes.get("expert_num", 1)) if attributes.get("expert_tokens_num_flag") else 0
+    found = [described((pairs, x.shape[-1]), INT8 if quantised else x.dtype)]
+    found += [described((pairs,), INT32), described((many,), INT64)]
+    return [*found, described((pairs if quantised else 0,), FLOAT)]
 
 
 def routed_rows(

@@ -8,7 +8,7 @@ from npusim.ascendc.task import Task, made
 from npusim.ops.moe.capacity import MoeInitRoutingPadded
 from npusim.ops.moe.init_routing import MoeInitRouting, Results
 from npusim.ops.moe.results import routed_rows
-from npusim.values.dtypes import FLOAT, INT8, INT32, DType
+from npusim.values.dtypes import FLOAT, INT8, INT32, INT64, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -55,6 +55,43 @@ def moe_init_routing_quant_v2(task: Task) -> tuple[Kernel, ...]:
     by = None if scale is None or offset is None else (scale, offset)
     results = Results(rows, places, None, _counts(task), scales if dynamic else None)
     return _launch(task, x, experts, results, scale=by)
+
+
+def moe_init_routing_v3(task: Task) -> tuple[Kernel, ...]:
+    """x and experts, all of which are here: rows, or those as int8 with a scale each.
+
+    Counts are of 64 bits. Source: ops-transformer moe/moe_init_routing_v3 (document), whose
+    schedule is that of the second version where every expert is taken.
+    """
+    x, experts, scale, offset = (*task.inputs, *[None] * 4)[:4]
+    if x is None or experts is None:
+        raise task.refused("x and experts are needed")
+    taken, many = task.first("active_expert_range"), task.whole_number("expert_num", 1)
+    if taken and tuple(taken) != (0, many):  # type: ignore[arg-type]
+        raise task.refused(f"experts {taken} of {many}; all of them are modelled")
+    mode = task.whole_number("quant_mode", -1)
+    if mode not in (-1, 1) or scale is not None or offset is not None:
+        raise task.refused("scales and offsets of rows aren't modelled")
+    if task.whole_number("row_idx_type", 0):
+        raise task.refused("pairs by rows instead of rows by pairs aren't modelled")
+    if task.whole_number("drop_pad_mode", 0) or task.whole_number("active_num", 0) > 0:
+        raise task.refused("fewer rows than pairs, and rooms for experts, aren't modelled")
+    kind = task.whole_number("expert_tokens_num_type", 0)
+    if kind not in (0, 1):
+        raise task.refused("counts beside the numbers of their experts aren't modelled")
+    rows, places = _outputs(task, x, experts, INT8 if mode == 1 else x.dtype)
+    counts, scales = (
+        given if (given := dict(enumerate(task.outputs)).get(at)) and given.numel else None
+        for at in (2, 3)
+    )
+    if task.first("expert_tokens_num_flag") is False:
+        counts = None
+    elif counts is None:
+        counts = made((many,), INT64, "counts")
+    if mode == 1 and scales is None:
+        scales = made((experts.numel,), FLOAT, "scales")
+    results = Results(rows, places, None, counts, scales if mode == 1 else None)
+    return _launch(task, x, experts, results, cumulative=kind == 0)
 
 
 def moe_token_permute(task: Task) -> tuple[Kernel, ...]:
@@ -107,8 +144,11 @@ def _launch(
     *,
     by_choice: bool = False,
     scale: Scale | None = None,
+    cumulative: bool | None = None,
 ) -> tuple[Kernel, ...]:
-    cumulative = task.whole_number("expert_tokens_count_or_cumsum_flag", 0) == _CUMULATIVE
+    """``cumulative`` counts are what a flag of the call asks for, where they aren't given."""
+    if cumulative is None:
+        cumulative = task.whole_number("expert_tokens_count_or_cumsum_flag", 0) == _CUMULATIVE
     given: dict[str, Any] = {"by_choice": by_choice, "cumulative": cumulative, "scale": scale}
     if task.whole_number("drop_pad_mode", 0) and results.scales is not None:
         raise task.refused("scales of rows with a capacity for each expert aren't modelled")

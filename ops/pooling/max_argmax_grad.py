@@ -10,7 +10,8 @@ Source: public operator sources (max_pool_grad_with_argmax.py, .._cut_one_h.py, 
 
 from __future__ import annotations
 
-from math import ceil
+from dataclasses import replace
+from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
+_DESCRIBED = 6  # axes of a mask together with some of its description
 _ADDRESS_OPERATIONS = 18  # of the scalar unit for a row of masks: where it lies, where it goes
 
 
@@ -42,6 +44,22 @@ class _Pass(NamedTuple):
     first: Index
     final: int
     skipped: int
+
+
+def _stored(mask: GlobalTensor) -> GlobalTensor:
+    """A mask without the axes of its description that profilers list among those of its storage.
+
+    Masks are laid out as [batch, channels / 16, elements of a window, words / 16, 16]. Frameworks
+    describe them as images of so many channels and elements, [batch, channels, elements], and
+    kernel_details then has these three in front of the last three of the storage.
+    """
+    if len(mask.shape) != _DESCRIBED or mask.shape[2] != mask.shape[3] or mask.strides is not None:
+        return mask
+    batch, channels, *_, elements, fractals, lanes = mask.shape
+    shape, buffer = (batch, ceil(channels / LANES), elements, fractals, lanes), mask.buffer
+    if buffer.data is None:
+        buffer = replace(buffer, nbytes=prod(shape) * mask.dtype.itemsize)
+    return replace(mask, shape=shape, buffer=buffer)
 
 
 class MaxPoolGradWithArgmax(Kernel):
@@ -84,6 +102,7 @@ class MaxPoolGradWithArgmax(Kernel):
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         x, grad, mask, dx = task.present(3, 1)
+        mask = _stored(mask)
         elements = mask.shape[2]
         windows = square_windows(task, x.shape[2:4], grad.shape[2:4], elements)
         return (cls(task.profile, x, grad, mask, dx, windows=windows),)

@@ -1,7 +1,8 @@
 """Recurrent layers as one task: the products of all inputs first, then step after step.
 
 On chips with cube and vector cores apart, a product with the state runs on all cube cores, all
-cores meet, vector cores compute the new state, and all meet again. Chips whose cores do both have
+cores meet, vector cores compute the new state, and all meet again: twice, but for LSTM of halves.
+Vector cores ask for products by the objects of the Matmul library. Chips whose cores do both have
 a schedule of their own (:mod:`npusim.ops.recurrent.fused`). Source: ops-nn rnn/dynamic_rnn and
 rnn/gru, host tiling and device code.
 """
@@ -12,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.library.asking import LIBRARY
 from npusim.library.phases import PhasedKernel, Repeats
 from npusim.ops.recurrent.cells import GruCell, LstmCell
 from npusim.ops.recurrent.fused import FusedLayer
@@ -45,6 +47,7 @@ def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
     ]
     hidden = made((rows, width), FLOAT, "from_state")
     before: int | None = None
+    once = layer.x.dtype is FLOAT16 and not layer.cell.has_halves
     for now in layer.order:
         own, h = at(from_input, now), layer.states(before).get("h")
         apart = layer.cell.has_halves and h is not None
@@ -55,12 +58,14 @@ def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
         sums = (own, hidden) if apart else (own,)
         step, by_rows = layer.step(sums, now, before), not layer.cell.has_halves
         phases.append([StepKernel(profile, op_type, layer.cell, step, by_rows=by_rows)])
+        if not once:
+            phases.append([])
         before = now
     results = tuple(layer.results.values())
-    each = 2  # phases of a step, of which the first may be without a product
+    each = 2 if once else 3  # phases of a step, of which the first may be without a product
     alike = (len(phases) - 1) // each - 1
     repeats = Repeats(len(phases) - alike * each, each, alike) if alike > 0 else None
-    return (PhasedKernel(profile, op_type, phases, layer.reads, results, repeats),)
+    return (PhasedKernel(profile, op_type, phases, layer.reads, results, repeats, LIBRARY),)
 
 
 def dynamic_rnn(task: Task) -> tuple[Kernel, ...]:

@@ -26,7 +26,8 @@ _DTYPE = text("dtype?", None)
 _AS = text("dtype?")  # what is computed in
 _KEPT = (ints("dim", "axes"), flag("keepdim?", "keep_dims"))
 _KEEP_DIMS = flag("keepDims?", "keep_dims")
-_CORRECTED = (_KEPT[0], whole("correction?"), _KEPT[1])
+_MAYBE = ints("dim?", "axes")  # all of them where it is left out
+_CORRECTED = (_MAYBE, whole("correction?"), _KEPT[1])
 _OWN_AXES = ((axes_in, "dim", "self"),)
 _ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"))
 
@@ -86,7 +87,7 @@ OPERATORS = family(
         Composed("aclnnStdMeanCorrection", "self -> stdOut meanOut", _CORRECTED,
             "deviation_and_mean", checks=_OWN_AXES),
         Composed("aclnnVar", "self -> out",
-            (ints("dim", "axes"), flag("unbiased?", "correction"), _KEPT[1]), "variance",
+            (_MAYBE, flag("unbiased?", "correction"), _KEPT[1]), "variance",
             checks=_OWN_AXES),
         Composed("aclnnVarMean", "self -> varOut meanOut", _CORRECTED, "variance_and_mean",
             checks=_OWN_AXES),

@@ -96,21 +96,21 @@ def some(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False) -> 
 
 
 def variance(
-    host: Host, x: GlobalTensor, *, axes: Any, correction: int = 1, keep_dims: bool = False
+    host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> Any:
     """The mean square of what is left without the mean, for so many elements less."""
     return _spread(host, x, axes, float(correction), keep_dims=keep_dims)[0]
 
 
 def variance_and_mean(
-    host: Host, x: GlobalTensor, *, axes: Any, correction: int = 1, keep_dims: bool = False
+    host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> tuple[Any, Any]:
     """Both."""
     return _spread(host, x, axes, float(correction), keep_dims=keep_dims)
 
 
 def deviation(
-    host: Host, x: GlobalTensor, *, axes: Any, correction: int = 1, keep_dims: bool = False
+    host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> Any:
     """The root of the variance."""
     found = _spread(host, x, axes, float(correction), keep_dims=keep_dims)[0]
@@ -118,7 +118,7 @@ def deviation(
 
 
 def deviation_and_mean(
-    host: Host, x: GlobalTensor, *, axes: Any, correction: int = 1, keep_dims: bool = False
+    host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> tuple[Any, Any]:
     """Both."""
     found, middle = _spread(host, x, axes, float(correction), keep_dims=keep_dims)

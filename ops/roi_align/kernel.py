@@ -32,9 +32,9 @@ _LANES = 16
 _BATCH = 128  # numbers that a core works on at once to place the samples of a box
 _BOX = 5  # image, x1, y1, x2, y2
 _PLACING = 40  # vector instructions that place the samples along both axes of a box
-# What the scalar unit reads for a sample, and its operations: is it on the map, products of
-# weights, four addresses of four factors each.
-_READ, _SAMPLE_OPERATIONS = 6, 40
+# What the scalar unit reads for a sample: its place, neighbours, weights; and its operations: is it
+# on the map, products of weights. Addresses are arguments of the loads.
+_READ, _SAMPLE_OPERATIONS = 7, 12
 
 
 class Bins(NamedTuple):

@@ -9,6 +9,8 @@ from npusim.ops.rotary.checks import caches_fit
 _MODE = (whole("mode?"),)
 _IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
 _BSND = whole("layout?", None)
+_CACHED = (real("epsilon"), text("cacheModeOptional?", "cache_mode"),
+    flag("isOutputKv", "is_output_kv"))  # fmt: skip
 
 # fmt: off
 OPERATORS = family(
@@ -23,8 +25,10 @@ OPERATORS = family(
                 (rank_is, 4, "query", "key", "cos", "sin"),
                 (fits, "query", "b s n d", "key", "b s m d", "cos", "b s 1 d", "sin", "b s 1 d"),
             )),
-        Operator("RotaryPositionEmbedding", "x cos sin -> y", _MODE,
-            Aclnn("aclnnRotaryPositionEmbedding", "x cos sin -> out", (whole("mode"),)),
+        Operator("RotaryPositionEmbedding", "x cos sin rotate? -> y", _MODE,
+            (Aclnn("aclnnRotaryPositionEmbedding", "x cos sin -> out", (whole("mode"),)),
+             Aclnn("aclnnRotaryPositionEmbeddingV2", "x cos sin rotate? -> out",
+                (whole("mode"),))),
             ("RotaryMul",), kernel="Rotary", infer=like, checks=(
                 (rank_is, 4, "x", "cos", "sin", "y"),
                 (broadcast, "y", "x", "cos"), (broadcast, "y", "x", "sin"),
@@ -44,14 +48,16 @@ OPERATORS = family(
     key_cache=(
         Operator("KvRmsNormRopeCache",
             "kv gamma cos sin index k_cache ckv_cache k_rope_scale? c_kv_scale? k_rope_offset? "
-            "c_kv_offset? -> k_cache ckv_cache k_rope? c_kv?",
+            "c_kv_offset? v? -> k_cache ckv_cache k_rope? c_kv?",
             (real("epsilon?"), text("cache_mode?"), flag("is_output_kv?")),
-            Aclnn("aclnnKvRmsNormRopeCache",
+            (Aclnn("aclnnKvRmsNormRopeCache",
                 "kv gamma cos sin index kCacheRef ckvCacheRef kRopeScaleOptional? "
                 "cKvScaleOptional? kRopeOffsetOptional? cKvOffsetOptional? -> "
-                "kCacheRef ckvCacheRef kRopeOut? cKvOut?",
-                (real("epsilon"), text("cacheModeOptional?", "cache_mode"),
-                 flag("isOutputKv", "is_output_kv"))),
+                "kCacheRef ckvCacheRef kRopeOut? cKvOut?", _CACHED),
+             Aclnn("aclnnKvRmsNormRopeCacheV2",
+                "kv gamma cos sin index kCacheRef ckvCacheRef kRopeScaleOptional? "
+                "cKvScaleOptional? kRopeOffsetOptional? cKvOffsetOptional? vOptional? -> "
+                "kCacheRef ckvCacheRef kRopeOut? cKvOut?", _CACHED)),
             kernel="key_cache", checks=(
                 (caches_fit, "kv", "gamma", "cos", "sin", "index", "k_cache", "ckv_cache",
                     "k_rope_scale", "c_kv_scale", "cache_mode"),)),

@@ -87,8 +87,11 @@ class Rotary(Kernel):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """One tensor, cos and sin."""
+        """One tensor, cos and sin; beside a gradient what was turned, for gradients of angles."""
         x, cos, sin = task.present(3)
+        if len(task.inputs) > 3 and task.inputs[3] is not None:
+            more = "gradients of angles" if cls.backward else "matrices that turn rows"
+            raise task.refused(f"{more} aren't modelled")
         y = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
         return (cls(task.profile, x, cos, sin, y, mode=task.whole_number("mode", HALF)),)
 

@@ -37,7 +37,7 @@ _TOKENS = 16  # at a time
 _SEQUENCES = 4  # of a core, where they come to whole fours
 _NOWHERE = -(1 << 60)  # where tokens go that are skipped: before every cache
 _EPSILON = 1e-5
-_INPUTS = 11
+_INPUTS = 12
 
 
 @dataclass(frozen=True)
@@ -324,6 +324,8 @@ def key_cache(task: Task) -> tuple[Kernel, ...]:
     kv, gamma, cos, sin, index, keys, latent = task.present(7)
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
+    if given[11] is not None:
+        raise task.refused("values beside keys aren't modelled")
     scales, offsets = given[7:9], given[9:11]
     if any(each is not None for each in offsets):
         raise task.refused("offsets of a quantised cache aren't modelled")

@@ -1,7 +1,8 @@
 """Softmax kernels: rows are shifted by their largest element, so that nothing overflows.
 
 Source of the formulas: public operator sources (impl/softmax_v2.py, log_softmax_v2.py,
-softmax_grad.py, log_softmax_grad.py).
+softmax_grad.py, log_softmax_grad.py). Code for any shape has one buffer for each value, so that
+longer rows fit (op_tiling/norm.cc, whose tiling key never asks for two).
 """
 
 from __future__ import annotations
@@ -54,14 +55,15 @@ def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) 
 
 _TILES = (Form.TILE, Form.TILE)
 
-Softmax = kernel_of(RowOperator("Softmax", _softmax, raw=True))
-LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, raw=True))
-SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES))
+Softmax = kernel_of(RowOperator("Softmax", _softmax, depth=1, raw=True))
+LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, depth=1, raw=True))
+SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES, depth=1))
 LogSoftmaxGrad = kernel_of(
     RowOperator(
         "LogSoftmaxGrad",
         lambda f, grad, y: (f.sub(grad, f.mul(f.exp(y), f.sum(grad))),),
         operands=_TILES,
+        depth=1,
     )
 )
 SoftmaxGradExt = kernel_of(

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host
 
+_FEW, _FIRST = 8, 32  # results that are looked for among the first ones, and how many those are
+
 
 def ordered(
     host: Host, x: GlobalTensor, *, dim: int, descending: bool, stable: bool = False
@@ -31,8 +33,29 @@ def first_ones(
     outputs = host.empty(shape, x.dtype), host.empty(shape, INT64, "places")
     if not k:
         return outputs
-    found = host.run("TopKV2", wide, k=k, dim=axis, largest=largest, outputs=outputs)
+    if k < _FEW and axis == len(wide.shape) - 1:
+        found = _first_few(host, wide, outputs, k, largest=largest)
+    else:
+        found = host.run("TopKV2", wide, k=k, dim=axis, largest=largest, outputs=outputs)
     return found if x.shape else tuple(each.view() for each in found)
+
+
+def _first_few(
+    host: Host, x: GlobalTensor, outputs: tuple[GlobalTensor, ...], k: int, *, largest: bool
+) -> tuple[GlobalTensor, ...]:
+    """The first of the first 32, whose places are looked up.
+
+    Source: ops-nn index/gather_elements/op_api/aclnn_topk.cpp.
+    """
+    values, places = outputs
+    shape = (*x.shape[:-1], min(_FIRST, x.shape[-1]))
+    first = host.empty(shape, x.dtype), host.empty(shape, INT32, "first")
+    some, where = host.run("TopKV2", x, k=shape[-1], dim=-1, largest=largest, outputs=first)
+    among = host.empty(places.shape, INT32, "among")
+    few = (values, among)
+    values, among = host.run("TopKV2", some, k=k, dim=-1, largest=largest, outputs=few)
+    found = host.run("GatherElements", where, among, dim=-1)
+    return values, host.cast(found, INT64)
 
 
 def order(host: Host, x: GlobalTensor, *, dim: int, descending: bool) -> Any:

@@ -86,11 +86,6 @@ class ArgMax(Kernel):
         tasks: list[Kernel] = []
         source = x.view(*view)
         alone = _compares(task.profile, x.dtype) and (x.dtype is not INT64 or view[2] == 1)
-        if x.dtype is INT64 and not alone:
-            return (_on_ai_cpu(task, cls, source),)
-        if not alone:
-            source = made(view, FLOAT)
-            tasks += cast(task, x.view(*view), source)
         # A framework has places in int64, the product's own operator in int32.
         counted = INT64 if task.op_type in _OF_FRAMEWORKS else INT32
         results = list(task.outputs) or [made((view[0], view[2]), counted)]
@@ -99,6 +94,11 @@ class ArgMax(Kernel):
         values = results[1] if len(results) > 1 else None
         if any(each.numel != view[0] * view[2] for each in results[:2]):
             raise task.refused(f"places {places.shape} along axis {axis} of {x.shape}")
+        if x.dtype is INT64 and not alone:
+            return (_on_ai_cpu(task, cls, source),)
+        if not alone:
+            source = made(view, FLOAT)
+            tasks += cast(task, x.view(*view), source)
         tasks.append(cls(task.profile, source, own, values))
         if own is not places:
             tasks += cast(task, own, places)

@@ -23,6 +23,12 @@ from npusim.ascendc.task import Task, made
 from npusim.library.sorted_pairs import GROUP, PAIR_BYTES, record_sort
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.ops.sorting.long_rows import LongSort, ordered
+from npusim.ops.sorting.proposals import (
+    MOST_SORTED,
+    ProposalTopK,
+    most_kept,
+    sorts_proposals,
+)
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64
@@ -33,7 +39,9 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
+_LARGE, _TOO_FEW = 32768, 8  # numbers of which fewer results are the AI CPUs' where rows are slow
 _WORTH_SHARING = 1024  # numbers of a row from which on several cores share it
 
 
@@ -132,6 +140,10 @@ def sort(task: Task) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     axis = axis_of(task, len(x.shape))
     largest = task.first("descending") is True
+    length, profile = x.shape[axis], task.profile
+    kind = _sorted_in(profile, x, length)
+    if sorts_proposals(profile, kind) and length > most_kept(kind):
+        raise task.refused(f"rows of {length} numbers in order; {most_kept(kind)} are modelled")
     order = {"dim": axis, "k": x.shape[axis], "largest": largest}
     return top_k(replace(task, attributes=order))
 
@@ -148,8 +160,9 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
     results = list(task.outputs) or [made(shape, x.dtype), made(shape, INT64)]
     tasks: list[Kernel] = []
     source = x
-    if x.dtype is BFLOAT16:
-        source = made(x.shape, FLOAT)
+    kind = _sorted_in(task.profile, x, count)
+    if kind is not x.dtype:
+        source = made(x.shape, kind)
         tasks += cast(task, x, source)
     last = len(x.shape) - 1
     source, turns = moved(task, source, axis, last)
@@ -160,7 +173,7 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
         out.view(*flat) if there and out.dtype is kind else made(flat, kind)
         for out, there, kind in zip(results, own, (rows.dtype, INT32), strict=True)
     )
-    if rows.dtype in (FLOAT, FLOAT16):
+    if _by_core(task.profile, rows, count):
         sorting = _sorted(task, rows, values, places, largest=largest)
     else:
         sorting = [_on_ai_cpu(task, rows, values, places, largest=largest)]
@@ -171,11 +184,38 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
     return tuple(tasks)
 
 
+def _sorted_in(profile: Profile, x: GlobalTensor, count: int) -> DType:
+    """The dtype that numbers are sorted in.
+
+    bfloat16 as float32, and that as halves where no instruction sorts it. Source: ops-nn
+    index/gather_elements/op_api/aclnn_topk.cpp, ops-math math/sort/op_api.
+    """
+    if x.dtype is BFLOAT16:
+        return FLOAT
+    halves = sorts_proposals(profile, FLOAT16) and not sorts_proposals(profile, FLOAT)
+    few = x.numel > _LARGE and count < _TOO_FEW
+    return FLOAT16 if x.dtype is FLOAT and halves and not few else x.dtype
+
+
+def _by_core(profile: Profile, x: GlobalTensor, count: int) -> bool:
+    """Whether an AI core sorts; few of many the AI CPUs find sooner than one core would."""
+    if x.dtype not in (FLOAT, FLOAT16):
+        return False
+    if profile.supports_vector("vbitsort32", x.dtype.intrinsic):
+        return True
+    few = x.numel > _LARGE and count < _TOO_FEW
+    fits = count <= most_kept(x.dtype) and x.shape[-1] <= MOST_SORTED
+    return sorts_proposals(profile, x.dtype) and fits and not few
+
+
 def _sorted(
     task: Task, x: GlobalTensor, values: GlobalTensor, places: GlobalTensor, *, largest: bool
 ) -> list[Kernel]:
     """Rows that UB holds at once, or their parts, until what is left of them is held at once."""
     profile, count = task.profile, values.shape[-1]
+    if sorts_proposals(profile, x.dtype):
+        kernel = ProposalTopK.called(task.op_type)
+        return [kernel(profile, x, values, places, largest=largest)]
     bytes_of_one = 2 * (x.dtype.itemsize + INT32.itemsize + PAIR_BYTES)
     most = profile.buffers.ub_bytes // bytes_of_one // GROUP * GROUP
     shares = max(1, profile.cores.vector_cores // max(1, x.shape[0]))

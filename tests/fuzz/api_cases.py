@@ -101,7 +101,7 @@ def _calls() -> tuple[tuple[str, Mapping[str, Any]], ...]:
          {"gradOutput": a, "self": a, "target": a, "weightOptional": None, "reduction": 0}),
         ("GroupNormBackward",
          {"gradOut": np.ones((2, 4, 3), "f4"), "input": np.ones((2, 4, 3), "f4"), "mean": np.ones((2, 2), "f4"),
-          "rstd": np.ones((2, 2), "f4"), "gammaOptional": None, "N": 2, "C": 4, "HxW": 3, "group": 2,
+          "rstd": np.ones((2, 2), "f4"), "gamma": None, "N": 2, "C": 4, "HxW": 3, "group": 2,
           "outputMask": [True, True, True]}),
     )  # fmt: skip
 

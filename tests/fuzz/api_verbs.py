@@ -34,6 +34,9 @@ def _questions() -> dict[str, Callable[[], Asked]]:
     def launch(x: Any, block_dim: Any) -> object:
         return npusim.Device("910b3").launch(npusim.kernel(_idle), x, block_dim=block_dim)
 
+    def registered(name: Any, tensors: Any, attributes: Any) -> object:
+        return npusim.operators.register(npusim.operators.Operator(name, tensors, attributes))
+
     return {
         "read": lambda: (npusim.Model.read, {"model": "m.yaml"}),
         "estimate": lambda: (model().estimate, {"device": "910b3"}),
@@ -51,6 +54,9 @@ def _questions() -> dict[str, Callable[[], Asked]]:
         "trace": lambda: (npusim.trace, {"result": result(), "path": "a.json"}),
         "rank": lambda: (npusim.rank, {"variants": {"a": result}}),
         "count": lambda: (result().timeline.count, {}),
+        "kernel": lambda: (npusim.kernel, {"function": _idle}),
+        "profile": lambda: (npusim.hardware.register_profile, {"path": "chip.yaml"}),
+        "operator": lambda: (registered, {"name": "Mine", "tensors": "x -> y", "attributes": ()}),
         "launch": lambda: (launch, {"x": np.ones(8, "f4"), "block_dim": 1}),
     }  # fmt: skip
 
@@ -65,6 +71,7 @@ def api_verbs(dice: _Dice, made: Any) -> None:
         "p.yaml": plan(simulation={"runs": 2, "requests": 50}),
     }
     made.files |= {name: yaml.safe_dump(content).encode() for name, content in files.items()}
+    made.files["chip.yaml"] = b"inherits: Ascend910B3\nname: chip\n"
     made.files |= {"k.csv": KERNELS, "v.csv": MEASURED}
     state = dice.getrandbits(64)
 

@@ -302,7 +302,7 @@ GROUPS = {
     "memory": (
         "capacity_bytes", "hbm_nominal_gbps", "hbm_sustained_fraction", "hbm_latency_cycles", "l2_bytes",
         "l2_gbps", "l2_write_fraction", "l2_line_bytes", "l2_sector_bytes", "l2_ways", "l2_latency_cycles",
-        "atomic_rate_fraction", "atomic_conflict_cycles", "l2_in_graph_share", "l2_recent_share", "l2_reuse_fraction",
+        "atomic_rate_fraction", "atomic_conflict_cycles", "load_conflict_cycles", "l2_in_graph_share", "l2_recent_share", "l2_reuse_fraction",
     ),
     "vector": ("repeat_bytes", "start_scale", "simple_scale", "unaligned_floor_cycles"),
     "scalar": ("alu_cycles", "issue_cycles", "loop_cycles", "gm_load_cycles"),

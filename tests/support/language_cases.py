@@ -71,6 +71,8 @@ def routed(pick: Pick, op_type: str) -> Case:
         outputs[0] = np.full((experts, said["expert_capacity"], width), 77, kind)
     if op_type == "MoeInitRoutingV2":
         return [x, chosen], [*outputs, counts], said
+    if op_type == "MoeInitRoutingV3":
+        return [x, chosen], [*outputs, counts.astype(np.int64)], {"expert_num": experts}
     outputs[0] = outputs[0].astype(np.int8)
     dynamic = pick.of(True, False)
     by = [None, None] if dynamic else [pick.positive(1) * 20, pick.numbers(1)]
@@ -195,7 +197,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     **{
         name: partial(routed, op_type=name)
         for name in (
-            *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2"),
+            *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2", "MoeInitRoutingV3"),
             "MoeInitRoutingQuant",
             "MoeTokenPermute",
         )

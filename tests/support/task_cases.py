@@ -783,6 +783,28 @@ def index_add(pick: Pick, _: str) -> Task:
     return Task([pick.numbers(*shape), ids, new], [], {"axis": axis})
 
 
+def sorted_rows(pick: Pick, _: str) -> Task:
+    rows, width, count = pick.size(), pick.of(1, 3, 40, 130), pick.of(1, 6, 17, 90)
+    ids, kind = pick.places((count,), rows), np.float16
+    order = np.argsort(ids, kind="stable").astype(np.int32)
+    tensors = (pick.numbers(rows, width, kind=kind), pick.numbers(count, width, kind=kind))
+    return Task([*tensors, ids[order], order], [])
+
+
+def aligned(pick: Pick, op_type: str) -> Task:
+    """Sequences of as many steps and labels as there may be."""
+    steps, batch, classes, labels = pick.of(1, 2, 7), pick.of(1, 3, 50), pick.of(3, 17), 2
+    probs = -np.abs(pick.numbers(steps, batch, classes))
+    targets = pick.places((batch, labels), classes - 1) + 1
+    lengths = [np.full(batch, each, np.int32) for each in (steps, labels)]
+    rows, loss = empty(batch, steps, 8), empty(batch)
+    if "Grad" not in op_type:
+        return Task([probs, targets, *lengths], [loss, rows])
+    alphas = -np.abs(pick.numbers(batch, steps, 8))
+    given = [pick.numbers(batch), probs, targets, *lengths, pick.numbers(batch), alphas]
+    return Task(given, [empty(steps, batch, classes)])
+
+
 def segments(pick: Pick, _: str) -> Task:
     rows, width, count = pick.size(), pick.of(1, 3, 8, 40, 130), pick.size()
     inputs = [pick.numbers(count, width), pick.places((count,), rows)]
@@ -1293,7 +1315,9 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
     **dict.fromkeys(("GatherElements", "Index", "ScatterElements", "Scatter"), elements),
     **dict.fromkeys(("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterNdAdd"), scatter),
-    **dict.fromkeys(("InplaceIndexAdd", "IndexAdd (torch.index_add)"), index_add),
+    **dict.fromkeys(("InplaceIndexAdd", "IndexAdd", "IndexAdd (torch.index_add)"), index_add),
+    "InplaceIndexAddWithSorted": sorted_rows,
+    **dict.fromkeys(("CTCLossV3", "CTCLossV3Grad"), aligned),
     **dict.fromkeys(("UnsortedSegmentSum", "UnsortedSegmentSumD"), segments),
     **dict.fromkeys(("OneHot", "OneHotD"), one_hot),
     "GroupNormGrad": group_norm_gradient,
@@ -1326,7 +1350,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
         *("GridSampler2D", "GridSampler3D", "GridSampler2DGrad", "GridSampler3DGrad"),
-        *("Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
+        *("CTCLossV3", "CTCLossV3Grad"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

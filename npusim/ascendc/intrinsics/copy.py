@@ -30,6 +30,7 @@ class Copies(Issuer):
     """The copying part of :class:`npusim.ascendc.core.Core`."""
 
     _atomic_sharers = 0.0
+    _load_sharers = 1.0  # cores that load from the same line at a time
     _alone = False  # in its lines, what is stored
     _adds = True  # what shares lines of global memory adds to them
     in_share = False  # of tasks, some of which are other blocks'
@@ -124,6 +125,10 @@ class Copies(Issuer):
         ``sharers`` cores add into the same line at a time (on average).
         """
         self._atomic_sharers, self._adds = max(1.0, sharers), True
+
+    def set_load_sharers(self, sharers: float) -> None:
+        """Loads from here on take turns with those of ``sharers`` cores from the same line."""
+        self._load_sharers = max(1.0, sharers)
 
     def set_store_sharers(self, sharers: float) -> None:
         """Stores take turns with those of ``sharers`` cores to the same line, and overwrite it."""
@@ -287,6 +292,8 @@ class Copies(Issuer):
         detail += " past L2" if past_l2 else ""
         latency = cost.latency_cycles + latency_cycles
         cycles = cost.cycles + (copies - 1) * path.setup_cycles
+        if not write:
+            cycles += self.costs.taking_turns(self._load_sharers)
         instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, latency)
         if write:
             self.recorder.store(transfer, gm.moves)

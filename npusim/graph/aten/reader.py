@@ -130,7 +130,6 @@ class _Walk:
         self._sizes = sizes
         self._network = Network(program.name)
         self._seen: dict[int, tuple[Any, Value]] = {}
-        self._contents: dict[str, Any] = {}
 
     def network(self) -> Network:
         """Everything that happens in the program."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import ELEMENTWISE
+from npusim.graph.mapping.rules import reshaped
 from npusim.graph.passes.patterns import maker
 
 if TYPE_CHECKING:
@@ -71,6 +72,4 @@ def _flat(network: Network, value: Value, rows: tuple[int, ...], node: Node) -> 
     view = _flattening(value)
     if view is not None and view.given[0].shape == rows:
         return view.given[0]
-    made = network.value(value, shape=rows)
-    network.add("Reshape", [value], [made], name=node.name, place=node.place)
-    return made
+    return reshaped(network, value, rows, node)

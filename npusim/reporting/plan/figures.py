@@ -18,6 +18,7 @@ from npusim.reporting.drawing import (
     in_plain_decades,
     name_rows,
 )
+from npusim.reporting.plan.verdicts import quantile_name
 from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
         for each in known
         for one in each.by_cards
     ]
-    quantile = f"p{100 * objective.quantile:g} at the peak"
+    quantile = f"{quantile_name(objective.quantile)} at the peak"
     numbers = ("working cards", quantile, "load", "requests simulated")
     columns = ("product", "working cards", quantile, "load", "in time", "requests simulated")
     caption = (

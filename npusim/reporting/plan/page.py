@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import npusim
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
-from npusim.model.results import DECIDED_UP_TO
-from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Verdict
+from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table
 from npusim.reporting.plan.figures import (
     by_cards_figure,
     cards_figure,
@@ -19,14 +17,12 @@ from npusim.reporting.plan.figures import (
     latency_figure,
     utilisation_figure,
 )
-from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
+from npusim.reporting.plan.verdicts import interval, quantile_name, question, rate, verdicts
+from npusim.reporting.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
-    from npusim.capacity import CardCount, Estimate, Operation, PlanResult, ProductResult
+    from npusim.capacity import Estimate, Operation, PlanResult, ProductResult
     from npusim.reporting.plan.data import ModelResults
-
-
-_MOST_REQUESTS = 10**8  # in a run, which then takes minutes
 
 
 def plan_page(result: PlanResult, models: ModelResults | None = None, command: str = "") -> Page:
@@ -48,7 +44,7 @@ def plan_page(result: PlanResult, models: ModelResults | None = None, command: s
         sections.append(Section("Do it again", [Code(command)], detail=True))
     return Page(
         title=result.plan.title,
-        subtitle=_question(result),
+        subtitle=question(result),
         verdicts=list(verdicts(result)),
         facts=list(_facts(result)),
         sections=sections,
@@ -59,131 +55,18 @@ def plan_page(result: PlanResult, models: ModelResults | None = None, command: s
     )
 
 
-def _question(result: PlanResult) -> str:
-    wanted = result.plan.objective
-    return (
-        f"{_rate(result.peak_per_s)} requests/s at the peak, {_quantile(wanted.quantile)} "
-        f"within {wanted.limit_ms:g} ms, {wanted.availability}"
-    )
-
-
-def verdicts(result: PlanResult) -> Iterator[Verdict]:
-    """The products that meet the objective with their cards, then why the others don't.
-
-    The first sentence is for those who decide: the product with the fewest cards and its burden.
-    """
-    if not result.meeting:
-        yield Verdict("No product of the plan meets the objective.", "bad")
-    else:
-        yield Verdict(_in_short(result), "good" if _is_sure(result.meeting[0]) else "open")
-    for each in result.meeting:
-        if each.count is None or each.at_peak is None:
-            continue
-        yield Verdict(
-            f"{each.board.name}: {_cards(each.count)}; "
-            f"{_quantile(result.plan.objective.quantile)} at the peak "
-            f"{_interval(each.at_peak.latency_us)}, limited by {each.count.limited_by}"
-            f"{_slow_end(each)}{_busy(each, result.plan.objective.target_utilisation)}"
-            f"; {not_simulated(each.not_simulated)}.",
-            "good" if _is_sure(each) else "open",
-        )
-        if not each.count.is_decided:
-            yield Verdict(_what_would_decide(result, each), "open")
-    for each in result.products:
-        if not each.meets:
-            reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
-            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
-
-
-def _is_sure(each: ProductResult) -> bool:
-    decided = each.count is not None and each.count.is_decided
-    return decided and (each.not_simulated or 0.0) <= DECIDED_UP_TO
-
-
-def _in_short(result: PlanResult) -> str:
-    """The answer of the product that takes least, in a sentence."""
-    best, objective = result.meeting[0], result.plan.objective
-    takes = [f"{count(best.power_w)} W"] if best.power_w is not None else []
-    if best.cost is not None and best.cost.purchase is not None:
-        takes.append(f"{count(best.cost.purchase)} {best.cost.currency}")
-    burden = f" ({', '.join(takes)})" if takes else ""
-    fewest = "; no other product that was asked needs fewer" if len(result.meeting) > 1 else ""
-    cards = "" if best.count is None else _cards(best.count)
-    needs = "is" if cards.startswith("undecided") else "needs"
-    return (
-        f"{best.board.name} {needs} {cards}{burden} to answer {_rate(result.peak_per_s)} "
-        f"requests/s, {percent(objective.quantile)} of them within {objective.limit_ms:g} "
-        f"ms{fewest}."
-    )
-
-
-def _cards(cards: CardCount) -> str:
-    """The number to install, or the two between which it isn't decided."""
-    if not cards.is_decided:
-        return f"undecided between {cards.perhaps + cards.spare} and {cards.installed} cards"
-    spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
-    return f"{cards.installed} {'card' if cards.installed == 1 else 'cards'}{spare}"
-
-
-def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
-    """What an undecided count hangs on."""
-    objective = result.plan.objective
-    fewest = each.count.perhaps if each.count else 0
-    nearest = next(one for one in each.by_cards if one.cards >= fewest and one.in_time is None)
-    shown = "" if nearest.latency_us is None else f" is {_interval(nearest.latency_us)}"
-    wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
-    longer = (
-        f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
-        if wanted < _MOST_REQUESTS
-        else "no number of requests that can be simulated"
-    )
-    return (
-        f"{each.board.name}: {_quantile(objective.quantile)} with {nearest.cards} working cards"
-        f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
-        f"ms; {longer} would decide it; a limit outside that interval would."
-    )
-
-
-def _up_to_two(value: float) -> str:
-    """A number with two digits, rounded up."""
-    step = 10 ** max(0, math.floor(math.log10(max(1.0, value))) - 1)
-    return count(math.ceil(value / step) * step)
-
-
-def _busy(each: ProductResult, target: float) -> str:
-    """What a verdict adds where the devices are busier than the target; empty where not."""
-    if each.at_peak is None or each.at_peak.utilisation.mean <= target:
-        return ""
-    return (
-        f"; busy for {percent(each.at_peak.utilisation.mean)} of the time, above the target of "
-        f"{percent(target)}: batches start with {significant(each.at_peak.mean_batch, 2)} requests"
-    )
-
-
-def _slow_end(each: ProductResult) -> str:
-    """What a verdict adds where the slow end of the latencies asks for more; empty where not."""
-    slow = next((one for one in each.scenarios if "slow" in one.name), None)
-    if slow is None or each.count is None:
-        return ""
-    if slow.cards is None:
-        return f"; at the slow end of the estimate it fails: {slow.reason}"
-    if slow.cards > each.count.installed:
-        return f"; {slow.cards} if latencies are at the slow end of their band"
-    return ""
-
-
 def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
     objective = result.plan.objective
-    yield "Objective", f"{_quantile(objective.quantile)} within {objective.limit_ms:g} ms"
+    yield "Objective", f"{quantile_name(objective.quantile)} within {objective.limit_ms:g} ms"
     yield "Availability", objective.availability
     yield "Target utilisation", percent(objective.target_utilisation)
-    yield "Peak", f"{_rate(result.peak_per_s)} requests/s"
-    yield "Mean", f"{_rate(result.mean_per_s)} requests/s"
+    yield "Peak", f"{rate(result.peak_per_s)} requests/s"
+    yield "Mean", f"{rate(result.mean_per_s)} requests/s"
     yield "Arrivals", result.arrivals
 
 
 def _plan(result: PlanResult) -> Iterator[Block]:
-    quantile = f"{_quantile(result.plan.objective.quantile)} at peak"
+    quantile = f"{quantile_name(result.plan.objective.quantile)} at peak"
     numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
     columns = ["product", *numbers, "limited by"]
     rows = []
@@ -200,7 +83,7 @@ def _plan(result: PlanResult) -> Iterator[Block]:
                 cells["cards"] = f"{cards.perhaps} to {cells['cards']}"
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
             cells["by throughput"] = count(cards.closed_form)
-            cells[quantile] = _interval(each.at_peak.latency_us)
+            cells[quantile] = interval(each.at_peak.latency_us)
             cells["utilisation"] = percent(each.at_peak.utilisation.mean)
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
@@ -254,7 +137,7 @@ def _operation(result: PlanResult) -> Iterator[Block]:
             for name, operation in situations
             if operation is not None
         ]
-    quantiles = [f"{_quantile(q)} ms" for q, _ in _first_operation(result)]
+    quantiles = [f"{quantile_name(q)} ms" for q, _ in _first_operation(result)]
     numbers = ("cards", *quantiles, "utilisation", "requests in a batch", "longest queue")
     if rows:
         columns = ("product", "when", *numbers, "in time")
@@ -319,7 +202,7 @@ def _steps(result: PlanResult, models: ModelResults) -> dict[str, dict[str, floa
 
 
 def _scenarios(result: PlanResult) -> Table:
-    quantile = f"{_quantile(result.plan.objective.quantile)} of the planned fleet"
+    quantile = f"{quantile_name(result.plan.objective.quantile)} of the planned fleet"
     rows = []
     for each in result.meeting:
         for scenario in each.scenarios:
@@ -330,7 +213,7 @@ def _scenarios(result: PlanResult) -> Table:
                     each.board.name,
                     count(each.count.installed) if each.count else "",
                     scenario.reason if scenario.cards is None else count(scenario.cards),
-                    _interval(planned.latency_us) if planned else "can't keep up",
+                    interval(planned.latency_us) if planned else "can't keep up",
                     "yes" if planned and planned.meets else "no",
                 )
             )
@@ -388,19 +271,3 @@ def _evidence(result: PlanResult, models: ModelResults) -> Iterator[Block]:
         for each in result.products
     ]
     yield Table(("product", "SoC", "source", "note"), bases, caption="Products")
-
-
-def _quantile(value: float) -> str:
-    return f"p{100 * value:g}"
-
-
-def _rate(per_s: float) -> str:
-    """A rate as the plan gives it: no digit is lost, and none is added."""
-    return f"{per_s:,.6g}"
-
-
-def _interval(value: Estimate) -> str:
-    """A latency with its confidence interval, where several seeds gave one."""
-    if value.lo == value.hi:
-        return latency(value.mean)
-    return latency(value.mean, (value.lo, value.hi))

@@ -33,15 +33,15 @@ class RowOperator:
     unless ``raw``) and the ``attributes``, which are given with their defaults. ``operands`` and
     ``results`` are the forms of the tensors; where a record leaves results out, ``wide`` ones are
     float32 and ``int8`` ones that. ``generated`` kernels come from a compiler, others are written
-    by hand (on chips with cores of their own for vectors) with queues of ``depth`` slots; rows of
-    up to ``most_columns`` are worked on together there, and columns repeated along them. A core
-    gets at least ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a
-    fractal's row. ``fuses`` tells whether the compiler for one shape deals out all rows as one
-    axis; its schedule of several reductions doesn't. ``in_place`` kernels compute in the buffers
-    of their operands too, so that these aren't filled again before all is done. ``rows_at_once``
-    says how many of the rows that are worked on one by one come and go together, of how many
-    columns, on which chip. ``alone`` tells that where no core has more than one row, chips with
-    vector cores of their own work on it as on a long one.
+    by hand (on chips with cores of their own for vectors); rows of up to ``most_columns`` are
+    worked on together there, and columns repeated along them. Queues have ``depth`` slots in code
+    that isn't for one shape. A core gets at least ``least_rows``; ``by_lanes`` kernels spend a
+    repeat on every 16 elements of a fractal's row. ``fuses`` tells whether the compiler for one
+    shape deals out all rows as one axis; its schedule of several reductions doesn't. ``in_place``
+    kernels compute in the buffers of their operands too, so that these aren't filled again before
+    all is done. ``rows_at_once`` says how many of the rows that are worked on one by one come and
+    go together, of how many columns, on which chip. ``alone`` tells that where no core has more
+    than one row, chips with vector cores of their own work on it as on a long one.
     """
 
     op_type: str
@@ -88,7 +88,8 @@ class RowKernel(Kernel):
         record = self.row.formula
         self.program = RowProgram(formula, record, inputs, forms, outputs, known, raw=raw)
         self.many_variants = generated
-        self.depth = self.buffer_num if generated else self.row.depth
+        for_one_shape = profile.software.compiled_for_shape
+        self.depth = self.buffer_num if for_one_shape else self.row.depth
         self.layout.plan(self.need())
         self.block_dim = self.layout.block_dim
         self.reads = tuple(tensor for tensor in inputs if tensor is not None)

@@ -33,14 +33,20 @@ GAPS = {
     "aclnnGridSampler3D": ("float64->float32",),
     "aclnnInplacePut": ("DOUBLE runs on the AI CPU",),
     "aclnnUpsampleBilinear2d": ("float64->float32",),
-    "aclnnRotaryPositionEmbedding": ("rows of 16 elements aren't modelled",),
+    **dict.fromkeys(
+        (f"aclnnRotaryPositionEmbedding{form}" for form in ("", "V2", "Grad")),
+        ("rows of 16 elements aren't modelled",),
+    ),
     "aclnnNLLLossBackward": ("reduction 'sum'",),
 }
 
 # By file, what it calls an interface's operator or, where it is tested by that, the interface.
 ELSEWHERE = {
     "test_ops_pooling.py": {"aclnnMaxPool2dWithMask": "aclnnMaxPool2dWithMask"},
-    "test_key_cache.py": {"aclnnKvRmsNormRopeCache": "aclnnKvRmsNormRopeCache"},
+    "test_key_cache.py": {
+        "aclnnKvRmsNormRopeCache": "aclnnKvRmsNormRopeCache",
+        "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
+    },
     "test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
     "test_collective_products.py": {
         name: f'"{name}"'
@@ -48,8 +54,23 @@ ELSEWHERE = {
             "aclnnMatmulAllReduce",
             "aclnnMatmulAllReduceV2",
             "aclnnAllGatherMatmul",
+            "aclnnMatmulAllReduceV3",
             "aclnnMatmulReduceScatter",
+            "aclnnQuantMatmulAllReduce",
+            "aclnnQuantMatmulAllReduceV2",
         )
+    }
+    | {
+        f"aclnn{form}MatmulAllReduceAddRmsNorm": f'"{form}MatmulAllReduceAddRmsNorm"'
+        for form in ("", "Inplace")
+    },
+    "test_ops_ctc.py": {
+        "aclnnCtcLoss": '"aclnnCtcLoss"',
+        "aclnnCtcLossBackward": '"aclnnCtcLossBackward"',
+    },
+    "test_ops_roi_align.py": {
+        "aclnnRoiAlign": '"aclnnRoiAlign"',
+        "aclnnRoiAlignV2": '"aclnnRoiAlignV2"',
     },
     "test_ops_grid_sample.py": {
         "aclnnGridSampler2DBackward": "aclnnGridSampler{axes}DBackward",
@@ -62,6 +83,10 @@ ELSEWHERE = {
         "aclnnFlashAttentionScoreGrad": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionScoreGradV2": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionUnpaddingScoreGrad": "FlashAttentionScoreGrad",
+        "aclnnFlashAttentionScoreV3": "FlashAttention{first}Score",
+        "aclnnFlashAttentionScoreGradV3": "FlashAttentionScoreGrad",
+        "aclnnFusedInferAttentionScoreV3": "aclnnFusedInferAttentionScore{api}",
+        "aclnnFusedInferAttentionScoreV4": "aclnnFusedInferAttentionScore{api}",
         "aclnnFusedInferAttentionScore": "FusedInferAttentionScore",
         "aclnnFusedInferAttentionScoreV2": "FusedInferAttentionScore",
         "aclnnIncreFlashAttention": "IncreFlashAttention",
@@ -105,6 +130,7 @@ ELSEWHERE = {
         "aclnnMoeGatingTopKSoftmaxV2": "aclnnMoeGatingTopKSoftmaxV2",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
+        "aclnnMoeInitRoutingV3": "aclnnMoeInitRoutingV3",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",
         "aclnnMoeTokenPermute": "MoeTokenPermute",
         "aclnnMoeTokenUnpermute": "MoeTokenUnpermute",
@@ -113,6 +139,7 @@ ELSEWHERE = {
         "aclnnAddRmsNormDynamicQuant": "AddRmsNormDynamicQuant",
         "aclnnAddRmsNormQuant": "AddRmsNormQuant",
         "aclnnDequantSwigluQuant": "DequantSwigluQuant",
+        "aclnnDequantSwigluQuantV2": "aclnnDequantSwigluQuantV2",
         "aclnnSwiGluQuant": "SwigluQuant",
     },
     "test_ops_grouped_matmul.py": {

@@ -1,4 +1,4 @@
-"""How vector cores ask the cube core for products, which differs among the kernels of attention.
+"""How vector cores ask the cube core for products, which differs among kernels.
 
 Most ask by messages in global memory, as the Matmul library does it: each makes an object for both
 products and asks for one at a time. Messages with shapes, and those that end it, take little time.

@@ -1,0 +1,133 @@
+"""The parameters of a call of a standard operator, its lists as long as the call has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from npusim.operators.contract import POINTER_TYPES, Kind, Parameter
+from npusim.values.errors import ArgumentError
+from npusim.values.formats import Format
+from npusim.values.spelling import guessed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from npusim.operators.definition import Attribute, Operator, Slot
+
+_KINDS: Final[dict[str, Kind]] = {
+    "int": "int64",
+    "float": "double",
+    "bool": "bool",
+    "ints": "int_array",
+    "flags": "bool_array",
+    "floats": "float_array",
+    "text": "text",
+    "scalar": "scalar",
+}
+_MOST_TENSORS = 1024  # in a list
+
+
+@dataclass(frozen=True)
+class CallParameters:
+    """What a call names, in the words of the interface and in those of the kernel."""
+
+    operator: Operator
+    name: str
+    input_slots: tuple[Slot, ...]
+    output_slots: tuple[Slot, ...]
+    attributes: tuple[Attribute, ...]
+    arguments: Mapping[str, object]
+
+    def inputs(self) -> Iterator[tuple[str, Slot]]:
+        """Input tensors by the parameter's name."""
+        for slot in self.input_slots:
+            for name in self.names(slot):
+                yield name, slot
+
+    def outputs(self) -> tuple[str, ...]:
+        """Output tensors by the parameter's name, those changed in place among them."""
+        return tuple(name for slot in self.output_slots for name in self.names(slot))
+
+    def fresh(self) -> list[str]:
+        """Output tensors that aren't inputs changed in place."""
+        own = dict(self.inputs())
+        return [name for name in self.outputs() if name not in own]
+
+    def required(self) -> list[str]:
+        """The parameters that can't be null pointers."""
+        optional = {
+            name for slot in self.output_slots if slot.optional for name in self.names(slot)
+        }
+        pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
+        return [
+            *(name for name, slot in self.inputs() if not slot.optional),
+            *(name for name in self.fresh() if name not in optional),
+            *(each.name for each in pointers if not each.optional),
+        ]
+
+    def order(self) -> list[str]:
+        """The kernel's inputs by the parameter's name, which may stand there twice."""
+        return [name for slot in self.input_slots for name in (self.names(slot) or (slot.name,))]
+
+    def scalar_slots(self) -> frozenset[str]:
+        """The inputs of the kernel that the interface has a scalar for."""
+        own = {slot.name for slot in self.operator.inputs}
+        return frozenset(each.target for each in self.attributes if each.target in own)
+
+    def spellings(self) -> dict[str, tuple[str, ...]]:
+        """What parameters are called that checks know by the operator's names, or by these."""
+        found: dict[str, tuple[str, ...]]
+        found = {each.name: (each.name,) for each in self.attributes}
+        found |= {each.target: (each.name,) for each in self.attributes if each.target}
+        scalars = self.scalar_slots()
+        slots = [slot for slot in self.operator.inputs if slot.name not in scalars]
+        for own, called in (slots, self.input_slots), (self.operator.outputs, self.output_slots):
+            for slot, other in zip(own, called, strict=False):
+                found[slot.name] = self.names(other)
+        return {**found, "<": tuple(dict(self.inputs())), ">": self.outputs()}
+
+    def parameters(self) -> Iterator[Parameter]:
+        """The same for a contract: inputs, outputs, attributes."""
+        changed = set(self.outputs())
+        tensor = partial(Parameter, kind="tensor", dtypes=self.operator.dtypes)
+        for name, slot in dict(self.inputs()).items():
+            form = Format.FRACTAL_NZ if slot.blocked else Format.ND
+            yield tensor(name, optional=slot.optional, is_changed=name in changed, formats=(form,))
+        for name in self.fresh():
+            yield tensor(name, io="out")
+        for attribute in self.attributes:
+            kind = _KINDS[attribute.kind]
+            yield Parameter(attribute.name, kind, optional=attribute.optional)
+
+    def names(self, slot: Slot) -> tuple[str, ...]:
+        """The parameters that a slot stands for."""
+        if slot.name == "-":
+            return ()
+        if not slot.many:
+            return (slot.name,)
+        pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
+        given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
+        count = min(max(given, default=-1) + 1, _MOST_TENSORS)
+        if not count and slot in self.output_slots and slot not in self.input_slots:
+            count = self._length()
+        return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
+
+    def _length(self) -> int:
+        """How many tensors an output list has: as an attribute or the first list of inputs says."""
+        others = [slot for slot in self.input_slots if slot.many]
+        if others and not self.operator.parts:
+            return len(self.names(others[0]))
+        count = 1
+        for part in self.operator.parts.split():
+            found = guessed(self.arguments.get(part))
+            if isinstance(found, list | tuple):
+                return len(found)
+            if isinstance(found, int):
+                count *= 1 + found if isinstance(found, bool) else found
+        if count > _MOST_TENSORS:
+            problem = f"{self.operator.parts} = {count}; a list has at most {_MOST_TENSORS} tensors"
+            raise ArgumentError(problem)
+        return count

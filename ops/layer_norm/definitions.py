@@ -33,11 +33,14 @@ _ADAPTS = ((rank_in, range(2, 9), "x"), (image_lines, "x", "scale", "shift"),
     (fits, "weightOptional", "h", "biasOptional", "h", "x", "*rows h", "out", "*rows h"),
     (attribute_at_least, "epsilon", 0))  # fmt: skip
 
+_SIZES = ("gamma", "*row", "beta", "*row", "x", "*rows *row", "y", "*rows *row")
+
 
 def _norm(second: str) -> tuple[tuple[object, ...], ...]:
     """A row of gains and shifts; one mean and one spread per row; no negative epsilon."""
     rows = (one_per_row, "x", "gamma", "mean", second)
-    return (row_of, "shape", "x", "y", "gamma", "beta"), rows, (attribute_at_least, "epsilon", 0)
+    least = (attribute_at_least, "epsilon", 0)
+    return (row_of, "shape", "x", "y", "gamma", "beta"), (fits, *_SIZES), rows, least
 
 
 def _gradient(spread: str) -> tuple[tuple[object, ...], ...]:

@@ -219,20 +219,6 @@ def _turned(x: Array, cos: Array, sin: Array, mode: int) -> Any:
     return x * cos + other * sin
 
 
-def _rotary_back(d: Draw) -> Mapping[str, Any]:
-    made = _rotary(d)
-    return {"dy": made["x"], "cos": made["cos"], "sin": made["sin"], "mode": made["mode"]}
-
-
-def _turned_back(dy: Array, cos: Array, sin: Array, mode: int) -> Any:
-    """The transpose of turning: what was added from a partner goes back to it."""
-    spread = dy * sin
-    if mode:
-        return dy * cos + np.stack((spread[..., 1::2], -spread[..., ::2]), -1).reshape(dy.shape)
-    half = dy.shape[-1] // 2
-    return dy * cos + np.concatenate((spread[..., half:], -spread[..., :half]), -1)
-
-
 def _rotary_both(d: Draw) -> Mapping[str, Any]:
     batch, length, width = d.whole(1, 3), d.whole(1, 5), 128
     query, key = (
@@ -263,7 +249,6 @@ ROWS = (
     Row("aclnnGeGluV3", _geglu, _GELU, loose=4),
     Row("aclnnRotaryPositionEmbedding", _rotary, _turned, loose=2),
     Row("aclnnRotaryPositionEmbeddingV2", _rotary, _turned, loose=2),
-    Row("aclnnRotaryPositionEmbeddingGrad", _rotary_back, _turned_back, loose=2),
     Row(
         "aclnnApplyRotaryPosEmb",
         _rotary_both,

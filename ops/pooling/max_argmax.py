@@ -53,11 +53,14 @@ class MaxPoolWithArgmax(Kernel):
     ) -> None:
         if len(x.shape) != 5 or x.shape[-1] != LANES or y.dtype is not x.dtype:
             raise KernelError(self.op_type, f"pools NC1HWC0 images of {LANES} lanes, not {x.shape}")
+        planes = x.shape[:2]
+        if (y.shape[:2], mask.shape[:2], *y.shape[4:]) != (planes, planes, LANES):
+            raise KernelError(self.op_type, f"{y.shape} and {mask.shape} aren't what {x.shape} has")
         self.reads, self.writes = (x,), (y, mask)
         self.x, self.y, self.mask = (each.view(each.numel) for each in (x, y, mask))
         self.height, self.width = windows
         self.elements = self.height.window * self.width.window
-        planes = x.shape[0] * x.shape[1]
+        count = x.shape[0] * x.shape[1]
         self.words = mask.shape[-2] * mask.shape[-1]
         if self.words < self.height.out * self.width.out:
             raise KernelError(self.op_type, f"masks {mask.shape} have too few words")
@@ -65,10 +68,10 @@ class MaxPoolWithArgmax(Kernel):
         own = has_own_schedule(windows)
         rows, width = self._pass(profile, own)
         self.at_once = rows * width // LANES if own else 1  # fractals of an instruction
-        cores = planes if own else profile.cores.vector_cores
+        cores = count if own else profile.cores.vector_cores
         whole = rows * width % LANES == 0 and width == self.width.out and not own
         self.division = self.grid = Grid(
-            (planes, self.height.out, self.width.out), (1, rows, width), cores, None if whole else 0
+            (count, self.height.out, self.width.out), (1, rows, width), cores, None if whole else 0
         )
         self.block_dim = self.grid.used_cores
 

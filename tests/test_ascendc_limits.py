@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.ascendc import Core, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, TBuf, TPosition, TQue
 from npusim.engine import Pipe
 from npusim.hardware import load_profile
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, DType
@@ -252,3 +252,11 @@ def test_a_half_with_a_wide_home_keeps_its_numbers() -> None:
     (store,) = [i for i, _ in instructions(groups) if i.pipe is Pipe.MTE3]
     assert store.transfer is not None
     assert store.transfer.payload_bytes == 32
+
+
+@pytest.mark.parametrize(("start", "strides"), [(5, (4, 1)), (0, (8, 1)), (3, (-4, 1))])
+def test_no_window_reaches_beyond_its_tensor(start: int, strides: tuple[int, int]) -> None:
+    buffer = GmBuffer("x", 32, np.arange(8, dtype=np.float32))
+    window = GlobalTensor(buffer, FLOAT, (2, 4), start, strides)
+    with pytest.raises(KernelError, match="of a tensor of 8"):
+        _ = window.array

@@ -320,3 +320,10 @@ def test_places_are_the_first_bytes_of_a_mask(high: int, wide: int, window: Pair
     wrong = np.zeros((1, 3, window[0] * window[1], 32), np.int8)
     with pytest.raises(AclnnError, match="indices should have sizes"):
         npu.run("aclnnMaxPool2dWithMask", self=x, ceilMode=False, indices=wrong, **told)
+
+
+def test_results_with_masks_have_the_planes_that_are_pooled() -> None:
+    shapes = {"x0": (3, 1, 9, 17, 16), "y0": (3, 0, 9, 17, 16), "y1": (3, 1, 25, 11, 16)}
+    kinds = {"x0": "float32", "y0": "float32", "y1": "uint16"}
+    call = {name: TensorSpec(shape, kinds[name]) for name, shape in shapes.items()}
+    assert Device("Ascend310P3").check("MaxPoolWithArgmax", **call).code == 561003

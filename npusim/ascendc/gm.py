@@ -139,6 +139,10 @@ class GlobalTensor:
             return None
         if self.strides is None:
             return data[self.start : self.start + self.numel].reshape(self.shape)
+        reach = [(size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)]
+        first, last = (self.start + sum(side(0, each) for each in reach) for side in (min, max))
+        if self.numel and not 0 <= first <= last < data.size:  # NumPy doesn't look
+            raise KernelError("", f"elements {first} to {last} of a tensor of {data.size}")
         steps = tuple(stride * data.itemsize for stride in self.strides)
         return np.lib.stride_tricks.as_strided(data[self.start :], self.shape, steps)
 

@@ -30,9 +30,7 @@ class ResizeNearestNeighbor(Kernel):
     ) -> None:
         self.reads, self.writes = (x,), (out,)
         self.kind, self.corners = out.dtype, corners
-        self.inside, self.outside = Images.of(self.op_type, x), Images.of(self.op_type, out)
-        if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):
-            raise KernelError(self.op_type, f"{x.shape} doesn't become {out.shape}")
+        self.inside, self.outside = Images.pair(self.op_type, x, out)
         self.x, self.out = x.view(x.numel), out.view(out.numel)
         # Several source rows at a time where each stands for a whole number of rows.
         self.times = self._whole_times()

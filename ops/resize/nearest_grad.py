@@ -39,9 +39,7 @@ class ResizeNearestNeighborGrad(Kernel):
             raise KernelError(self.op_type, f"adds FLOAT in memory, not {grad.dtype}")
         self.reads, self.writes, self.adds_into = (grad,), (out,), (out,)
         self.corners = corners
-        self.inside, self.outside = Images.of(self.op_type, grad), Images.of(self.op_type, out)
-        if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):
-            raise KernelError(self.op_type, f"{grad.shape} doesn't become {out.shape}")
+        self.inside, self.outside = Images.pair(self.op_type, grad, out)
         self.grad, self.out = grad.view(grad.numel), out.view(out.numel)
         cores = profile.cores.vector_cores
         self.rows_per_core = ceil(self.inside.height / cores)

@@ -86,6 +86,14 @@ class Images:
             return cls(shape[0] * shape[1], 1, shape[2], 1)
         raise KernelError(op_type, f"{shape} is no batch of images")
 
+    @classmethod
+    def pair(cls, op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[Images, Images]:
+        """Of an operand and of the result, which have the same planes and lanes or are refused."""
+        inside, outside = cls.of(op_type, x), cls.of(op_type, out)
+        if (inside.planes, inside.lanes) != (outside.planes, outside.lanes):
+            raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+        return inside, outside
+
 
 def resized(task: Task) -> tuple[GlobalTensor, GlobalTensor, Corners]:
     """The images, the result, and how it is made.

@@ -35,7 +35,7 @@ def _seeded(name: str, attributes: tuple[Attribute, ...], host: str) -> tuple[Co
     return (
         Composed(name, "selfRef -> selfRef", (*attributes, *_SEEDED), host),
         Composed(f"{name}Tensor", f"selfRef {_TENSORS} -> selfRef", (*attributes, *_LATER),
-                 f"{host}_from", checks=one_each),
+                 host, checks=one_each),
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ OPERATORS = family(
         Composed("aclnnDropoutGenMaskV2", "-> out",
             (ints("shape"), real("prob", "drop"), *_SEEDED, *_PROB), "mask"),
         Composed("aclnnDropoutGenMaskV2Tensor", f"{_TENSORS} -> out",
-            (ints("shape"), real("prob", "drop"), *_LATER, *_PROB), "mask_from",
+            (ints("shape"), real("prob", "drop"), *_LATER, *_PROB), "mask",
             checks=((one_element, *_TENSORS.split()),)),
         Composed("aclnnNormalFloatTensor", "std -> out", (real("mean"), *_SEEDED), "normal_each"),
         Composed("aclnnNormalTensorFloat", "mean -> out", (real("std"), *_SEEDED), "normal_each"),
@@ -85,7 +85,7 @@ OPERATORS = family(
         Composed("aclnnMultinomial", "self -> out", (*_COUNTED, *_SEEDED), "drawn",
             checks=(_ROWS, (attribute_at_least, "numsamples", 1))),
         Composed("aclnnMultinomialTensor", f"self {_TENSORS} -> out", (*_COUNTED, *_LATER),
-            "drawn_from", checks=(_ROWS, (attribute_at_least, "numsamples", 1),
+            "drawn", checks=(_ROWS, (attribute_at_least, "numsamples", 1),
                 (one_element, *_TENSORS.split()))),
         Composed("aclnnRReluWithNoise", "self noise -> out noise", (*_RELU, *_SEEDED),
             "random_relu", checks=((same_shape, "self", "noise", "out"),)),

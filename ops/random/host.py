@@ -18,25 +18,21 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
-    from npusim.values.dtypes import DType
 
 _WITH_ENGINE = ("A2", "A3")
 _BITS, _MASK_BYTES = 8, 16  # masks are whole 16 bytes
 _LEAST = 1.1754943508222875e-38  # positive float32, so that no quotient is infinite
 
 
-def _stream(host: Host, seed: int, offset: int) -> tuple[GlobalTensor, GlobalTensor]:
-    """Seed and offset, which tasks read from memory."""
+def _stream(
+    host: Host, told: tuple[GlobalTensor, ...], seed: int, offset: int
+) -> tuple[GlobalTensor, GlobalTensor]:
+    """Seed and offset, which tasks read from memory: numbers, or tensors and how far behind."""
+    if told:
+        number, start = told[0].view(1), told[1].view(1)
+        return number, host.together("Add", start, offset, dtype=start.dtype)
     wrapped = 1 << 64
     return host.constant(seed % wrapped, UINT64), host.constant(offset % wrapped, UINT64)
-
-
-def _moved(
-    host: Host, seed: GlobalTensor, start: GlobalTensor, offset: int
-) -> tuple[GlobalTensor, GlobalTensor]:
-    """A stream that tensors tell, from an offset on."""
-    start = start.view(1)
-    return seed.view(1), host.together("Add", start, offset, dtype=start.dtype)
 
 
 def _random(
@@ -64,36 +60,21 @@ def _numbers(
     return _random(host, shape, "Uniform", stream, (low, high - low), limits)
 
 
-def uniform(host: Host, x: GlobalTensor, *, low: float, high: float, seed: int, offset: int) -> Any:
+def uniform(
+    host: Host, x: GlobalTensor, *told: GlobalTensor,
+    low: float, high: float, offset: int, seed: int = 0,
+) -> Any:  # fmt: skip
     """Uniform numbers from one limit to below another."""
-    return _numbers(host, x.shape, low, high, _stream(host, seed, offset))
+    return _numbers(host, x.shape, low, high, _stream(host, told, seed, offset))
 
 
-def uniform_from(
-    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
-    low: float, high: float, offset: int,
+def whole(
+    host: Host, x: GlobalTensor, *told: GlobalTensor,
+    low: int, high: int, offset: int, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Uniform numbers of a stream that tensors tell."""
-    return _numbers(host, x.shape, low, high, _moved(host, seed, start, offset))
-
-
-def _whole(host: Host, drawn: GlobalTensor, kind: DType) -> Any:
-    """Whole numbers, cut off towards zero."""
-    return drawn if kind is BOOL else host.cast(host.cast(drawn, INT32), kind)
-
-
-def whole(host: Host, x: GlobalTensor, *, low: int, high: int, seed: int, offset: int) -> Any:
-    """Whole numbers from one limit to below another."""
-    return _whole(host, _numbers(host, x.shape, low, high, _stream(host, seed, offset)), x.dtype)
-
-
-def whole_from(
-    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
-    low: int, high: int, offset: int,
-) -> Any:  # fmt: skip
-    """Whole numbers of a stream that tensors tell."""
-    drawn = _numbers(host, x.shape, low, high, _moved(host, seed, start, offset))
-    return _whole(host, drawn, x.dtype)
+    """Whole numbers from one limit to below another, cut off towards zero."""
+    found = _numbers(host, x.shape, low, high, _stream(host, told, seed, offset))
+    return found if x.dtype is BOOL else host.cast(host.cast(found, INT32), x.dtype)
 
 
 def _normal(
@@ -103,17 +84,12 @@ def _normal(
     return _random(host, shape, "Normal", stream, (mean, std), {"mean": mean, "std": std})
 
 
-def normal(host: Host, x: GlobalTensor, *, mean: float, std: float, seed: int, offset: int) -> Any:
-    """Normal numbers."""
-    return _normal(host, x.shape, mean, std, _stream(host, seed, offset))
-
-
-def normal_from(
-    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
-    mean: float, std: float, offset: int,
+def normal(
+    host: Host, x: GlobalTensor, *told: GlobalTensor,
+    mean: float, std: float, offset: int, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Normal numbers of a stream that tensors tell."""
-    return _normal(host, x.shape, mean, std, _moved(host, seed, start, offset))
+    """Normal numbers."""
+    return _normal(host, x.shape, mean, std, _stream(host, told, seed, offset))
 
 
 def normal_each(
@@ -125,7 +101,7 @@ def normal_each(
     spread = (first if mean is not None else second) if std is None else std
     tensors = [each for each in (first, second) if each is not None]
     shape = broadcast_shapes(*(each.shape for each in tensors))
-    drawn = _normal(host, shape, 0.0, 1.0, _stream(host, seed, offset))
+    drawn = _normal(host, shape, 0.0, 1.0, _stream(host, (), seed, offset))
     wide = host.together("Mul", drawn, spread, dtype=FLOAT)
     return host.cast(host.together("Add", wide, centre, dtype=FLOAT), first.dtype)
 
@@ -139,24 +115,18 @@ def _mask(host: Host, count: int, keep: float, stream: tuple[GlobalTensor, Globa
     return host.run(op_type, *stream, outputs=(host.empty((size,), UINT8),), keep=keep)
 
 
-def mask(host: Host, *, shape: Sequence[int], drop: float, seed: int, offset: int) -> Any:
+def mask(
+    host: Host, *told: GlobalTensor, shape: Sequence[int], drop: float, offset: int, seed: int = 0
+) -> Any:
     """The mask that Dropout keeps elements by."""
-    return _mask(host, prod(shape), 1.0 - drop, _stream(host, seed, offset))
-
-
-def mask_from(
-    host: Host, seed: GlobalTensor, start: GlobalTensor, *,
-    shape: Sequence[int], drop: float, offset: int,
-) -> Any:  # fmt: skip
-    """The mask by a stream that tensors tell."""
-    return _mask(host, prod(shape), 1.0 - drop, _moved(host, seed, start, offset))
+    return _mask(host, prod(shape), 1.0 - drop, _stream(host, told, seed, offset))
 
 
 def dropout(
     host: Host, x: GlobalTensor, *, drop: float, train: bool, seed: int, offset: int
 ) -> Any:
     """Elements dropped with a probability, the others scaled up; and the mask of what is kept."""
-    kept = _mask(host, x.numel, 1.0 - drop if train else 1.0, _stream(host, seed, offset))
+    kept = _mask(host, x.numel, 1.0 - drop if train else 1.0, _stream(host, (), seed, offset))
     if not train or drop == 0:
         return host.run("TensorMove", x), kept
     if drop == 1:
@@ -167,7 +137,7 @@ def dropout(
 
 def bernoulli(host: Host, x: GlobalTensor, *, prob: ScalarValue, seed: int, offset: int) -> Any:
     """One with a probability, else zero: through a mask of bits where an engine makes that."""
-    stream = _stream(host, seed, offset)
+    stream = _stream(host, (), seed, offset)
     if host.profile.family not in _WITH_ENGINE:
         share = host.constant(prob, FLOAT)
         return host.run(
@@ -184,7 +154,7 @@ def bernoulli_each(
 ) -> Any:
     """One with a probability of its own for every element, else zero."""
     host.assume("Random numbers have the distribution of the device's, not its bits.")
-    stream = _stream(host, seed, offset)
+    stream = _stream(host, (), seed, offset)
     out = host.empty(x.shape, x.dtype)
     return host.run("StatelessBernoulli", host.cast(prob, FLOAT), *stream, outputs=(out,))
 
@@ -193,29 +163,18 @@ def permutation(host: Host, *, n: int, seed: int, offset: int) -> Any:
     """The numbers below n in a random order."""
     host.assume("Random numbers have the distribution of the device's, not its bits.")
     out = host.empty((n,), INT64)
-    return host.run("StatelessRandperm", *_stream(host, seed, offset), outputs=(out,))
+    return host.run("StatelessRandperm", *_stream(host, (), seed, offset), outputs=(out,))
 
 
 def drawn(
-    host: Host, weights: GlobalTensor, *, count: int, replacement: bool, seed: int, offset: int
-) -> Any:
-    """Places drawn with the probability of their weights."""
-    return _drawn(host, weights, count, _stream(host, seed, offset), replacement=replacement)
-
-
-def drawn_from(
-    host: Host, weights: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
-    count: int, replacement: bool, offset: int,
+    host: Host, weights: GlobalTensor, *told: GlobalTensor,
+    count: int, replacement: bool, offset: int, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Places drawn by a stream that tensors tell."""
-    return _drawn(host, weights, count, _moved(host, seed, start, offset), replacement=replacement)
+    """Places drawn with the probability of their weights.
 
-
-def _drawn(
-    host: Host, weights: GlobalTensor, count: int, stream: tuple[GlobalTensor, GlobalTensor],
-    *, replacement: bool,
-) -> Any:  # fmt: skip
-    """With replacement, how many running shares a number is above; else the largest quotients."""
+    With replacement, how many running shares a number is above; else the largest quotients.
+    """
+    stream = _stream(host, told, seed, offset)
     rows, columns = prod(weights.shape[:-1]), weights.shape[-1]
     given = host.cast(weights, FLOAT).view(rows, columns)
     shape = (*weights.shape[:-1], count)
@@ -242,7 +201,7 @@ def random_relu(
     low, high = float(lower.real), float(upper.real)
     if not training:
         return host.run("LeakyRelu", x, negative_slope=(low + high) / 2), noise
-    numbers = host.cast(_numbers(host, x.shape, low, high, _stream(host, seed, offset)), x.dtype)
+    numbers = _numbers(host, x.shape, low, high, _stream(host, (), seed, offset))
     negative = host.run("Less", x, host.run("ZerosLike", x))
-    factors = host.run("SelectV2", negative, numbers, host.run("OnesLike", x))
+    factors = host.run("SelectV2", negative, host.cast(numbers, x.dtype), host.run("OnesLike", x))
     return host.run("Mul", x, factors), factors

@@ -239,16 +239,24 @@ def test_an_unknown_architecture_is_refused_or_described(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("name", "changed", "said"),
     [
-        ({"hidden_size": None}, "hidden_size"),
-        ({"num_attention_heads": "many"}, "heads"),
-        ({"num_hidden_layers": -1}, "layers"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "w3a16"),
+        ("Llama-2-7B", {"hidden_size": None}, "hidden_size"),
+        ("Llama-2-7B", {"num_attention_heads": "many"}, "heads"),
+        ("Llama-2-7B", {"num_hidden_layers": -1}, "layers"),
+        ("Llama-2-7B", {"quantization_config": {"quant_method": "gptq", "bits": 3}}, "w3a16"),
+        ("Qwen3-8B", {"num_key_value_heads": 7}, "num_key_value_heads is 7: doesn't divide the 32"),
+        (
+            "Qwen3-30B-A3B",
+            {"num_experts_per_tok": 129},
+            "num_experts_per_tok is 129: there are 128",
+        ),
     ],
 )
-def test_a_wrong_config_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
-    raw = json.loads((CONFIGS / "Llama-2-7B.json").read_text())
+def test_a_wrong_config_is_refused(
+    tmp_path: Path, name: str, changed: dict[str, Any], said: str
+) -> None:
+    raw = json.loads((CONFIGS / f"{name}.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(raw | changed))
     with pytest.raises(FileError, match=said):
         read_model(tmp_path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 Size = Annotated[int, Field(gt=0, le=1 << 24)]
 Layers = Annotated[int, Field(ge=0, le=10_000)]
@@ -37,6 +38,13 @@ class Experts(_Part):
     shared_width: Annotated[int, Field(ge=0, le=1 << 24)] = 0
     dense_layers: Layers = 0
 
+    @field_validator("active")
+    @classmethod
+    def _of_them(cls, active: int, so_far: ValidationInfo) -> int:
+        if active > (count := so_far.data.get("count", active)):
+            raise PydanticCustomError("more", "there are {count} experts", {"count": count})
+        return active
+
 
 class Architecture(_Part):
     """Sizes of a decoder-only transformer; `width` is that of a dense layer's gated unit.
@@ -60,6 +68,16 @@ class Architecture(_Part):
     norms: Annotated[int, Field(ge=2, le=4)] = 2
     latent: Latent | None = None
     experts: Experts | None = None
+
+    @field_validator("kv_heads")
+    @classmethod
+    def _shared_evenly(cls, kv_heads: int, so_far: ValidationInfo) -> int:
+        """Each is read by as many heads."""
+        if (heads := so_far.data.get("heads", kv_heads)) % kv_heads:
+            raise PydanticCustomError(
+                "uneven", "doesn't divide the {heads} heads", {"heads": heads}
+            )
+        return kv_heads
 
     @property
     def dense_layers(self) -> int:

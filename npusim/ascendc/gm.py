@@ -371,9 +371,15 @@ class GmSlice:
 
     def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
         if self.numel < _WORTH_A_CALL:
+            data, starts, tile = self._flat(), self._starts(depth), self._tile()
+            if data.dtype == values.dtype == np.float32 and self._is_of_pairs(starts):
+                # A complex number adds both its parts: half as many additions, and the same bits.
+                data = data[: data.size // 2 * 2].view(np.complex64)
+                values = np.ascontiguousarray(values).view(np.complex64)
+                starts, tile = starts // 2, tile[..., ::2] // 2
             # Flat operands take NumPy's fast path, which is four times faster.
-            offsets = np.broadcast_to(self._offsets(depth), values.shape)
-            np.add.at(self._flat(), offsets.reshape(-1), values.reshape(-1))
+            offsets = np.broadcast_to(np.add.outer(starts, tile), values.shape)
+            np.add.at(data, offsets.reshape(-1), values.reshape(-1))
             return
         windows, add = self._windows(), np.add
         starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
@@ -455,12 +461,18 @@ class GmSlice:
                 total = total + offsets * stride
         return total
 
-    def _offsets(self, depth: int) -> NDArray[np.int64]:
-        """The places of all elements of the tile in every iteration."""
+    def _tile(self) -> NDArray[np.int64]:
+        """The places of all elements of the tile, from its first on."""
         tile = np.zeros((), np.int64)
         for size, step in zip(self.shape, self.steps, strict=True):
             tile = np.add.outer(tile, np.arange(size, dtype=np.int64) * step)
-        return np.add.outer(self._starts(depth), tile)
+        return tile
+
+    def _is_of_pairs(self, starts: NDArray[np.int64]) -> bool:
+        """Whether the tile consists of neighbours at even places, wherever it starts."""
+        *steps, last = self.steps or (0,)
+        even = last == 1 and self.shape[-1] % 2 == 0 and not any(step % 2 for step in steps)
+        return even and not (starts & 1).any()
 
     def _overlaps(self) -> bool:
         extent = 1 + sum(

@@ -195,7 +195,7 @@ def test_a_definition_may_say_what_it_takes() -> None:
 class Muddled(Kernel):
     """Stops before its numbers: with Python's ValueError, or because the language refuses."""
 
-    def __init__(self, profile: Profile, x: GlobalTensor, y: GlobalTensor) -> None:
+    def __init__(self, _profile: Profile, x: GlobalTensor, y: GlobalTensor) -> None:
         self.reads, self.writes, self.block_dim = (x,), (y,), 1
 
     def process(self, core: Core) -> None:

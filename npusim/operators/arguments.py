@@ -35,6 +35,8 @@ def bind(
         name = parameter.name
         if name in given:
             bound[name] = _read(contract, parameter, given[name])
+        elif parameter.default is not None:
+            bound[name] = parameter.default
         elif parameter.io == "in" and parameter.optional:
             bound[name] = None
         elif parameter.io == "in":

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from npusim.values.errors import KernelError
 
-AnyArray = NDArray[np.generic]
-
 
 @dataclass(frozen=True, slots=True)
 class LoopIndex:

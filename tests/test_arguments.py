@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npusim import Device
 from npusim.hardware.families import everywhere
 from npusim.operators.arguments import bind, complete
 from npusim.operators.contract import Call, Contract, Parameter, TensorArg
@@ -179,6 +180,12 @@ def test_results_arent_stored_into_a_read_only_array() -> None:
     assert call_with(require_data=False, out=array).tensor("out").data is array
     with pytest.raises(ArgumentError, match="out is a read-only array"):
         call_with(require_data=True, self=array, out=array)
+    device, values = Device("Ascend910B3"), np.ones((2, 3), np.float32)
+    with pytest.raises(ArgumentError, match="out is a read-only array"):
+        device.check("aclnnSin", self=values, out=array)
+    with pytest.raises(ArgumentError, match="selfRef is a read-only array"):
+        device.check("aclnnInplaceSin", selfRef=array)
+    assert device.estimate("aclnnSin", self=values, out=array).duration_us > 0
 
 
 def test_looking_at_a_null_tensor_is_a_bug_and_says_so() -> None:

@@ -351,8 +351,13 @@ def test_sums_that_meet_all_count(blocks: int) -> None:
         np.testing.assert_array_equal(accumulated(place, blocks), blocks * want)
 
 
-def test_windows_that_overlap_all_count() -> None:
-    x, y = gm(numbers(6, 16)), gm(np.zeros(64, np.float32), "y")
+@pytest.mark.parametrize("step", [8, 6, 5])
+@pytest.mark.parametrize("length", [16, 15])
+@pytest.mark.parametrize("size", [64, 65])
+def test_windows_that_overlap_all_count(step: int, length: int, size: int) -> None:
+    """To the bit, in their order, whether or not all begin and end at an even place."""
+    rows = np.random.default_rng(0).standard_normal((6, length), dtype=np.float32)
+    x, y = gm(rows), gm(np.zeros(size, np.float32), "y")
 
     def body(core: Core) -> None:
         into = TQue(TPosition.VECIN, 2, "in")
@@ -360,14 +365,14 @@ def test_windows_that_overlap_all_count() -> None:
         core.set_atomic_add()
         for i in core.loop(6):
             row = into.copy_in(x[i])
-            core.copy_runs(y.span(i * 8, 16), row)
+            core.copy_runs(y.span(i * step, length), row)
             into.free_tensor(row)
         core.set_atomic_none()
 
     run(body, x, y)
-    want = np.zeros(64, np.float32)
-    for i in range(6):
-        want[8 * i : 8 * i + 16] += content(x)[i]
+    want = np.zeros(size, np.float32)
+    for i, row in enumerate(rows):
+        want[step * i : step * i + length] += row
     np.testing.assert_array_equal(content(y), want)
 
 

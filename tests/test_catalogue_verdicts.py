@@ -115,6 +115,22 @@ def test_a_contradicted_dtype_is_on_the_page_and_not_in_the_checked_column() -> 
     assert tensor.answer is NO
 
 
+@pytest.mark.parametrize(
+    ("api", "parameter", "taken", "refused"),
+    [
+        ("aclnnGroupedMatmulFinalizeRoutingV3", "x2", "int32", "fp16"),
+        ("aclnnGroupedMatmulFinalizeRoutingV2", "x2", "int32", "fp16"),
+        ("aclnnGroupedMatmulFinalizeRouting", "w", "int32", "fp16"),
+        ("aclnnDequantRopeQuantKvcache", "x", "int32", "int8"),
+    ],
+)
+def test_what_host_code_takes_beyond_the_page_is_taken(
+    api: str, parameter: str, taken: str, refused: str
+) -> None:
+    assert support(api, "A2", {parameter: taken}).answer is YES
+    assert support(api, "A2", {parameter: refused}).answer is NO
+
+
 def test_an_unconfirmed_dtype_says_how_rare_it_is() -> None:
     found = support("aclnnConvolution", "310P", {"input": "bf16"})
     assert "nothing confirms it: 1 of 842 operators of this product take BFLOAT16" in found.why

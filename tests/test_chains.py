@@ -25,6 +25,7 @@ from npusim.ascendc import (
     tracing,
 )
 from npusim.ascendc.intrinsics.vector import CmpMode
+from npusim.ascendc.passes import Output, Pass, Step, Work
 from npusim.values.dtypes import BFLOAT16, FLOAT, UINT8
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
 from support.group_norm import GROUP_NORM, SIZES, group_norm
@@ -32,8 +33,6 @@ from support.kernels import Body, Probe, content, gm, numbers, profile, queues, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from npusim.ascendc.passes import Pass
 
 Array = np.ndarray[Any, Any]
 
@@ -354,6 +353,23 @@ x = np.ones(1000, np.float32)
 npusim.Device("Ascend910B3").run("aclnnAdd", self=x, other=x, alpha=1.0)
 print("llvmlite" in sys.modules)
 """
+
+
+def test_a_step_works_in_place_of_a_source_that_ends_with_it() -> None:
+    places: list[int] = []
+
+    def added(a: Array, b: Array, out: Array) -> None:
+        places.append(out.ctypes.data)
+        np.add(a, b, out=out)
+
+    work, x, out = Work("added", added), np.ones(64, np.float32), np.empty(64, np.float32)
+    steps = [Step(work, sources, x.dtype) for sources in ((0, 0), (1, 0), (1, 2), (2, 3), (0, 4))]
+    blockwise.run(Pass.of(x.shape, [x], steps, [Output(4, out)], saturates=False))
+    two, three, five, eight, last = places
+    assert (five, eight, last) == (two, three, out.ctypes.data)  # the sum of two ends with five
+    assert two != three
+    assert (out == 9).all()
+    assert (x == 1).all()
 
 
 def test_small_runs_wait_for_no_compiler() -> None:

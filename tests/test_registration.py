@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.hardware import (
+    Profile,
     load_profile,
     profile_names,
     register_profile,
@@ -26,7 +28,14 @@ from npusim.sweeping.points import expand
 from npusim.sweeping.spec import read_spec
 from npusim.sweeping.working import Chunk, work
 from npusim.values.dtypes import FLOAT, FLOAT16
-from npusim.values.errors import FileError, UnknownNameError, UsageError
+from npusim.values.errors import (
+    AclnnError,
+    FileError,
+    KernelCodeError,
+    KernelError,
+    UnknownNameError,
+    UsageError,
+)
 from support import sweeps
 from support.commands import npusim as command
 
@@ -181,6 +190,38 @@ def test_a_definition_may_say_what_it_takes() -> None:
         assert npusim.Device("Ascend310P3").check("Halved", x=x).code == 561003
     finally:
         unregister(halved)
+
+
+class Muddled(Kernel):
+    """Stops before its numbers: with Python's ValueError, or because the language refuses."""
+
+    def __init__(self, _profile: Profile, x: GlobalTensor, y: GlobalTensor) -> None:
+        self.reads, self.writes, self.block_dim = (x,), (y,), 1
+
+    def process(self, core: Core) -> None:
+        core.scalar_alu("work")
+        if core.numerics and self.reads[0].shape == (2,):
+            raise KernelError("Muddled", "two of them never end")
+        if core.numerics:
+            np.add(np.zeros(2), np.zeros(3))
+
+
+def test_a_kernel_that_stops_at_its_numbers_is_no_question_of_the_product() -> None:
+    muddled = Operator("Muddled", "x -> y", kernel=Muddled, infer=lambda specs, _: specs)
+    register(muddled)
+    try:
+        device = npusim.Device("Ascend910B3")
+        for size, wanted, says in (
+            (3, KernelCodeError, r"test_registration\.py:\d+: ValueError"),
+            (2, AclnnError, r"can't compute these numbers.*never end\nAn estimate gives the time"),
+        ):
+            x = np.ones(size, np.float32)
+            assert device.check("Muddled", x=x).ok
+            assert device.estimate("Muddled", x=x).duration_us > 0
+            with pytest.raises(wanted, match=says):
+                device.run("Muddled", x=x)
+    finally:
+        unregister(muddled)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
+from npusim.operators import Aclnn, Operator, register, unregister
 from npusim.operators.registry import op_types, operators, prototype, standard_names
 from npusim.operators.resolve import resolve
+from npusim.operators.shape_checks import fits
+from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 from support.commands import npusim
 
@@ -453,3 +456,66 @@ def test_the_list_and_the_pages_show_them(capsys: pytest.CaptureFixture[str]) ->
     assert names == {*operators(), *standard_names()}
     page = npusim(capsys, "ops show LayerNorm").out
     assert all(word in page for word in ("gamma", "variance", "epsilon", "shapes are checked"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "null"),
+    [
+        ("aclnnAdds", {"self": "fp32[4]", "other": 2.0}, {"alpha": None}),
+        ("aclnnInplaceAdd", {"selfRef": "fp32[4]", "other": "fp32[4]"}, {"alpha": None}),
+        ("aclnnRsub", {"self": "fp32[4]", "other": "fp32[4]"}, {"alpha": None}),
+        ("aclnnClampMin", {"self": "fp32[4]", "clipValueMin": 0}, {"clipValueMin": None}),
+        ("aclnnInplaceClampMax", {"selfRef": "fp32[4]", "clipValueMax": 0}, {"clipValueMax": None}),
+        ("aclnnHardtanh", {"self": "fp32[4]", "clipValueMin": 0, "clipValueMax": 1},
+            {"clipValueMin": None}),
+        ("aclnnClamp", {"self": "fp32[4]", "clipValueMin": 0}, {"clipValueMin": None}),
+        ("aclnnClampTensor", {"self": "fp32[4]", "clipValueMax": "fp32[4]"},
+            {"clipValueMax": None}),
+        ("aclnnLayerNorm", {"input": "fp32[2,8]", "normalizedShape": [8], "eps": 1e-5},
+            {"normalizedShape": None}),
+        ("aclnnScaledMaskedSoftmax", {"x": "fp16[1,1,8,32]", "mask": "bool[1,1,8,32]",
+            "scale": 1.0, "fixedTriuMask": False}, {"mask": None}),
+        ("aclnnScaledMaskedSoftmaxBackward", {"gradOutput": "fp16[1,1,8,32]",
+            "y": "fp16[1,1,8,32]", "mask": "bool[1,1,8,32]", "scale": 1.0, "fixTriuMask": False},
+            {"mask": None}),
+    ],
+)  # fmt: skip
+def test_what_can_be_left_out_here_may_still_be_no_null_pointer(
+    name: str, arguments: dict[str, Any], null: dict[str, None]
+) -> None:
+    device = Device("Ascend910B3")
+    assert device.check(name, **arguments).ok
+    status = device.check(name, **{**arguments, **null})
+    assert status.code == 161001
+    assert next(iter(null)) in status.message
+
+
+def test_windows_without_a_stride_are_as_far_apart_as_they_are_wide() -> None:
+    device, x = Device("Ascend910B3"), np.zeros((1, 2, 6, 6), np.float32)
+    arguments: dict[str, Any] = {
+        "gradOutput": np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3), "self": x,
+        "kernelSize": [2, 2], "padding": [0, 0], "ceilMode": False, "countIncludePad": True,
+        "divisorOverride": 0, "cubeMathType": 0,
+    }  # fmt: skip
+    told = device.run("aclnnAvgPool2dBackward", **arguments, stride=[2, 2]).outputs
+    untold = device.run("aclnnAvgPool2dBackward", **arguments, stride=None).outputs
+    assert told is not None
+    assert untold is not None
+    np.testing.assert_array_equal(untold["gradInput"], told["gradInput"])
+    assert told["gradInput"].any()
+
+
+def test_a_check_keeps_its_places_where_an_interface_lacks_a_tensor() -> None:
+    gained = Operator(
+        "Gained", "x gain? -> y", (), Aclnn("aclnnGained", "self - -> out"),
+        kernel=kernel_of(Compute("Gained", lambda f, x, *_: f.mul(x, 2.0))),
+        checks=((fits, "x", "*rows row", "gain", "row", "y", "*rows row"),),
+    )  # fmt: skip
+    register(gained)
+    try:
+        device = Device("Ascend910B3")
+        assert device.check("aclnnGained", self="fp32[2,8]", out="fp32[2,8]").ok
+        assert device.check("aclnnGained", self="fp32[2,8]", out="fp32[2,9]").code == 161002
+        assert device.check("Gained", x="fp32[2,8]", gain="fp32[9]").code == 161002
+    finally:
+        unregister(gained)

@@ -15,7 +15,7 @@ from npusim.ascendc import rounding
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.passes import Pass, Shape
+    from npusim.ascendc.passes import Pass, Shape, Step
 
 _ELEMENTS = 1 << 16  # of a block: some arrays of them stay in a core's caches
 _FEWEST = 1 << 12  # below, calling NumPy takes longer than what it computes
@@ -55,8 +55,9 @@ def _indices(space: Shape, *, whole_rows: bool) -> Iterator[Index]:
 class _Blocks:
     """Works through the steps of a pass for one block after the other.
 
-    A result is computed in the output that it goes to, or in scratch memory that is used again as
-    soon as nobody needs it any more.
+    A result is computed in the output that it goes to, or in scratch memory, where it may in place
+    of a source: what it writes is in the cache then. Memory is used again as soon as nobody needs
+    it any more.
     """
 
     def __init__(self, work: Pass) -> None:
@@ -83,7 +84,7 @@ class _Blocks:
             if number in self._direct:
                 result = outputs[self._direct[number]]
             else:
-                borrowed[number] = self._borrow(step.dtype, prod(shape))
+                borrowed[number] = self._room(number, step, borrowed, prod(shape))
                 result = borrowed[number][: prod(shape)].reshape(shape)
             target = result[..., 0] if step.work.folds else result
             step.work.compute(*(values[source] for source in step.sources), out=target)
@@ -98,6 +99,16 @@ class _Blocks:
                 np.copyto(outputs[place], values[len(inputs) + output.step])
         for memory in borrowed.values():
             self._give_back(memory)
+
+    def _room(
+        self, number: int, step: Step, borrowed: dict[int, NDArray[Any]], size: int
+    ) -> NDArray[Any]:
+        """Memory for a step's result: that of a source which ends with it, if there is one."""
+        if not step.work.folds:
+            for ended in self._ends.get(number, ()):
+                if ended in borrowed and borrowed[ended].dtype == step.dtype:
+                    return borrowed.pop(ended)
+        return self._borrow(step.dtype, size)
 
     def _borrow(self, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
         free = self._free.setdefault(dtype, [])

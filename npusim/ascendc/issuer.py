@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from npusim.ascendc import observer, rounding
+from npusim.ascendc import host_memory, observer, rounding
 from npusim.ascendc.chains import Chain
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
@@ -132,12 +132,9 @@ class Issuer:
         size = prod(shape)
         array = self._storage.get(key)
         if array is None or array.size < size:
-            held = (
-                np.dtype(np.float32)
-                if self.widened and tensor.dtype is FLOAT16
-                else tensor.dtype.numpy
-            )
-            array = self._storage[key] = np.zeros(size, held)
+            wide = self.widened and tensor.dtype is FLOAT16
+            held = np.dtype(np.float32 if wide else tensor.dtype.numpy)
+            array = self._storage[key] = host_memory.zeros(size, held)
         return array[:size].reshape(shape)
 
     def capacity_bytes(self, memory: str) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.gm import GlobalTensor, GmBuffer
+from npusim.ascendc.gm import GlobalTensor
+from npusim.ascendc.gm_buffers import GmBuffer
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:

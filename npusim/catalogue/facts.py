@@ -363,22 +363,29 @@ def _pages_of(rows: Iterable[dict[str, str]]) -> Iterator[Page]:
 
 
 @cache
-def _ranks() -> dict[tuple[str, str], str]:
-    """Numbers of axes that pages give in words, or for one case of several (``ranks.csv``)."""
-    with table_in(Path(__file__).with_name("ranks.csv")) as table:
-        return {(api, name): rank for _, (api, name, rank, _) in table}
+def _told(file: str) -> dict[tuple[str, str], str]:
+    """What is known of parameters beside their cells on pages, by API and parameter.
+
+    ``ranks.csv``: numbers of axes that pages give in words, or for one case of several;
+    ``dtypes.csv``: dtypes that host code takes too.
+    """
+    with table_in(Path(__file__).with_name(file)) as table:
+        return {(api, name): said for _, (api, name, said, _) in table}
 
 
 def _parameter(row: dict[str, str]) -> Parameter:
+    place = row["api"], row["param"]
+    stated, checked = row["dtypes"], row.get("dtypes_checked", row["dtypes"])
+    more = _split(_told("dtypes.csv").get(place, ""))
     return Parameter(
         row["param"],
         int(row["pos"]) if row["pos"] else None,
         row["io"],
         row["c_type"],
-        _split(row["dtypes"]),
-        _split(row.get("dtypes_checked", row["dtypes"])),
+        (*_split(stated), *more),
+        (*_split(checked), *more),
         _split(row["formats"]),
-        _ranks().get((row["api"], row["param"]), row["rank"]),
+        _told("ranks.csv").get(place, row["rank"]),
         row["non_contiguous"],
         row.get("optional") == "yes",
         row["dtype_basis"],

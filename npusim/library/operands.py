@@ -63,6 +63,22 @@ def now(place: Index) -> int:
     return int(values_of(place)[0])
 
 
+class AsItLies:
+    """A factor whose tiles have its rows and columns in L1 as the product has them."""
+
+    __slots__ = ()
+
+    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
+        """Rows and columns."""
+        return rows, columns
+
+    def load_l0(
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
+    ) -> None:
+        """A part of the tile."""
+        core.load_data(piece, tile.tensor[tile.within(rows, columns)])
+
+
 @dataclass(frozen=True, slots=True)
 class GmMatrix:
     """A matrix in global memory: where it starts, and elements from one row to the next.

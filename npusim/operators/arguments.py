@@ -35,15 +35,30 @@ def bind(
         name = parameter.name
         if name in given:
             bound[name] = _read(contract, parameter, given[name])
+        elif parameter.default is not None:
+            bound[name] = parameter.default
         elif parameter.io == "in" and parameter.optional:
             bound[name] = None
         elif parameter.io == "in":
             raise ArgumentError(f"{contract.name}: {name} is missing", _wanted(parameter))
         if require_data and parameter.io == "in":
             _require_data(contract, name, bound[name])
-        if require_data and (parameter.io == "out" or parameter.is_changed):
-            _require_writable(contract, name, bound.get(name))
+    if require_data:
+        require_writable(contract, bound)
     return bound
+
+
+def require_writable(contract: Contract, bound: Mapping[str, Argument]) -> None:
+    """ArgumentError where results would be stored into a read-only array."""
+    for parameter in contract.parameters:
+        name = parameter.name
+        argument = bound.get(name) if parameter.io == "out" or parameter.is_changed else None
+        given = argument.data if isinstance(argument, TensorArg) else None
+        if given is not None and not given.flags.writeable:
+            raise ArgumentError(
+                f"{contract.name}: {name} is a read-only array, and results are stored into it",
+                f"Give one that can be written to: {name}=array.copy().",
+            )
 
 
 def parameter_of(contract: Contract, name: str) -> Parameter:
@@ -119,15 +134,6 @@ def _require_data(contract: Contract, name: str, argument: Argument) -> None:
         raise ArgumentError(
             f"{contract.name}: {name} has a shape but no data",
             "Give an array, or ask for an estimate, which needs no data.",
-        )
-
-
-def _require_writable(contract: Contract, name: str, argument: Argument) -> None:
-    given = argument.data if isinstance(argument, TensorArg) else None
-    if given is not None and not given.flags.writeable:
-        raise ArgumentError(
-            f"{contract.name}: {name} is a read-only array, and results are stored into it",
-            f"Give one that can be written to: {name}=array.copy().",
         )
 
 

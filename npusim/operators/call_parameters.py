@@ -99,8 +99,8 @@ class CallParameters:
         for name in self.fresh():
             yield tensor(name, io="out")
         for attribute in self.attributes:
-            kind = _KINDS[attribute.kind]
-            yield Parameter(attribute.name, kind, optional=attribute.optional)
+            kind, default = _KINDS[attribute.kind], attribute.default
+            yield Parameter(attribute.name, kind, optional=attribute.optional, default=default)
 
     def names(self, slot: Slot) -> tuple[str, ...]:
         """The parameters that a slot stands for."""

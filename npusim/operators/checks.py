@@ -130,6 +130,18 @@ def not_null(*names: str) -> Check:
     return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, f"{_or(names)} is a null pointer", test)
 
 
+def not_all_null(*names: str) -> Check:
+    """161001 where none of `names` is given."""
+
+    def test(call: Call) -> Finding:
+        if any(call.is_given(name) for name in names):
+            return None
+        return f"At least one of {_or(names)} must not be a null pointer."
+
+    title = f"{_or(names)} are all null pointers"
+    return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, title, test)
+
+
 def absent(*names: str) -> Check:
     """161002 for a tensor among `names`, which are reserved and have to be null."""
 

@@ -51,8 +51,9 @@ class Parameter:
 
     `dtypes` lists what each product family takes, `rank` the least and greatest number of
     dimensions, `formats` the storage formats with the usual one first; all three concern tensors
-    only. An `optional` parameter may be a null pointer. An input that `is_changed` is worked on in
-    place. `aliases` are other spellings in headers and pages.
+    only. An `optional` parameter may be a null pointer; one with a `default` may not, but can be
+    left out here. An input that `is_changed` is worked on in place. `aliases` are other spellings
+    in headers and pages.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Parameter:
     rank: tuple[int, int] = (0, 8)
     formats: tuple[Format, ...] = (Format.ND,)
     optional: bool = False
+    default: float | None = None
     description: str = ""
     aliases: tuple[str, ...] = ()
     is_changed: bool = False

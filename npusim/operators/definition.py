@@ -49,7 +49,7 @@ class Attribute:
     """A parameter that is no tensor.
 
     ``target`` is what the kernel knows it by, empty where it decides nothing; ``only`` is the one
-    value that is modelled, where there is but one.
+    value that is modelled, where there is but one; ``default`` what one is that is left out.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Attribute:
     optional: bool = True
     target: str = ""
     only: float | None = None
+    default: float | None = None
 
 
 def _attribute(
@@ -109,12 +110,13 @@ def reals(name: str, target: str | None = "") -> Attribute:
     return _attribute("floats", name, target)
 
 
-def scalar(name: str, target: str | None = "") -> Attribute:
+def scalar(name: str, target: str | None = "", *, default: float | None = None) -> Attribute:
     """An aclScalar: a number of any kind, which takes part in the promotion of dtypes.
 
-    Where ``target`` is a tensor of the kernel, it is that tensor with one element.
+    Where ``target`` is a tensor of the kernel, it is that tensor with one element. One with a
+    ``default`` can be left out here, but isn't null in C.
     """
-    return _attribute("scalar", name, target)
+    return replace(_attribute("scalar", name, target), default=default)
 
 
 class Prototype:

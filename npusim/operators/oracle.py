@@ -30,7 +30,7 @@ from npusim.operators.registry import plan_of
 from npusim.operators.resolve import resolve
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import kernels_of
-from npusim.values.errors import AclnnError, KernelError, UnknownNameError
+from npusim.values.errors import AclnnError, KernelCodeError, KernelError, UnknownNameError
 from npusim.values.status import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
@@ -67,12 +67,14 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
 def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Status:
     """The status that phase one of the call would return.
 
-    Raises UsageError for a name or parameter that nobody knows, and for a value of a wrong kind.
+    Raises UsageError for a name or parameter that nobody knows, for a value of a wrong kind, and
+    for a read-only array that results would be stored into.
     """
     contract = contract_of(name, arguments)
     if contract is None:
         return _catalogued(name, profile, arguments)
     bound = binding.bind(contract, arguments, require_data=False)
+    binding.require_writable(contract, bound)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
     return SUCCESS if found is None else _tried(found, call)
@@ -132,8 +134,16 @@ def check_task(task: TaskSpec, profile: Profile) -> Status:
 
 
 def refused_by_kernel(error: KernelError, call: Call) -> AclnnError:
-    """What to raise for a kernel that refuses while it runs: as `check` foretells it."""
-    return AclnnError(_tried(_not_modelled(error), call))
+    """What to raise for a kernel that refuses while it runs.
+
+    As `check` foretells it, or that the numbers are to blame, where shapes alone pass.
+    """
+    found = _not_modelled(error)
+    if refusal(_without_data(call)) is None:
+        sentence = f"npusim can't compute these numbers (a device may): {error.message}"
+        remedy = "An estimate gives the time, and needs no numbers."
+        return AclnnError(Status(_NO_KERNEL, sentence, remedy, is_modelled=False))
+    return AclnnError(_tried(found, call))
 
 
 def has_run(call: Call, chain: Chain) -> None:
@@ -217,6 +227,8 @@ def _by_catalogue(verdict: Verdict) -> Objection | None:
 
 
 def _not_modelled(error: KernelError) -> Objection:
+    if isinstance(error, KernelCodeError):  # a mistake in a kernel of one's own: no answer of ours
+        raise error
     sentence = f"not modelled (npusim can't time it, a device may run it): {error.message}"
     return Objection(Status(_NO_KERNEL, sentence, is_modelled=False), {})
 

@@ -322,12 +322,16 @@ class StandardCall(CallParameters):
 
 
 def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:
-    """The arguments of a check by the call's names; a name in a list stands for a list."""
+    """The arguments of a check by the call's names; a name in a list stands for a list.
+
+    One that the interface doesn't have stays as it is: nobody gives it, and the others keep their
+    places.
+    """
     for word in words:
         if isinstance(word, tuple):
             yield tuple(_spelled(word, spellings))
         else:
-            yield from spellings.get(word, (word,)) if isinstance(word, str) else (word,)
+            yield from (spellings.get(word) if isinstance(word, str) else None) or (word,)
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.loops import values_of
-from npusim.library.operands import GmMatrix, bring_rows
+from npusim.library.operands import AsItLies, GmMatrix, bring_rows
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.library.operands import Span, Tile
+    from npusim.library.operands import Span
     from npusim.values.dtypes import DType
 
 
@@ -38,7 +38,7 @@ class Pages:
 
 
 @dataclass(frozen=True, slots=True)
-class OnChip:
+class OnChip(AsItLies):
     """A matrix that is on the chip already; ``bring`` takes it to L1 where it isn't there."""
 
     tensor: LocalTensor
@@ -48,10 +48,6 @@ class OnChip:
     def dtype(self) -> DType:
         return self.tensor.dtype
 
-    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
-        """All of it."""
-        return rows, columns
-
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """As a whole."""
         del rows, columns
@@ -59,12 +55,6 @@ class OnChip:
             self.bring(tile, self.tensor)
         elif core.numerics:
             tile.alias(self.tensor.values(tile.depth))
-
-    def load_l0(
-        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
-    ) -> None:
-        """As it lies."""
-        core.load_data(piece, tile.tensor[tile.within(rows, columns)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, rank_is, same_shape
+from npusim.operators.checks import (
+    attribute_at_least,
+    broadcasts_to,
+    not_all_null,
+    rank_in,
+    rank_is,
+    same_shape,
+)
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -27,7 +34,7 @@ _BROADCAST = (broadcast, ">", "<")
 _ALIKE = (same_shape, "<", ">")
 _TWO = "self other -> out"
 _THREE = "x1 x2 x3 -> y"
-_ALPHA = (scalar("alpha?"),)
+_ALPHA = (scalar("alpha", default=1),)
 _MODE = (whole("mode"),)
 _IS_IN = (flag("assumeUnique", None), flag("invert"))
 _BROADCAST_TWO = (broadcast, "out", "self", "other")
@@ -40,8 +47,9 @@ _MATRICES = ((rank_in, range(2, 9), "x"), (same_shape, "x", "y"))
 _TOLERANCES = (real("rtol?"), real("atol?"), flag("equal_nan?"))
 _INSTEAD = (real("nan?"), real("posinf?"), real("neginf?"))
 _LIMITS = (
-    scalar("clipValueMin?", "clip_value_min"), scalar("clipValueMax?", "clip_value_max"),
+    scalar("clipValueMin", "clip_value_min"), scalar("clipValueMax", "clip_value_max"),
 )  # fmt: skip
+_EITHER = tuple(replace(each, optional=True) for each in _LIMITS)
 _BROADCASTING = ("trigonometry", "special", "quotients", "bits", "predicates", "blends")
 
 
@@ -237,10 +245,11 @@ OPERATORS = family(
             (Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out", promoted=True),
              Aclnn("aclnnClampMinTensor", "self clipValueMin -> out", in_place=True, promoted=True),
              Aclnn("aclnnClampMaxTensor", "self max -> out", host="host:clamp_max", in_place=True),
-             Aclnn("aclnnClamp", attributes=_LIMITS, promoted=True),
+             Aclnn("aclnnClamp", attributes=_EITHER, promoted=True),
              Aclnn("aclnnHardtanh", attributes=_LIMITS, promoted=True, in_place=True),
              Aclnn("aclnnClampMin", attributes=_LIMITS[:1], promoted=True),
-             Aclnn("aclnnClampMax", attributes=_LIMITS[1:], promoted=True, in_place=True))),
+             Aclnn("aclnnClampMax", attributes=_LIMITS[1:], promoted=True, in_place=True)),
+            checks=(_BROADCAST, (not_all_null, "clip_value_min", "clip_value_max"))),
         Operator("Lerp", "start end weight -> y", (),
             (Aclnn("aclnnLerp", "self end weight -> out", in_place=True, promoted=True),
              Aclnn("aclnnLerps", "self end -> out", (scalar("weight"),), True, promoted=True))),

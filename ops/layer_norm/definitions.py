@@ -25,7 +25,7 @@ from npusim.ops.layer_norm.checks import image_lines, row_of
 _EPSILON = (real("epsilon?"),)
 _NEEDED = (real("epsilon"),)  # in C nothing is left out
 _EPS = (real("eps?", "epsilon"),)
-_SHAPED = (ints("normalizedShape?", "shape"), *_EPS)
+_SHAPED = (ints("normalizedShape", "shape"), *_EPS)
 _HOST = "host:normalised"
 _OPTIONAL = "input weightOptional? biasOptional? -> out meanOutOptional? rstdOutOptional?"
 _ADAPTED = "x scale shift weightOptional? biasOptional? -> out"

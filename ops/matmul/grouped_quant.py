@@ -10,37 +10,23 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
-from npusim.ascendc.loops import looked_up
 from npusim.ascendc.rounding import RoundMode
-from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul
-from npusim.library.operands import GmMatrix
-from npusim.ops.matmul.grouped import GroupedMatMul, Groups
+from npusim.ops.matmul.handed_over import EMPTY, FULL, SLOTS, HandedOver
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.loops import Index
-    from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.ops.matmul.grouped import Size
-
-    Waits = Iterator[Barrier | CoreWait]
-
-_FULL, _EMPTY = 0, 1  # flags: sums are there, sums have been read
-_SLOTS = 2  # of workspace for a cluster
+    from npusim.library.operands import GmMatrix
+    from npusim.ops.matmul.grouped import Groups, Size
+    from npusim.ops.matmul.handed_over import Side, Waits
 
 
-class GroupedDequantMatMul(GroupedMatMul):
+class GroupedDequantMatMul(HandedOver):
     """y = (x @ weight[group]) * scale[group] * rows' scale."""
-
-    is_mix = True
 
     def __init__(
         self,
@@ -58,32 +44,10 @@ class GroupedDequantMatMul(GroupedMatMul):
         self.scale, self.per_row = scale, per_row
         self.reads += (scale,) if per_row is None else (scale, per_row)
         self.lanes_of_block = profile.cores.vector_cores // profile.cores.cube_cores
-        base = self.tiling.base_m, self.tiling.base_n
-        self.slots = made((self.block_dim, _SLOTS, *base), INT32, "slots")
-        self.scratch = (self.slots,)
+        self.reserve(self.tiling.base_m, self.tiling.base_n, INT32)
 
-    @property
-    def workspace_bytes(self) -> int:
-        """What clusters hand over in."""
-        return self.slots.nbytes
-
-    def process(self, core: Core) -> Waits:  # type: ignore[override]
-        """The cube core's side, or a vector core's."""
-        side = _Cube(core, self) if core.unit.kind == "cube" else _Vector(core, self)
-        done = 0
-        for size, places in self.blocks_of(core.get_block_idx()).items():
-            turns = (done + np.arange(len(places))) % _SLOTS
-            table = np.column_stack((turns, places)).astype(np.int64)
-            for turn in core.loop(len(places), sequential=True):
-                slot, *found = (looked_up(turn, table[:, at]) for at in range(table.shape[1]))
-                yield from side.block(self._slot(core, slot), size, *found)
-            done += len(places)
-
-    def _slot(self, core: Core, number: Index) -> GmMatrix:
-        """Where a cluster hands over a block."""
-        _, slots, rows, columns = self.slots.shape
-        start = core.get_block_idx() * slots * rows * columns
-        return GmMatrix(self.slots, ((start, 1), (number, rows * columns)), columns)
+    def side(self, core: Core) -> Side:
+        return _Cube(core, self) if core.unit.kind == "cube" else _Vector(core, self)
 
 
 class _Cube:
@@ -102,9 +66,9 @@ class _Cube:
         core, kernel = self._core, self._kernel
         self._blocks.begin(kernel.product(size, group, row, block, k))
         for sums in self._blocks.iterate():
-            yield core.cross_core_wait_flag(_EMPTY)
+            yield core.cross_core_wait_flag(EMPTY)
             core.fixpipe(slot.block(0, size.rows, 0, size.columns), sums.tensor)
-            core.cross_core_set_flag(_FULL, Pipe.FIXP)
+            core.cross_core_set_flag(FULL, Pipe.FIXP)
 
 
 class _Vector:
@@ -128,8 +92,8 @@ class _Vector:
         core.pipe.init_buffer(self._wide, 1, tile * FLOAT.itemsize)
         core.pipe.init_buffer(self._out, 1, tile * kind.itemsize)
         core.pipe.init_buffer(self._by_row, 1, self._rows * FLOAT.itemsize)
-        for _ in range(_SLOTS):
-            core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+        for _ in range(SLOTS):
+            core.cross_core_set_flag(EMPTY, Pipe.MTE2)
 
     def block(
         self, slot: GmMatrix, size: Size, group: Index, row: Index, block: Index, k: Index
@@ -137,7 +101,7 @@ class _Vector:
         """This core's rows of a block."""
         del k
         core, kernel = self._core, self._kernel
-        yield core.cross_core_wait_flag(_FULL)
+        yield core.cross_core_wait_flag(FULL)
         half = ceil(size.rows / kernel.lanes_of_block)
         first = min(self._lane * half, size.rows)
         own = min(half, size.rows - first)
@@ -167,4 +131,4 @@ class _Vector:
                 )
                 self._out.copy_out(target.by_rows() if count > 1 else target, out)
             self._line.free_tensor(given)
-        core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+        core.cross_core_set_flag(EMPTY, Pipe.MTE2)

@@ -10,43 +10,37 @@ and grouped_matmul_antiquant.h; the form for few rows on the int8 cube isn't mod
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc.loops import looked_up
-from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul
-from npusim.library.operands import GmMatrix
-from npusim.ops.matmul.grouped import GroupedMatMul, Groups
+from npusim.ops.matmul.handed_over import EMPTY, FULL, SLOTS, HandedOver
 from npusim.ops.matmul.widening import Widener
 from npusim.values.dtypes import BFLOAT16, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GlobalTensor
-    from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.loops import Index
-    from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.library.matmul import Product
-    from npusim.ops.matmul.grouped import Size
+    from npusim.library.operands import GmMatrix
+    from npusim.ops.matmul.grouped import Groups, Size
+    from npusim.ops.matmul.handed_over import Side, Waits
 
-    Waits = Iterator[Barrier | CoreWait]
-
-_FULL, _EMPTY = 0, 1  # flags: columns are there, columns have been read
-_SLOTS = 2  # of workspace for a cluster
 _PACKED = 8  # numbers of int4 in one of INT32
 _BUSY_SHARE = 0.4  # of the cube cores that have a block of a group: host tiling
 _MANY = 12 << 20 >> 1  # elements of float16 that all cube cores turn at a time: host tiling, 12 MiB
 
 
-class GroupedWidenedMatMul(GroupedMatMul):
+class GroupedWidenedMatMul(HandedOver):
     """y = x @ ((weight[group] + offset[group]) * scale[group]) + bias[group]."""
 
-    is_mix = True
     matrices: int
 
     def __init__(
@@ -73,13 +67,7 @@ class GroupedWidenedMatMul(GroupedMatMul):
         busy = blocks * (2 if x.dtype is BFLOAT16 else 1) >= int(cubes * _BUSY_SHARE)
         shares = busy and groups.k * base_n * cubes >= _MANY
         self.lanes = profile.cores.vector_cores // cubes if shares else 1
-        self.slots = made((self.block_dim, _SLOTS, groups.k, base_n), x.dtype, "slots")
-        self.scratch = (self.slots,)
-
-    @property
-    def workspace_bytes(self) -> int:
-        """What clusters hand over in."""
-        return self.slots.nbytes
+        self.reserve(groups.k, base_n, x.dtype)
 
     @property
     def chunk(self) -> int:
@@ -91,29 +79,17 @@ class GroupedWidenedMatMul(GroupedMatMul):
         del block
         return 0, self.width
 
-    def process(self, core: Core) -> Waits:  # type: ignore[override]
-        """The cube core's side, or a vector core's."""
-        side = _Cube(core, self) if core.unit.kind == "cube" else _Vector(core, self)
-        done, base = 0, self.tiling.base_n
-        for size, places in self.blocks_of(core.get_block_idx()).items():
-            turns = (done + np.arange(len(places))) % _SLOTS
-            columns = [place.block * base for place in places]
-            table = np.column_stack((turns, columns, places)).astype(np.int64)
-            for turn in core.loop(len(places), sequential=True):
-                slot, column, *place = (
-                    looked_up(turn, table[:, at]) for at in range(table.shape[1])
-                )
-                yield from side.block(self._slot(core, slot), size, column, place)
-            done += len(places)
+    def side(self, core: Core) -> Side:
+        return _Cube(core, self) if core.unit.kind == "cube" else _Vector(core, self)
 
-    def widened(self, slot: GmMatrix, size: Size, place: list[Index]) -> Product:
+    def told(self, places: Sequence[Any]) -> NDArray[np.int64]:
+        """The first column of a block, and which it is."""
+        columns = [place.block * self.tiling.base_n for place in places]
+        return np.column_stack((columns, places)).astype(np.int64)
+
+    def widened(self, slot: GmMatrix, size: Size, place: tuple[Index, ...]) -> Product:
         """A block, its columns as they have been handed over."""
         return self.product(size, *place)._replace(b=slot)
-
-    def _slot(self, core: Core, number: Index) -> GmMatrix:
-        _, slots, rows, columns = self.slots.shape
-        start = core.get_block_idx() * slots * rows * columns
-        return GmMatrix(self.slots, ((start, 1), (number, rows * columns)), columns)
 
 
 class _Cube:
@@ -132,19 +108,19 @@ class _Cube:
             unit_flag=False,
         )
         kernel.read_groups(core)
-        for _ in range(_SLOTS):
-            core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+        for _ in range(SLOTS):
+            core.cross_core_set_flag(EMPTY, Pipe.MTE2)
 
-    def block(self, slot: GmMatrix, size: Size, column: Index, place: list[Index]) -> Waits:
+    def block(self, slot: GmMatrix, size: Size, column: Index, *place: Index) -> Waits:
         """One block of a group."""
         del column
         core = self._core
-        yield core.cross_core_wait_flag(_FULL)
+        yield core.cross_core_wait_flag(FULL)
         product = self._kernel.widened(slot, size, place)
         self._blocks.begin(product)
         for sums in self._blocks.iterate():
             self._blocks.get_tensor_c(sums, product.c)
-        core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+        core.cross_core_set_flag(EMPTY, Pipe.MTE2)
 
 
 class _Vector(Widener):
@@ -158,14 +134,14 @@ class _Vector(Widener):
         self._first = min(self._lane * share, kernel.depth)
         self._own = min(share, kernel.depth - self._first) if self._lane < kernel.lanes else 0
 
-    def block(self, slot: GmMatrix, size: Size, column: Index, place: list[Index]) -> Waits:
+    def block(self, slot: GmMatrix, size: Size, column: Index, *place: Index) -> Waits:
         """This core's rows of a block's columns."""
         core = self._core
         self.matrix = place[0]
-        yield core.cross_core_wait_flag(_EMPTY)
+        yield core.cross_core_wait_flag(EMPTY)
         if self._own:
             part = column, size.columns
             lines = [] if self._kernel.group else self.load_lines(part)
             for start, count in core.tiles(self._first, self._own, self._rows):
                 self.tile(slot, (0, start), count, part, lines)
-        core.cross_core_set_flag(_FULL, Pipe.MTE3)
+        core.cross_core_set_flag(FULL, Pipe.MTE3)

@@ -66,8 +66,7 @@ def mla_prolog(task: Task) -> tuple[Kernel, ...]:
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
     heads, depth, latent = of_heads.shape
-    tokens, hidden = x.numel // x.shape[-1], x.shape[-1]
-    turned = cos.shape[-1]
+    tokens, hidden, turned = x.numel // x.shape[-1], x.shape[-1], cos.shape[-1]
     fits = (
         down.shape == (hidden, gamma_q.numel)
         and up.shape == (gamma_q.numel, heads * (depth + turned))
@@ -78,12 +77,8 @@ def mla_prolog(task: Task) -> tuple[Kernel, ...]:
     )
     if not fits:
         raise task.refused(f"{x.shape} doesn't go with {down.shape}, {up.shape} and {keys.shape}")
-    lead, kind = x.shape[:-1], x.dtype
-    shapes = ((*lead, heads, latent), (*lead, heads, turned), (*lead, latent), (*lead, turned))
-    made_up = tuple(made(shape, kind, f"y{n}") for n, shape in enumerate(shapes))
-    outputs = (*task.outputs, *made_up[len(task.outputs) :])
-    if any(each.shape != shape for each, shape in zip(outputs, shapes, strict=False)):
-        raise task.refused(f"{outputs[0].shape} isn't the result")
+    outputs = _results(task, x, heads, latent, turned)
+    kind = x.dtype
     query, query_turned, key, key_turned = outputs
     low, low_normal = (made((tokens, gamma_q.numel), kind, name) for name in ("cq", "cq_norm"))
     q = made((tokens, heads * (depth + turned)), kind, "q")
@@ -111,6 +106,19 @@ def mla_prolog(task: Task) -> tuple[Kernel, ...]:
         ],
     ]  # fmt: skip
     return (PhasedKernel(profile, task.op_type, phases, task.present(_INPUTS), outputs),)
+
+
+def _results(
+    task: Task, x: GlobalTensor, heads: int, latent: int, turned: int
+) -> tuple[GlobalTensor, ...]:
+    """Queries and keys and their rotated parts, made where the task has none."""
+    lead = x.shape[:-1]
+    shapes = ((*lead, heads, latent), (*lead, heads, turned), (*lead, latent), (*lead, turned))
+    made_up = tuple(made(shape, x.dtype, f"y{n}") for n, shape in enumerate(shapes))
+    outputs = (*task.outputs, *made_up[len(task.outputs) :])
+    if any(each.shape != shape for each, shape in zip(outputs, shapes, strict=False)):
+        raise task.refused(f"{outputs[0].shape} isn't the result")
+    return outputs
 
 
 def _product(profile: Profile, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor) -> Kernel:

@@ -153,57 +153,50 @@ class _Costs:
 
     def cycles(self, way: Way, base: tuple[int, int]) -> tuple[float, float]:
         """Cycles of the core with most to do, and, to tell equal ones apart, those of its pipes."""
-        shape, profile = self._shape, self._profile
+        shape, paths = self._shape, self._profile.paths
         groups, rows, columns = way
-        blocks = self.blocks(way, base)
-        high, wide = ceil(shape.m / rows), ceil(shape.n / columns)
-        cores = groups * high * wide
-        turns = ceil(shape.batch / groups)
-        tall, broad = ceil(rows / blocks.base_m), ceil(columns / blocks.base_n)
-        size = shape.dtype.itemsize
-
-        cube = profile.cube
-        steps = ceil(shape.k / blocks.base_k)
-        fractals = ceil(rows / cube.fractal_m) * ceil(columns / cube.fractal_n)
-        fractals *= ceil(shape.k / self._rate.k_per_fractal)
-        products = fractals * self._rate.cycles_per_fractal
-        products += tall * broad * steps * cube.mad_start_cycles
-
-        paths = profile.paths
-        into_l0 = (
-            tall
-            * broad
-            * steps
-            * (
-                paths.l1_to_l0a.setup_cycles
-                + paths.l1_to_l0b.setup_cycles
-                + blocks.base_m * blocks.base_k * size / paths.l1_to_l0a.bytes_per_cycle
-                + blocks.base_n * blocks.base_k * size / paths.l1_to_l0b.bytes_per_cycle
-            )
-        )
-
-        of_a = rows * shape.k * size * (1 if blocks.keep_a else broad)
-        of_b = columns * shape.k * size * (1 if blocks.keep_b else tall)
-        rate = paths.gm_to_l1.bytes_per_cycle
-        shared = paths.gm_to_l1.shared_fraction
-        l2 = self._l2 / cores * (shared if high * wide > 1 else 1.0)
-        slow_a, slow_b = self._packets(blocks)
-        loads = max(
-            (of_a * slow_a + of_b * slow_b) / rate,
-            (of_a + of_b) / l2,
-        )
-        loads += 2 * tall * broad * ceil(shape.k / blocks.step_k) * paths.gm_to_l1.setup_cycles
-
-        out = paths.l0c_to_gm or paths.ub_to_gm
+        blocks, turns = self.blocks(way, base), ceil(shape.batch / groups)
+        size, out = shape.dtype.itemsize, paths.l0c_to_gm or paths.ub_to_gm
         stores = rows * columns * shape.out_bytes / out.bytes_per_cycle
         compulsory = (shape.m + shape.n) * shape.k * size + shape.m * shape.n * shape.out_bytes
         hbm = compulsory * shape.batch / self._hbm / turns
-
-        pipes = (products, into_l0, loads, stores)
-        first = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size / rate
+        pipes = (*self._cube(way, blocks), self._loads(way, blocks), stores)
+        first_bytes = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size
+        first = first_bytes / paths.gm_to_l1.bytes_per_cycle
         last = blocks.base_m * blocks.base_n * shape.out_bytes / out.bytes_per_cycle
         # What memory takes is the same for all; of those that hide behind it the leanest is best.
         return max(turns * max(pipes) + first + last, turns * hbm), turns * sum(pipes)
+
+    def _cube(self, way: Way, blocks: MatmulTiling) -> tuple[float, float]:
+        """Cycles of a core's products, and of moving what they are of into L0."""
+        shape, cube, paths = self._shape, self._profile.cube, self._profile.paths
+        _, rows, columns = way
+        size, steps = shape.dtype.itemsize, ceil(shape.k / blocks.base_k)
+        times = ceil(rows / blocks.base_m) * ceil(columns / blocks.base_n) * steps
+        fractals = ceil(rows / cube.fractal_m) * ceil(columns / cube.fractal_n)
+        fractals *= ceil(shape.k / self._rate.k_per_fractal)
+        products = fractals * self._rate.cycles_per_fractal + times * cube.mad_start_cycles
+        into_l0 = times * (
+            paths.l1_to_l0a.setup_cycles
+            + paths.l1_to_l0b.setup_cycles
+            + blocks.base_m * blocks.base_k * size / paths.l1_to_l0a.bytes_per_cycle
+            + blocks.base_n * blocks.base_k * size / paths.l1_to_l0b.bytes_per_cycle
+        )
+        return products, into_l0
+
+    def _loads(self, way: Way, blocks: MatmulTiling) -> float:
+        """Cycles of bringing tiles of A and B into L1."""
+        shape, path = self._shape, self._profile.paths.gm_to_l1
+        groups, rows, columns = way
+        high, wide = ceil(shape.m / rows), ceil(shape.n / columns)
+        tall, broad = ceil(rows / blocks.base_m), ceil(columns / blocks.base_n)
+        size = shape.dtype.itemsize
+        of_a = rows * shape.k * size * (1 if blocks.keep_a else broad)
+        of_b = columns * shape.k * size * (1 if blocks.keep_b else tall)
+        l2 = self._l2 / (groups * high * wide) * (path.shared_fraction if high * wide > 1 else 1.0)
+        slow_a, slow_b = self._packets(blocks)
+        loads = max((of_a * slow_a + of_b * slow_b) / path.bytes_per_cycle, (of_a + of_b) / l2)
+        return loads + 2 * tall * broad * ceil(shape.k / blocks.step_k) * path.setup_cycles
 
     def _evenly(self, total: int, most: int) -> int:
         """Blocks of at most ``most``, of one size as far as whole fractals allow."""

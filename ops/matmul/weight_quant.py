@@ -19,7 +19,7 @@ from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul, Product, blocks_of
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
-from npusim.library.operands import GmMatrix
+from npusim.library.operands import AsItLies, GmMatrix
 from npusim.ops.matmul.multi_scale import MultiScaleMatMul, splits_rows
 from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.ops.matmul.widening import Widener
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.library.operands import Span, Tile
+    from npusim.library.operands import Span
     from npusim.values.dtypes import DType
 
     Waits = Iterator[Barrier | CoreWait]
@@ -160,7 +160,7 @@ class WeightQuantMatMul(Kernel):
 
 
 @dataclass(slots=True)
-class _Widened:
+class _Widened(AsItLies):
     """The weight as the cube core sees it: chunks that it waits for, all but the first in turn."""
 
     core: Core
@@ -171,10 +171,6 @@ class _Widened:
     def dtype(self) -> DType:
         return self.kernel.kind
 
-    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
-        """As it is in the product."""
-        return rows, columns
-
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """A chunk, once both vector cores have handed it over."""
         if core.recording:
@@ -182,12 +178,6 @@ class _Widened:
         place = self.kernel.place(core, self.number, rows, columns)
         self.number += 1
         place.load_l1(core, tile, (0, rows[1]), (0, columns[1]))
-
-    def load_l0(
-        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
-    ) -> None:
-        """As it lies in L1."""
-        core.load_data(piece, tile.tensor[tile.within(rows, columns)])
 
 
 class _VectorSide(Widener):

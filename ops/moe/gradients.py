@@ -41,6 +41,7 @@ class MoeTokenUnpermuteGrad(Kernel):
 
     op_type = "MoeTokenUnpermuteGrad"
     depth = _DEPTH
+    each_fetches = False  # a row the gradient of its token, which the others have too
 
     def __init__(
         self,
@@ -140,9 +141,10 @@ class MoeTokenUnpermuteGrad(Kernel):
         cut: tuple[int, int],
     ) -> None:
         """A token's gradient, to each of its rows."""
-        grad = self._fetched(core, token, cut)
+        grad = None if self.each_fetches else self._fetched(core, token, cut)
         for pair in core.loop(self.count):
-            self._pair(core, (*token, pair), grad, core.get_value(weights[pair]), sums[pair], cut)
+            own = self._fetched(core, token, cut) if grad is None else grad
+            self._pair(core, (*token, pair), own, core.get_value(weights[pair]), sums[pair], cut)
 
     def _fetched(self, core: Core, token: tuple[Index, Index], cut: tuple[int, int]) -> LocalTensor:
         places = (*((each, self.width) for each in token), (cut[0], 1))
@@ -214,18 +216,7 @@ class MoeFinalizeRoutingGrad(MoeTokenUnpermuteGrad):
 
     op_type = "MoeFinalizeRoutingV2Grad"
     depth = 1
-
-    def _token(
-        self,
-        core: Core,
-        token: tuple[Index, Index],
-        weights: LocalTensor,
-        sums: LocalTensor,
-        cut: tuple[int, int],
-    ) -> None:
-        for pair in core.loop(self.count):
-            grad = self._fetched(core, token, cut)
-            self._pair(core, (*token, pair), grad, core.get_value(weights[pair]), sums[pair], cut)
+    each_fetches = True
 
 
 def _widened(core: Core, tile: LocalTensor, buffer: TBuf) -> LocalTensor:

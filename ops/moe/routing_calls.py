@@ -39,11 +39,19 @@ def moe_init_routing_quant(task: Task) -> tuple[Kernel, ...]:
     return _launch(task, x, experts, results, by_choice=True, scale=by)
 
 
-def moe_init_routing_quant_v2(task: Task) -> tuple[Kernel, ...]:
-    """x, experts, a scale and an offset for all, or none: rows as int8, with a scale each."""
+def _given(
+    task: Task,
+) -> tuple[GlobalTensor, GlobalTensor, GlobalTensor | None, GlobalTensor | None]:
+    """x, experts, a scale and an offset."""
     x, experts, scale, offset = (*task.inputs, *[None] * 4)[:4]
     if x is None or experts is None:
         raise task.refused("x and experts are needed")
+    return x, experts, scale, offset
+
+
+def moe_init_routing_quant_v2(task: Task) -> tuple[Kernel, ...]:
+    """x, experts, a scale and an offset for all, or none: rows as int8, with a scale each."""
+    x, experts, scale, offset = _given(task)
     dynamic = task.whole_number("quant_mode", 0) == 1
     if dynamic and (scale is not None or offset is not None):
         raise task.refused("scales that smooth rows aren't modelled")
@@ -63,9 +71,7 @@ def moe_init_routing_v3(task: Task) -> tuple[Kernel, ...]:
     Counts are of 64 bits. Source: ops-transformer moe/moe_init_routing_v3 (document), whose
     schedule is that of the second version where every expert is taken.
     """
-    x, experts, scale, offset = (*task.inputs, *[None] * 4)[:4]
-    if x is None or experts is None:
-        raise task.refused("x and experts are needed")
+    x, experts, scale, offset = _given(task)
     taken, many = task.first("active_expert_range"), task.whole_number("expert_num", 1)
     if taken and tuple(taken) != (0, many):  # type: ignore[arg-type]
         raise task.refused(f"experts {taken} of {many}; all of them are modelled")

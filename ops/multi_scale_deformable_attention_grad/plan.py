@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,7 @@ def build(call: Call, chain: Chain) -> None:
 
 def _transpose(chain: Chain, tensor: GlobalTensor, order: tuple[int, ...]) -> GlobalTensor:
     """The axes of a tensor in another order, in memory of its own; always a task."""
-    view = _permuted(tensor, order)
+    view = tensor.permuted(order)
     turned = chain.empty(view.shape, tensor.dtype, f"{tensor.buffer.name}_transposed")
     chain.launch("Transpose", view, turned)
     return turned
@@ -67,17 +66,8 @@ def _transpose_back(chain: Chain, tensor: GlobalTensor, name: str) -> GlobalTens
     """A gradient with its queries second again, in the caller's memory if that will do."""
     axes = len(tensor.shape)
     turned = chain.output(name, FLOAT)
-    chain.launch("Transpose", _permuted(tensor, (0, axes - 1, *range(1, axes - 1))), turned)
+    chain.launch("Transpose", tensor.permuted((0, axes - 1, *range(1, axes - 1))), turned)
     return turned
-
-
-def _permuted(tensor: GlobalTensor, order: tuple[int, ...]) -> GlobalTensor:
-    steps = tensor.steps
-    return replace(
-        tensor,
-        shape=tuple(tensor.shape[axis] for axis in order),
-        strides=tuple(steps[axis] for axis in order),
-    )
 
 
 def _maps(call: Call) -> Maps | None:

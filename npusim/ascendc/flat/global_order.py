@@ -17,7 +17,7 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.flat.order import Clock, Order
-    from npusim.ascendc.gm import GmBuffer
+    from npusim.ascendc.gm_buffers import GmBuffer
     from npusim.engine.program import Pipe
 
 Runs = tuple[int, int, int, int]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.flat.global_order import GlobalOrder, Runs
     from npusim.ascendc.flat.strand import Strand
-    from npusim.ascendc.gm import GmBuffer
+    from npusim.ascendc.gm_buffers import GmBuffer
     from npusim.ascendc.queues import TPosition
     from npusim.engine.program import Barrier
     from npusim.values.dtypes import DType

@@ -21,6 +21,7 @@ from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrins
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.costs import GmCopy
     from npusim.hardware.groups import Path
 
 BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
@@ -262,19 +263,11 @@ class Copies(Issuer):
         line = self.profile.memory.l2_line_bytes
         grain = line if runs else gm.grain_bytes(line)
         past_l2 = gm.tensor.past_l2 and not write
+        sizes = path, run_bytes, bursts
         if matrix:
-            cost = self.costs.matrix_copy(path, run_bytes, bursts, grain, atomic_sharers=sharers)
+            cost = self.costs.matrix_copy(*sizes, grain, atomic_sharers=sharers)
         else:
-            apart = gm.rows_apart
-            cost = self.costs.gm_copy(
-                path,
-                run_bytes,
-                bursts,
-                None if write else grain,
-                rows_apart=apart,
-                atomic_sharers=sharers,
-                alone=write and self._alone,
-            )
+            cost = self._plain_copy(*sizes, gm, None if write else grain)
         transfer = Transfer(
             gm.tensor.buffer.number,
             write,
@@ -299,6 +292,21 @@ class Copies(Issuer):
             self.recorder.store(transfer, gm.moves)
         else:
             self.recorder.load(instruction, gm.key, gm.moves)
+
+    def _plain_copy(
+        self, path: Path, run_bytes: int, bursts: int, gm: GmSlice, grain: int | None
+    ) -> GmCopy:
+        """What a copy of no matrix costs; without a ``grain`` it is a store."""
+        stores = grain is None
+        return self.costs.gm_copy(
+            path,
+            run_bytes,
+            bursts,
+            grain,
+            rows_apart=gm.rows_apart,
+            atomic_sharers=self._atomic_sharers if stores else 0.0,
+            alone=stores and self._alone,
+        )
 
     def _load_l1(
         self,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
-from npusim.ascendc.gm import GlobalTensor, GmBuffer
 from npusim.capi.runtime.journal import PRODUCTS_VARIABLE
 from npusim.capi.runtime.refusals import task_fault
 from npusim.runtime.cache_start import new_cache

@@ -11,7 +11,7 @@ import pytest
 from npusim import Device, TensorSpec
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.queueing import Queue
-from npusim.engine import KernelRun, L2State, Memo, Pipe
+from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
 from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
 from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
@@ -60,23 +60,37 @@ def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:
     cache = L2State(1e6, code_kernels=4)
     for code in "abcd":
         cache.keep_code(code)
-    assert cache.has_code("a")
-    assert not cache.has_code("e")
+    assert cache.place_of_code("a").lost == 0
+    assert cache.place_of_code("e").lost == 1
     cache.keep_code("e")
-    assert cache.has_code("e")
-    assert not cache.has_code("a")
+    assert cache.place_of_code("e").lost == 0
+    assert cache.place_of_code("a").lost == 1
     cache.keep_code(None)
-    assert not cache.has_code(None)
+    assert cache.place_of_code(None).lost == 1
+
+
+@pytest.mark.parametrize("one_shape", [False, True])
+def test_between_layers_a_part_of_the_code_is_lost_and_all_of_what_has_all_variants(
+    one_shape: bool,
+) -> None:
+    cache = L2State(1e6, code_kernels=4)
+    cache.others = Code(0.25, one_shape=one_shape)
+    cache.keep_code("a")
+    assert [cache.place_of_code(each).lost for each in ("a", "b")] == [0, 0.25]
+    assert cache.place_of_code(None).lost == (0.25 if one_shape else 1)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])
 def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     found, costs = profile(CHIP), InstructionCosts(profile(CHIP))
-    cycles = costs.code_fetch(blocks, loaded=False)
+    cycles = costs.code_fetch(blocks, code=ALL_LOST)
     launch = found.launch
     expected = launch.code_us + (blocks - 1) * launch.code_per_block_us
     assert cycles == pytest.approx(expected * found.clock_mhz)
-    assert costs.code_fetch(blocks, loaded=True) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.0)) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.25)) == pytest.approx(cycles / 4)
+    far = costs.code_fetch(blocks, code=Code(far=True)) - cycles
+    assert far == pytest.approx(launch.code_far_us * found.clock_mhz)
 
 
 def moved(nbytes: int, *, write: bool) -> Instruction:
@@ -149,13 +163,13 @@ def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
 def test_kernels_of_many_variants_look_for_theirs(blocks: int) -> None:
     """Where they ran just before they don't; those in Ascend C fetch some of their code again."""
     launch, costs = profile(CHIP).launch, InstructionCosts(profile(CHIP))
-    plain = costs.code_fetch(blocks, loaded=False)
-    more = costs.code_fetch(blocks, loaded=False, many_variants=True) - plain
+    plain = costs.code_fetch(blocks, code=ALL_LOST)
+    more = costs.code_fetch(blocks, code=ALL_LOST, many_variants=True) - plain
     more += costs.kernel_head(tiling=False, searching=True) - costs.kernel_head(tiling=False)
     expected = launch.variants_us + (blocks - 1) * launch.variants_per_block_us
     assert more == pytest.approx(expected * profile(CHIP).clock_mhz)
-    assert costs.code_fetch(blocks, loaded=True, many_variants=True) == 0.0
-    assert costs.code_fetch(blocks, loaded=True, fits=False, many_variants=True) == plain
+    assert costs.code_fetch(blocks, code=Code(0.0), many_variants=True) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.0), fits=False, many_variants=True) == plain
 
 
 @pytest.mark.parametrize(

@@ -180,9 +180,9 @@ def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:
     assert [row.start for row in read_rows(path)] == ["prefetched", "prefetched", "", ""]
 
 
-def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
+def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
-    counted = {2: "", 7: "", 8: "layered", 64: "layered"}
+    counted = {2: False, 7: False, 8: True, 64: True}
     lines = [MUL.format(shape="64,37", us=9.0) + f",{count}" for count in counted]
     lines = [line.replace("910 gen1 (30 cores)", "910B2") for line in lines]
     lines += [
@@ -192,9 +192,31 @@ def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
     path = tmp_path / "counted.csv"
     path.write_text("\n".join([f"{HEADER},count", *lines]))
     rows = list(read_rows(path))
-    assert [row.start for row in rows] == [*counted.values(), "loop", ""]
+    assert [row.layered for row in rows] == [*counted.values(), False, False]
+    assert [row.start for row in rows] == [""] * 4 + ["loop", ""]
     once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
-    assert 0 < again < once - 0.9 * load_profile("Ascend910B2").launch.code_us
+    launch = load_profile("Ascend910B2").launch
+    assert 0 < again < once - 0.9 * (1 - launch.code_lost_share) * launch.code_us
+
+
+def test_what_a_framework_calls_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
+    """By the text of its workload, or where others of its workload are compiled."""
+    states = {
+        "w": "dynamic",
+        "graph": "dynamic",
+        "graph ": "static",
+        "eager ops after the graph": "",
+    }
+    plain = MUL.format(shape="64,37", us=9.0).replace("910 gen1 (30 cores)", "910B2")
+    lines = [plain.removesuffix("w") + f"{step},{state}" for step, state in states.items()]
+    lines.append(plain.removesuffix("w") + "graph,static")
+    path = tmp_path / "between.csv"
+    path.write_text("\n".join([f"{HEADER},op_state", *lines]))
+    rows = list(read_rows(path))
+    assert [row.start for row in rows] == ["", "eager", "", "eager", ""]
+    assert [row.one_shape for row in rows] == [False, False, True, False, True]
+    once, between = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
+    assert between - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:

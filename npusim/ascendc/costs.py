@@ -14,6 +14,7 @@ from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from npusim.engine import Code
     from npusim.hardware.groups import Path, Rate
     from npusim.hardware.profile import Profile
 
@@ -145,28 +146,29 @@ class InstructionCosts:
         return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
 
     def code_fetch(
-        self, blocks: int, *, loaded: bool, fits: bool = True, many_variants: bool = False
+        self, blocks: int, *, code: Code, fits: bool = True, many_variants: bool = False
     ) -> float:
         """Cycles that a block of ``blocks`` waits for its code and tiling data.
 
-        All cores read the same lines of them, which are served one after the other; none wait where
-        the kernel is ``loaded`` and ``fits`` into the instruction caches. One of ``many_variants``
-        has more of both for every further block.
+        All cores read the same lines of them, which are served one after the other: the share that
+        they have lost, or all where it never ``fits`` into the instruction caches. The first one
+        has to wait for HBM where they are far away. One of ``many_variants`` has more of both for
+        every further block.
         """
         launch, clock = self.profile.launch, self.profile.clock_mhz
-        if loaded and fits:
-            return 0.0
         waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
-        if many_variants and not loaded:
+        if many_variants and code.lost == 1.0:
             waiting_us += launch.variants_per_block_us * (blocks - 1)
-        return waiting_us * clock
+        if code.far:
+            waiting_us += launch.code_far_us
+        return _fetched(code, fits=fits) * waiting_us * clock
 
-    def code_queue(self, blocks: int, *, loaded: bool, fits: bool = True) -> Queue | None:
+    def code_queue(self, blocks: int, *, code: Code, fits: bool = True) -> Queue | None:
         """What the first transfers of a block of ``blocks`` wait for; None where code is there."""
         launch, clock = self.profile.launch, self.profile.clock_mhz
-        apart = (blocks - 1) * clock
+        apart = (blocks - 1) * clock * _fetched(code, fits=fits)
         load, store = apart * launch.load_queue_us, apart * launch.store_queue_us
-        if (loaded and fits) or not (load or store):
+        if not (load or store):
             return None
         return Queue(load, store, launch.code_spread_bytes)
 
@@ -387,3 +389,8 @@ class InstructionCosts:
             rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
             self._rates[key] = rate
         return rate
+
+
+def _fetched(code: Code, *, fits: bool) -> float:
+    """The share of a kernel's code that is fetched; what never ``fits`` comes anew each time."""
+    return code.lost or (0.0 if fits else 1.0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from npusim.schedules.broadcast_tiling import Tile
+from npusim.schedules.elementwise import Tile
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:

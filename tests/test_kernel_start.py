@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from npusim import Device, TensorSpec
+from npusim.ascendc import Core, TBuf, trace
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.queueing import Queue
 from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
@@ -18,7 +19,7 @@ from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.table import read_rows
-from support.kernels import profile
+from support.kernels import Probe, profile
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -91,6 +92,23 @@ def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     assert costs.code_fetch(blocks, code=Code(0.25)) == pytest.approx(cycles / 4)
     far = costs.code_fetch(blocks, code=Code(far=True)) - cycles
     assert far == pytest.approx(launch.code_far_us * found.clock_mhz)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+def test_every_buffer_that_a_kernel_in_ascend_c_reserves_takes_the_scalar_unit_some_time(
+    count: int,
+) -> None:
+    found = profile(CHIP)
+
+    def body(core: Core) -> None:
+        for number in range(count):
+            core.pipe.init_buffer(TBuf(f"b{number}"), 1, 64)
+
+    (group,) = trace(Probe(body), found, numerics=False, code=Code(0.0))
+    head = next(each for each, _ in group.program.listed() if each.name == "kernel_head")
+    launch = found.launch
+    own = launch.kernel_head_cycles + launch.tiling_head_cycles
+    assert head.cycles == pytest.approx(own + count * launch.buffer_cycles)
 
 
 def moved(nbytes: int, *, write: bool) -> Instruction:

@@ -116,7 +116,8 @@ def _groups(
     _issue((running[blocks[0]] for blocks in kinds.values()), costs)
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
     searching = many_variants and code.lost == 1.0
-    head = costs.kernel_head(tiling=kernel.chooses, searching=searching)
+    reserved = max(core.pipe.reserved for block in running.values() for core in block.cores)
+    head = costs.kernel_head(tiling=kernel.chooses, buffers=reserved, searching=searching)
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
         code=code,

@@ -297,7 +297,8 @@ class Launch(Group):
 
     A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
-    Ascend C, which read their tiling data field by field and choose among variants. They wait
+    Ascend C, which read their tiling data field by field and choose among variants, and
+    `buffer_cycles` for each buffer that these reserve. They wait
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold; from layer to layer of a network they lose `code_lost_share` of
     it. What is for any shape and hasn't run for long comes from HBM, `code_far_us` later. All cores
@@ -320,6 +321,7 @@ class Launch(Group):
     message_us: Microseconds = 0.0
     kernel_head_cycles: Cycles
     tiling_head_cycles: Cycles = 0.0
+    buffer_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0
     code_per_block_us: Microseconds = 0.0
     load_queue_us: Microseconds = 0.0

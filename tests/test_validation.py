@@ -314,6 +314,20 @@ def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
 def test_networks_are_workloads_without_sizes() -> None:
     assert network("bert_128_32 train step (MindSpore)") == network("bert_32_32 train step")
     assert network("resnet50_16_224_224 train step") != network("yolov5_16 train step")
+    assert (
+        network("Some-VL decode step, batch 4")
+        == network("Some-VL serving step, text")
+        == "Some-VL"
+    )
+
+
+def test_a_network_of_many_operators_counts_for_few_of_one(tmp_path: Path) -> None:
+    """Five operators of 20 rows each count for 4.7 networks with one row, beside 100 of them."""
+    names = ("Mul", "Add", "Sub", "Maximum", "Minimum")
+    many = [("many", op, 16.0) for op in names for _ in range(20)]
+    others = [(f"net{chr(97 + n // 26)}{chr(97 + n % 26)}", "Mul", 1.0) for n in range(100)]
+    everything, _ = spreads(_rows_of(tmp_path, *many, *others))
+    assert everything["high"] == everything["low"]
 
 
 def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:

@@ -119,19 +119,26 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        found = simulate_task(
-            profile,
-            row.task,
-            start_of(row, l2),
-            memo,
-            streams=row.streams,
-            layered=row.layered,
-            one_shape=row.one_shape,
-        )
+        found = simulate_row(profile, row, row.task, l2, memo)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
     return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", pipes)
+
+
+def simulate_row(
+    profile: Profile, row: MeasuredRow, task: TaskSpec, l2: str, memo: Memo | None = None
+) -> TaskRuns:
+    """The ``task`` of a row on a chip, with all that the row says of its step."""
+    return simulate_task(
+        profile,
+        task,
+        start_of(row, l2),
+        memo,
+        streams=row.streams,
+        layered=row.layered,
+        one_shape=row.one_shape,
+    )
 
 
 def start_of(row: MeasuredRow, l2: str) -> str:

@@ -70,6 +70,14 @@ def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:
     assert cache.place_of_code(None).lost == 1
 
 
+def test_code_that_has_just_run_is_near() -> None:
+    cache = L2State(1e6, code_kernels=4)
+    cache.others = Code(far=True)
+    cache.keep_code(None, "Attention")
+    assert cache.place_of_code(None, "Attention") == ALL_LOST
+    assert cache.place_of_code(None, "Other").far
+
+
 @pytest.mark.parametrize("one_shape", [False, True])
 def test_between_layers_a_part_of_the_code_is_lost_and_all_of_what_has_all_variants(
     one_shape: bool,
@@ -92,6 +100,10 @@ def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     assert costs.code_fetch(blocks, code=Code(0.25)) == pytest.approx(cycles / 4)
     far = costs.code_fetch(blocks, code=Code(far=True)) - cycles
     assert far == pytest.approx(launch.code_far_us * found.clock_mhz)
+    mix = costs.code_fetch(blocks, code=Code(far=True), mix=True) - cycles
+    more = launch.mix_code_us + (blocks - 1) * launch.mix_code_per_block_us
+    assert mix == pytest.approx(more * found.clock_mhz)
+    assert costs.code_fetch(blocks, code=ALL_LOST, mix=True) == cycles
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 8])

@@ -148,20 +148,28 @@ class InstructionCosts:
         return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
 
     def code_fetch(
-        self, blocks: int, *, code: Code, fits: bool = True, many_variants: bool = False
+        self,
+        blocks: int,
+        *,
+        code: Code,
+        fits: bool = True,
+        many_variants: bool = False,
+        mix: bool = False,
     ) -> float:
         """Cycles that a block of ``blocks`` waits for its code and tiling data.
 
         All cores read the same lines of them, which are served one after the other: the share that
-        they have lost, or all where it never ``fits`` into the instruction caches. The first one
-        has to wait for HBM where they are far away. One of ``many_variants`` has more of both for
-        every further block.
+        they have lost, or all where it never ``fits`` into the instruction caches. Where
+        they are far away they come from HBM; a ``mix`` of cube and vector cores has many more. One
+        of ``many_variants`` has more of both for every further block.
         """
         launch, clock = self.profile.launch, self.profile.clock_mhz
         waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
         if many_variants and code.lost == 1.0:
             waiting_us += launch.variants_per_block_us * (blocks - 1)
-        if code.far:
+        if code.far and mix:
+            waiting_us += launch.mix_code_us + launch.mix_code_per_block_us * (blocks - 1)
+        elif code.far:
             waiting_us += launch.code_far_us
         return _fetched(code, fits=fits) * waiting_us * clock
 

@@ -123,6 +123,7 @@ def _groups(
         code=code,
         fits=not kernel.chooses,
         many_variants=many_variants,
+        mix=kernel.is_mix,
     )
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)
     in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there

@@ -21,8 +21,8 @@ _ROUNDS = 40  # until the share that is gone doesn't change any more
 class Code(NamedTuple):
     """Where a kernel's code is: the share that the cores have ``lost``.
 
-    ``far`` code isn't in L2 either: it is for any shape, and nothing has run it for long. Code for
-    ``one_shape`` has one variant, so that all kernels' fits into the cores.
+    ``far`` code isn't in L2 either: nothing has run it for long. Code for ``one_shape`` has one
+    variant, so that all kernels' fits into the cores.
     """
 
     lost: float = 1.0
@@ -54,6 +54,7 @@ class L2State:
         self.write_back_share = write_back_share
         self.reuse_fraction = reuse_fraction
         self.others = ALL_LOST
+        self._ran: set[str] = set()
         self._code: deque[Hashable] = deque(maxlen=code_kernels)
         self._resident: OrderedDict[int, float] = OrderedDict()
         self._held_bytes = 0.0
@@ -62,16 +63,17 @@ class L2State:
         """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)
 
-    def place_of_code(self, code: Hashable) -> Code:
+    def place_of_code(self, code: Hashable, op_type: str = "") -> Code:
         """Where a kernel's instructions are; the cores have none of None, unless for one shape."""
         if code is not None and code in self._code:
             return Code(lost=0.0)
-        fits = code is not None or self.others.one_shape
-        return self.others if fits else self.others._replace(lost=1.0)
+        lost = self.others.lost if code is not None or self.others.one_shape else 1.0
+        return self.others._replace(lost=lost, far=self.others.far and op_type not in self._ran)
 
-    def keep_code(self, code: Hashable) -> None:
+    def keep_code(self, code: Hashable, op_type: str = "") -> None:
         """A kernel has run."""
         self._code.append(code)
+        self._ran.add(op_type)
 
     def repeat(self, sizes: Mapping[int, float]) -> None:
         """Bring the cache into the state in which a loop over these buffers (bytes) finds it.

@@ -159,7 +159,8 @@ def simulate_task(
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
-    ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
+    ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified:
+    what code the cores can't hold comes from HBM.
     ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, ``eager``
     a framework's call between two graphs, whose code nobody has run since the one before. A graph
     runs a ``layered`` task in every layer, so that the cores still have some of its code; one that
@@ -169,7 +170,7 @@ def simulate_task(
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
     lost = profile.launch.code_lost_share if layered else 1.0
-    hold_code(cache, kernels, l2, Code(lost, far=l2 == "eager", one_shape=one_shape))
+    hold_code(cache, kernels, l2, Code(lost, far=l2 in ("eager", "flushed"), one_shape=one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})

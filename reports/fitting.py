@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.engine import Memo
 from npusim.hardware import load_profile
 from npusim.validation.fitting import Constant, Fit, capped_error, descend, value_of, with_values
-from npusim.validation.replay import simulate_task, start_of
+from npusim.validation.replay import simulate_row
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ def simulations(
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            yield (
-                row,
-                simulate_task(
-                    profile, row.task, start_of(row, l2), memo, streams=row.streams
-                ).duration_us,
-            )
+            yield row, simulate_row(profile, row, row.task, l2, memo).duration_us
         except NpusimError:
             continue
 

@@ -22,7 +22,7 @@ from npusim.engine import Memo
 from npusim.hardware import load_profile
 from npusim.operators.registry import band_class
 from npusim.validation.fitting import Constant, descend, value_of, with_values
-from npusim.validation.replay import simulate_task, start_of
+from npusim.validation.replay import simulate_row
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -160,8 +160,7 @@ def _time(row: MeasuredRow, values: Mapping[str, float], memo: Memo) -> float:
     if row.task is None:
         raise ValueError(row.problem)
     profile = with_values(load_profile(row.soc), values)
-    start = start_of(row, "in_graph")
-    return simulate_task(profile, row.task, start, memo, streams=row.streams).duration_us
+    return simulate_row(profile, row, row.task, "in_graph", memo).duration_us
 
 
 def _between(places: np.ndarray, added: np.ndarray, place: float) -> np.ndarray:

@@ -1,10 +1,11 @@
 """The residuals of a set of predictions, by operator class: what bands are made of.
 
 All rows of an operator in a network share one error: batch sizes and layers don't make it less.
-So not rows but groups (networks x operators) are what was drawn: quantiles are conformal over n
-groups (0.8 (1 + 1/n) of them between the ends), a row weighs 1 / sqrt(rows of its group), and the
-ends are pulled towards those of all classes by n / (n + 5). Bands hold for 80 % of all rows,
-not of each class.
+So not rows but groups (networks x operators) are what was drawn: a row weighs 1 / sqrt(rows of
+its group), and a network the root of what its rows do. The ends are pulled towards those of all
+classes by n / (n + 5) where there are n groups, and quantiles are conformal over as many as count
+for them, n + 5: 0.8 (1 + 1 / (n + 5)) lie between. Bands hold for 80 % of all rows, not of each
+class.
 """
 
 from __future__ import annotations
@@ -58,8 +59,11 @@ def spreads(
 
 
 def network(workload: str) -> str:
-    """A workload without batch sizes or test numbers: ``bert_128_32 train step`` is ``bert``."""
-    return re.split(r"[/_,]| level| loop", workload)[0]
+    """A workload without batch sizes or test numbers: ``bert_128_32 train step`` is ``bert``.
+
+    Several profiles of a language model's tokens are of one network.
+    """
+    return re.split(r"[/_,]| level| loop| decode| serving", workload)[0]
 
 
 def as_yaml(tables: Mapping[str, tuple[dict[str, float | int], Table]], indent: str) -> str:
@@ -80,20 +84,29 @@ def as_yaml(tables: Mapping[str, tuple[dict[str, float | int], Table]], indent: 
 def _spread(
     residuals: Sequence[Residual], towards: Mapping[str, float | int]
 ) -> dict[str, float | int]:
-    sizes = Counter(each.group for each in residuals)
-    groups = len(sizes)
-    tail = max(0.0, 1 - _INSIDE * (1 + 1 / groups)) / 2
+    groups = len({each.group for each in residuals})
+    counted = groups + _PULL if towards else groups
+    tail = max(0.0, 1 - _INSIDE * (1 + 1 / counted)) / 2
     ends = _weighted_quantiles(
         np.array([each.logarithm for each in residuals]),
-        np.array([sizes[each.group] ** -0.5 for each in residuals]),
+        _weights([each.group for each in residuals]),
         (tail, 1 - tail),
     )
-    share = groups / (groups + _PULL) if towards else 1.0
+    share = groups / counted
     low, high = (
         float(np.exp(share * end + (1 - share) * np.log(towards.get(name, 1.0))))
         for name, end in zip(("low", "high"), ends, strict=True)
     )
     return {"low": round(low, 3), "high": round(high, 3), "rows": len(residuals)}
+
+
+def _weights(groups: Sequence[tuple[str, str]]) -> np.ndarray:
+    """What rows count, by the network and the operator of each: roots of the rows of both."""
+    sizes = Counter(groups)
+    networks: Counter[str] = Counter()
+    for group, rows in sizes.items():
+        networks[group[0]] += rows**0.5
+    return np.array([(sizes[each] * networks[each[0]]) ** -0.5 for each in groups])
 
 
 def _weighted_quantiles(

@@ -169,3 +169,11 @@ def test_code_for_any_shape_counts_in_the_widest_tensor_that_it_computes(
     task = TaskSpec(op, given, (parse_tensor(output),), {})
     (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
     assert kernel.block_dim == blocks
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(2, 1), (4, 4), (8, 6)])
+def test_gated_halves_are_cut_so_that_most_cores_work(rows: int, blocks: int) -> None:
+    """As decode steps record: of 3072 columns, the width that gives the most tiles of few rows."""
+    x, y = parse_tensor(f"fp16[{rows},1,6144]"), parse_tensor(f"fp16[{rows},1,3072]")
+    (kernel,) = kernels_of(load_profile("Ascend910B2"), TaskSpec("SwiGlu", (x,), (y,), {}))
+    assert kernel.block_dim == blocks

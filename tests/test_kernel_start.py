@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from npusim import Device, TensorSpec
+from npusim.ascendc import Core, TBuf, trace
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.queueing import Queue
-from npusim.engine import KernelRun, L2State, Memo, Pipe
+from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
 from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
 from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.table import read_rows
-from support.kernels import profile
+from support.kernels import Probe, profile
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -60,23 +61,66 @@ def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:
     cache = L2State(1e6, code_kernels=4)
     for code in "abcd":
         cache.keep_code(code)
-    assert cache.has_code("a")
-    assert not cache.has_code("e")
+    assert cache.place_of_code("a").lost == 0
+    assert cache.place_of_code("e").lost == 1
     cache.keep_code("e")
-    assert cache.has_code("e")
-    assert not cache.has_code("a")
+    assert cache.place_of_code("e").lost == 0
+    assert cache.place_of_code("a").lost == 1
     cache.keep_code(None)
-    assert not cache.has_code(None)
+    assert cache.place_of_code(None).lost == 1
+
+
+def test_code_that_has_just_run_is_near() -> None:
+    cache = L2State(1e6, code_kernels=4)
+    cache.others = Code(far=True)
+    cache.keep_code(None, "Attention")
+    assert cache.place_of_code(None, "Attention") == ALL_LOST
+    assert cache.place_of_code(None, "Other").far
+
+
+@pytest.mark.parametrize("one_shape", [False, True])
+def test_between_layers_a_part_of_the_code_is_lost_and_all_of_what_has_all_variants(
+    one_shape: bool,
+) -> None:
+    cache = L2State(1e6, code_kernels=4)
+    cache.others = Code(0.25, one_shape=one_shape)
+    cache.keep_code("a")
+    assert [cache.place_of_code(each).lost for each in ("a", "b")] == [0, 0.25]
+    assert cache.place_of_code(None).lost == (0.25 if one_shape else 1)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])
 def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     found, costs = profile(CHIP), InstructionCosts(profile(CHIP))
-    cycles = costs.code_fetch(blocks, loaded=False)
+    cycles = costs.code_fetch(blocks, code=ALL_LOST)
     launch = found.launch
     expected = launch.code_us + (blocks - 1) * launch.code_per_block_us
     assert cycles == pytest.approx(expected * found.clock_mhz)
-    assert costs.code_fetch(blocks, loaded=True) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.0)) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.25)) == pytest.approx(cycles / 4)
+    far = costs.code_fetch(blocks, code=Code(far=True)) - cycles
+    assert far == pytest.approx(launch.code_far_us * found.clock_mhz)
+    mix = costs.code_fetch(blocks, code=Code(far=True), mix=True) - cycles
+    more = launch.mix_code_us + (blocks - 1) * launch.mix_code_per_block_us
+    assert mix == pytest.approx(more * found.clock_mhz)
+    assert costs.code_fetch(blocks, code=ALL_LOST, mix=True) == cycles
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+def test_every_buffer_that_a_kernel_in_ascend_c_reserves_takes_the_scalar_unit_some_time(
+    count: int,
+) -> None:
+    found = profile(CHIP)
+
+    def body(core: Core) -> None:
+        for number in range(count):
+            core.pipe.init_buffer(TBuf(f"b{number}"), 1, 64)
+
+    (group,) = trace(Probe(body), found, numerics=False, code=Code(0.0))
+    head = next(each for each, _ in group.program.listed() if each.name == "kernel_head")
+    launch = found.launch
+    own = launch.kernel_head_cycles + launch.tiling_head_cycles
+    assert head.cycles == pytest.approx(own + count * launch.buffer_cycles)
 
 
 def moved(nbytes: int, *, write: bool) -> Instruction:
@@ -149,13 +193,13 @@ def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
 def test_kernels_of_many_variants_look_for_theirs(blocks: int) -> None:
     """Where they ran just before they don't; those in Ascend C fetch some of their code again."""
     launch, costs = profile(CHIP).launch, InstructionCosts(profile(CHIP))
-    plain = costs.code_fetch(blocks, loaded=False)
-    more = costs.code_fetch(blocks, loaded=False, many_variants=True) - plain
+    plain = costs.code_fetch(blocks, code=ALL_LOST)
+    more = costs.code_fetch(blocks, code=ALL_LOST, many_variants=True) - plain
     more += costs.kernel_head(tiling=False, searching=True) - costs.kernel_head(tiling=False)
     expected = launch.variants_us + (blocks - 1) * launch.variants_per_block_us
     assert more == pytest.approx(expected * profile(CHIP).clock_mhz)
-    assert costs.code_fetch(blocks, loaded=True, many_variants=True) == 0.0
-    assert costs.code_fetch(blocks, loaded=True, fits=False, many_variants=True) == plain
+    assert costs.code_fetch(blocks, code=Code(0.0), many_variants=True) == 0.0
+    assert costs.code_fetch(blocks, code=Code(0.0), fits=False, many_variants=True) == plain
 
 
 @pytest.mark.parametrize(

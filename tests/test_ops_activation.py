@@ -129,7 +129,18 @@ def test_relu_gradients_in_float16(chip: str) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     ("shape", "dim"),
-    [((8, 20), -1), ((8, 20, 6), 1), ((4, 6, 33), 0), ((1001, 2), -1), ((4,), -1), ((1, 4, 2), 1)],
+    [
+        ((8, 20), -1),
+        ((8, 20, 6), 1),
+        ((4, 6, 33), 0),
+        ((1001, 2), -1),
+        ((4,), -1),
+        ((1, 4, 2), 1),
+        ((7, 20011), -1),
+        ((101, 2 * 4099), -1),
+        ((2, 600_002), -1),
+        ((9001, 3, 66), -1),
+    ],
 )
 def test_swiglu_gates_one_half_with_the_other(chip: str, shape: tuple[int, ...], dim: int) -> None:
     x = numbers(*shape)

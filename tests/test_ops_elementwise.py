@@ -349,6 +349,16 @@ def test_whole_numbers_of_64_bits(
         run("Ascend910A", name, [a, b], [like(want)])
 
 
+@pytest.mark.parametrize("name", sorted(COMPARE))
+def test_whole_numbers_of_64_bits_are_compared_exactly(name: str) -> None:
+    a = np.array([[2**53 + 1, 2**53, -(2**62), 7, 2**24 + 1]])
+    b = np.array([[2**53, 2**53 + 1, 2**62, 7, 2**24]])
+    for other in (b, b[:, :1]):
+        want = COMPARE[name](a, other)
+        (got,) = run("Ascend910B3", name, [a, other], [want.copy()])
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8])
 def test_bytes_are_compared(chip: str, kind: type[np.generic]) -> None:

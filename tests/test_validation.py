@@ -180,9 +180,9 @@ def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:
     assert [row.start for row in read_rows(path)] == ["prefetched", "prefetched", "", ""]
 
 
-def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
+def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
-    counted = {2: "", 7: "", 8: "layered", 64: "layered"}
+    counted = {2: False, 7: False, 8: True, 64: True}
     lines = [MUL.format(shape="64,37", us=9.0) + f",{count}" for count in counted]
     lines = [line.replace("910 gen1 (30 cores)", "910B2") for line in lines]
     lines += [
@@ -192,9 +192,31 @@ def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
     path = tmp_path / "counted.csv"
     path.write_text("\n".join([f"{HEADER},count", *lines]))
     rows = list(read_rows(path))
-    assert [row.start for row in rows] == [*counted.values(), "loop", ""]
+    assert [row.layered for row in rows] == [*counted.values(), False, False]
+    assert [row.start for row in rows] == [""] * 4 + ["loop", ""]
     once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
-    assert 0 < again < once - 0.9 * load_profile("Ascend910B2").launch.code_us
+    launch = load_profile("Ascend910B2").launch
+    assert 0 < again < once - 0.9 * (1 - launch.code_lost_share) * launch.code_us
+
+
+def test_what_a_framework_calls_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
+    """By the text of its workload, or where others of its workload are compiled."""
+    states = {
+        "w": "dynamic",
+        "graph": "dynamic",
+        "graph ": "static",
+        "eager ops after the graph": "",
+    }
+    plain = MUL.format(shape="64,37", us=9.0).replace("910 gen1 (30 cores)", "910B2")
+    lines = [plain.removesuffix("w") + f"{step},{state}" for step, state in states.items()]
+    lines.append(plain.removesuffix("w") + "graph,static")
+    path = tmp_path / "between.csv"
+    path.write_text("\n".join([f"{HEADER},op_state", *lines]))
+    rows = list(read_rows(path))
+    assert [row.start for row in rows] == ["", "eager", "", "eager", ""]
+    assert [row.one_shape for row in rows] == [False, False, True, False, True]
+    once, between = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
+    assert between - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:
@@ -292,6 +314,20 @@ def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
 def test_networks_are_workloads_without_sizes() -> None:
     assert network("bert_128_32 train step (MindSpore)") == network("bert_32_32 train step")
     assert network("resnet50_16_224_224 train step") != network("yolov5_16 train step")
+    assert (
+        network("Some-VL decode step, batch 4")
+        == network("Some-VL serving step, text")
+        == "Some-VL"
+    )
+
+
+def test_a_network_of_many_operators_counts_for_few_of_one(tmp_path: Path) -> None:
+    """Five operators of 20 rows each count for 4.7 networks with one row, beside 100 of them."""
+    names = ("Mul", "Add", "Sub", "Maximum", "Minimum")
+    many = [("many", op, 16.0) for op in names for _ in range(20)]
+    others = [(f"net{chr(97 + n // 26)}{chr(97 + n % 26)}", "Mul", 1.0) for n in range(100)]
+    everything, _ = spreads(_rows_of(tmp_path, *many, *others))
+    assert everything["high"] == everything["low"]
 
 
 def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from npusim.engine import Code
     from npusim.hardware.groups import Path, Rate
     from npusim.hardware.profile import Profile
 
@@ -134,39 +135,50 @@ class InstructionCosts:
         """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
         return self.profile.scalar.argument_cycles
 
-    def kernel_head(self, *, tiling: bool, searching: bool = False) -> float:
+    def kernel_head(self, *, tiling: bool, buffers: int = 0, searching: bool = False) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
-        ``tiling`` where it chooses among the variants of a kernel by its tiling data, ``searching``
-        where there are many, and none was run just before.
+        ``tiling`` where it chooses among the variants of a kernel by its tiling data, and reserves
+        ``buffers``; ``searching`` where there are many, and none was run just before.
         """
         launch = self.profile.launch
-        cycles = launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
+        cycles = launch.kernel_head_cycles
+        if tiling:
+            cycles += launch.tiling_head_cycles + buffers * launch.buffer_cycles
         return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
 
     def code_fetch(
-        self, blocks: int, *, loaded: bool, fits: bool = True, many_variants: bool = False
+        self,
+        blocks: int,
+        *,
+        code: Code,
+        fits: bool = True,
+        many_variants: bool = False,
+        mix: bool = False,
     ) -> float:
         """Cycles that a block of ``blocks`` waits for its code and tiling data.
 
-        All cores read the same lines of them, which are served one after the other; none wait where
-        the kernel is ``loaded`` and ``fits`` into the instruction caches. One of ``many_variants``
-        has more of both for every further block.
+        All cores read the same lines of them, which are served one after the other: the share that
+        they have lost, or all where it never ``fits`` into the instruction caches. Where
+        they are far away they come from HBM; a ``mix`` of cube and vector cores has many more. One
+        of ``many_variants`` has more of both for every further block.
         """
         launch, clock = self.profile.launch, self.profile.clock_mhz
-        if loaded and fits:
-            return 0.0
         waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
-        if many_variants and not loaded:
+        if many_variants and code.lost == 1.0:
             waiting_us += launch.variants_per_block_us * (blocks - 1)
-        return waiting_us * clock
+        if code.far and mix:
+            waiting_us += launch.mix_code_us + launch.mix_code_per_block_us * (blocks - 1)
+        elif code.far:
+            waiting_us += launch.code_far_us
+        return _fetched(code, fits=fits) * waiting_us * clock
 
-    def code_queue(self, blocks: int, *, loaded: bool, fits: bool = True) -> Queue | None:
+    def code_queue(self, blocks: int, *, code: Code, fits: bool = True) -> Queue | None:
         """What the first transfers of a block of ``blocks`` wait for; None where code is there."""
         launch, clock = self.profile.launch, self.profile.clock_mhz
-        apart = (blocks - 1) * clock
+        apart = (blocks - 1) * clock * _fetched(code, fits=fits)
         load, store = apart * launch.load_queue_us, apart * launch.store_queue_us
-        if (loaded and fits) or not (load or store):
+        if not (load or store):
             return None
         return Queue(load, store, launch.code_spread_bytes)
 
@@ -387,3 +399,8 @@ class InstructionCosts:
             rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
             self._rates[key] = rate
         return rate
+
+
+def _fetched(code: Code, *, fits: bool) -> float:
+    """The share of a kernel's code that is fetched; what never ``fits`` comes anew each time."""
+    return code.lost or (0.0 if fits else 1.0)

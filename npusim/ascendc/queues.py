@@ -60,6 +60,7 @@ class TPipe:
     def __init__(self, core: Copies) -> None:
         self._core = core
         self.used_bytes: dict[str, int] = {}
+        self.reserved = 0  # buffers, each of which costs the scalar unit some time
         self._queues: list[TQue] = []
 
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
@@ -78,6 +79,7 @@ class TPipe:
         told = f"{buffer.name} ({num} x {slot} bytes)"
         buffer.start = self.reserve(place, num * slot, told)
         buffer.attach(self._core, num, slot)
+        self.reserved += 1
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
 

@@ -12,7 +12,7 @@ from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.issuing import with_issue
 from npusim.ascendc.mistakes import told
 from npusim.ascendc.rounds import in_rounds
-from npusim.engine import block_cycles
+from npusim.engine import ALL_LOST, block_cycles
 from npusim.engine.program import CoreGroup, Pipe, Unit, fingerprint
 from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.kernel import Kernel
     from npusim.ascendc.queueing import Queue
+    from npusim.engine import Code
     from npusim.hardware.profile import Profile
 
 _WORTH_COMPILING_BYTES = 1 << 26  # of tensors: below, compiling takes longer than it saves
@@ -36,15 +37,15 @@ def trace(
     *,
     numerics: bool,
     reference: bool = False,
-    loaded: bool = False,
+    code: Code = ALL_LOST,
 ) -> tuple[CoreGroup, ...]:
     """Run a kernel's code once.
 
     Returns the instruction streams, and leaves the numbers in its tensors.
 
     Without ``numerics`` only one block of each kind is run. A ``reference`` run takes no shortcut:
-    every block is written down by itself, and every iteration of its loops. ``loaded`` says that
-    the cores ran the same kernel just before, and have its code.
+    every block is written down by itself, and every iteration of its loops. ``code`` says
+    where its code is.
     """
     reference = reference or kernel.literal
     kinds: dict[Hashable, list[int]] = {}
@@ -83,7 +84,7 @@ def trace(
         _compare_blocks(kernel, running, kinds)
     if kernel.literal:
         kinds = _alike(running)
-    groups = _groups(kernel, profile, costs, kinds, running, loaded=loaded)
+    groups = _groups(kernel, profile, costs, kinds, running, code=code)
     _refuse_endless(kernel, groups)
     for core in (core for block in running.values() for core in block.cores):
         core.recorder.let_go()
@@ -106,7 +107,7 @@ def _groups(
     kinds: Mapping[Hashable, Sequence[int]],
     running: Mapping[int, Block],
     *,
-    loaded: bool,
+    code: Code,
 ) -> tuple[CoreGroup, ...]:
     """What the cores do, by the blocks that have been run, one of each kind."""
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
@@ -114,15 +115,17 @@ def _groups(
     busy = _last_with_work(kinds, running)
     _issue((running[blocks[0]] for blocks in kinds.values()), costs)
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
-    searching = many_variants and not loaded
-    head = costs.kernel_head(tiling=kernel.chooses, searching=searching)
+    searching = many_variants and code.lost == 1.0
+    reserved = max(core.pipe.reserved for block in running.values() for core in block.cores)
+    head = costs.kernel_head(tiling=kernel.chooses, buffers=reserved, searching=searching)
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
-        loaded=loaded,
+        code=code,
         fits=not kernel.chooses,
         many_variants=many_variants,
+        mix=kernel.is_mix,
     )
-    queue = costs.code_queue(kernel.block_dim, loaded=loaded, fits=not kernel.chooses)
+    queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)
     in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there
     ahead = _queue((running[blocks[0]] for blocks in kinds.values()), None if in_turns else queue)
     return tuple(

@@ -3,7 +3,7 @@
 In go the programs of all cores, out comes a timeline.
 """
 
-from npusim.engine.l2 import L2State
+from npusim.engine.l2 import ALL_LOST, Code, L2State
 from npusim.engine.machine import Machine, block_cycles, machine_of
 from npusim.engine.memo import Key, Memo, Streams, process_memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
@@ -11,6 +11,8 @@ from npusim.engine.simulate import KernelRun, simulate
 from npusim.engine.verdict import l2_cycles, verdict
 
 __all__ = [
+    "ALL_LOST",
+    "Code",
     "CoreGroup",
     "Instruction",
     "KernelRun",

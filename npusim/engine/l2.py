@@ -10,12 +10,27 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from npusim.engine.program import Reuse, Transfer
 
 _ROUNDS = 40  # until the share that is gone doesn't change any more
+
+
+class Code(NamedTuple):
+    """Where a kernel's code is: the share that the cores have ``lost``.
+
+    ``far`` code isn't in L2 either: nothing has run it for long. Code for ``one_shape`` has one
+    variant, so that all kernels' fits into the cores.
+    """
+
+    lost: float = 1.0
+    far: bool = False
+    one_shape: bool = False
+
+
+ALL_LOST = Code()
 
 
 class L2State:
@@ -24,7 +39,8 @@ class L2State:
     ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
     HBM: 0 for a cache that holds nothing modified. ``reuse_fraction`` is the part of the cache that
     serves a kernel which reads its data again and again. Beside it stand the instruction caches
-    of the cores, which hold the ``code_kernels`` that ran last.
+    of the cores, which hold the ``code_kernels`` that ran last; ``others`` is where that of all
+    other kernels is.
     """
 
     def __init__(
@@ -37,6 +53,8 @@ class L2State:
         self.capacity_bytes = capacity_bytes
         self.write_back_share = write_back_share
         self.reuse_fraction = reuse_fraction
+        self.others = ALL_LOST
+        self._ran: set[str] = set()
         self._code: deque[Hashable] = deque(maxlen=code_kernels)
         self._resident: OrderedDict[int, float] = OrderedDict()
         self._held_bytes = 0.0
@@ -45,13 +63,17 @@ class L2State:
         """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)
 
-    def has_code(self, code: Hashable) -> bool:
-        """Whether the cores still have the instructions of a kernel; those of None never stay."""
-        return code is not None and code in self._code
+    def place_of_code(self, code: Hashable, op_type: str = "") -> Code:
+        """Where a kernel's instructions are; the cores have none of None, unless for one shape."""
+        if code is not None and code in self._code:
+            return Code(lost=0.0)
+        lost = self.others.lost if code is not None or self.others.one_shape else 1.0
+        return self.others._replace(lost=lost, far=self.others.far and op_type not in self._ran)
 
-    def keep_code(self, code: Hashable) -> None:
+    def keep_code(self, code: Hashable, op_type: str = "") -> None:
         """A kernel has run."""
         self._code.append(code)
+        self._ran.add(op_type)
 
     def repeat(self, sizes: Mapping[int, float]) -> None:
         """Bring the cache into the state in which a loop over these buffers (bytes) finds it.

@@ -14,6 +14,7 @@ from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.engine import Code
     from npusim.hardware import Profile
     from npusim.values.tensors import TensorSpec
 
@@ -35,16 +36,20 @@ def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str =
     return cache
 
 
-def hold_code(cache: L2State, kernels: Iterable[Kernel], mode: str) -> None:
+def hold_code(
+    cache: L2State, kernels: Iterable[Kernel], mode: str, others: Code | None = None
+) -> None:
     """Bring the instruction caches into the state in which repeated kernels find them.
 
-    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before, in the
-    layers of a network (``layered``) few others in between. In a graph vector cores have run others
-    since; cube cores run one product after the other. A ``cold`` chip has run nothing.
+    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before. In a
+    graph vector cores have run others since; cube cores run one product after the other, of one
+    code unless it is compiled for its weights. ``others`` is where code is that isn't in the cores.
+    A ``cold`` chip has run nothing.
     """
+    cache.others = others or cache.others
     for kernel in kernels:
-        if mode in ("warm", "loop", "flushed", "layered") or (
-            mode != "cold" and kernel.cores == "cube"
+        if mode in ("warm", "loop", "flushed") or (
+            mode != "cold" and kernel.cores == "cube" and not laid_out_weights(kernel.reads)
         ):
             cache.keep_code(kernel.code)
 

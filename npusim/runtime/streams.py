@@ -21,7 +21,7 @@ from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
 if TYPE_CHECKING:
-    from npusim.engine import CoreGroup, Memo
+    from npusim.engine import Code, CoreGroup, Memo
     from npusim.hardware.profile import Profile
 
 _OURS = ("npusim.", "abc", "builtins", "typing")
@@ -33,19 +33,19 @@ _SMALL_BYTES = 1 << 14  # of an array that is looked at
 
 
 def streams_of(
-    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool, loaded: bool
+    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool, code: Code
 ) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
     """What a kernel's cores do, and the number of each buffer by that in it.
 
     With ``numerics`` its numbers are computed, too; without, what ``memo`` knows isn't traced.
-    ``loaded`` says that the cores have the kernel's code.
+    ``code`` says where the kernel's is.
     """
     description, key = _Description(profile), None
     if memo is not None and memo.limit_bytes and not numerics:
-        key = description.of(kernel, loaded=loaded)
+        key = description.of(kernel, code=code)
         if key is not None and (found := memo.streams(key)) is not None:
             return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
-    groups = trace(kernel, profile, numerics=numerics, loaded=loaded)
+    groups = trace(kernel, profile, numerics=numerics, code=code)
     if memo is not None and key is not None:
         memo.keep_streams(key, Streams(groups, tuple(description.buffers), profile))
     return groups, {}
@@ -85,7 +85,7 @@ class _Description:
         self.buffers: dict[int, Hashable] = {}
         self._met: dict[int, int] = {}
 
-    def of(self, kernel: Kernel, *, loaded: bool) -> Key | None:
+    def of(self, kernel: Kernel, *, code: Code) -> Key | None:
         """The description; None where there is something that can't be described."""
         kind = type(kernel)
         if not _is_ours(kind):
@@ -94,7 +94,7 @@ class _Description:
             told = self._items(vars(kernel), 0)
         except _UnknownError:
             return None
-        return Key((kind, id(self._profile), loaded, told, tuple(self.buffers.values())))
+        return Key((kind, id(self._profile), code, told, tuple(self.buffers.values())))
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind: type = type(value)

@@ -89,9 +89,9 @@ def play(
     """One kernel's numbers, its instruction streams and their time."""
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
-    loaded = l2.has_code(kernel.code)
-    l2.keep_code(kernel.code)
-    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics, loaded=loaded)
+    code = l2.place_of_code(kernel.code, kernel.op_type)
+    l2.keep_code(kernel.code, kernel.op_type)
+    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics, code=code)
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
     started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
     machine = machine_of(profile, started + 1, mix=kernel.is_mix)

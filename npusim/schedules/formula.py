@@ -114,6 +114,7 @@ _OF_64_BITS: dict[Call, Call] = {
     Core.sub: Core.sub64,
     Core.max: Core.max64,
     Core.min: Core.min64,
+    Core.compare: Core.compare64,
 }
 
 Number = float | Quantity
@@ -213,7 +214,8 @@ class Formula:
 
     def compare(self, a: Term | Number, b: Term | Number, mode: CmpMode) -> Term:
         """A mask of zeros and ones: a <mode> b."""
-        return self.step(Core.compare, self._tiles(a, b), (mode,), UINT8)
+        tiles = self._tiles(a, b)
+        return self.step(self.in_lanes(Core.compare, tiles[0].dtype), tiles, (mode,), UINT8)
 
     # -- one operand -----------------------------------------------------------------------------
 

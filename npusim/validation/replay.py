@@ -9,13 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from npusim.engine import L2State, Memo, process_memo
+from npusim.engine import Code, L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import empty_cache, hold_code, laid_out_weights, prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
-from npusim.validation.table import LAYERED
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import collect_rarely
 from npusim.values.signals import hidden_from_children, in_order
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _Answers = Generator["Prediction", None, None]
 
 _MOST_WORKERS = 61  # what Windows can wait for
-_IN_STEPS = {"prefetched": "in_graph", LAYERED: "in_graph"}  # and what L2 holds of inputs
+_IN_STEPS = {"prefetched": "in_graph", "eager": "in_graph"}  # and what L2 holds of inputs
 _CHUNK = 64  # rows that a worker process predicts one after the other
 
 
@@ -120,11 +119,26 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        found = simulate_task(profile, row.task, start_of(row, l2), memo, streams=row.streams)
+        found = simulate_row(profile, row, row.task, l2, memo)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
     return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", pipes)
+
+
+def simulate_row(
+    profile: Profile, row: MeasuredRow, task: TaskSpec, l2: str, memo: Memo | None = None
+) -> TaskRuns:
+    """The ``task`` of a row on a chip, with all that the row says of its step."""
+    return simulate_task(
+        profile,
+        task,
+        start_of(row, l2),
+        memo,
+        streams=row.streams,
+        layered=row.layered,
+        one_shape=row.one_shape,
+    )
 
 
 def start_of(row: MeasuredRow, l2: str) -> str:
@@ -133,19 +147,30 @@ def start_of(row: MeasuredRow, l2: str) -> str:
 
 
 def simulate_task(
-    profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None, *, streams: bool = False
+    profile: Profile,
+    task: TaskSpec,
+    l2: str,
+    memo: Memo | None = None,
+    *,
+    streams: bool = False,
+    layered: bool = False,
+    one_shape: bool = False,
 ) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
-    ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
-    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, and
-    ``layered`` one that runs the task in every layer, so that the cores still have its code. What a
-    task that ``streams`` reads was last used long ago in a graph.
+    ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified:
+    what code the cores can't hold comes from HBM.
+    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, ``eager``
+    a framework's call between two graphs, whose code nobody has run since the one before. A graph
+    runs a ``layered`` task in every layer, so that the cores still have some of its code; one that
+    is compiled has kernels for ``one_shape``. What a task that ``streams`` reads was last used long
+    ago in a graph.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
-    hold_code(cache, kernels, l2)
+    lost = profile.launch.code_lost_share if layered else 1.0
+    hold_code(cache, kernels, l2, Code(lost, far=l2 in ("eager", "flushed"), one_shape=one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})

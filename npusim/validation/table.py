@@ -2,10 +2,11 @@
 
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
-``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``; the last four say
-where a time is that of a loop over the same tensors, where a step brings weights into L2 ahead of
-their use (what one row says of its workload holds for all its weights), or that a step runs the
-task in every layer. What a step's optimizers update
+``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``, ``op_state``; the
+last five say where a time is that of a loop over the same tensors, where a step brings weights into
+L2 ahead of their use (what one row says of its workload holds for all its weights), that a step
+runs the task in every layer, or that it is called between two graphs (``dynamic`` in a workload
+that has ``static`` ones). What a step's optimizers update
 are its parameters, and what other rows of its workload read of the same shape and dtype comes from
 the step before, or from long before in this one. Slots are separated by ``;``,
 dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
@@ -45,10 +46,10 @@ _PREFETCHED = "prefetched"
 _STARTS = {
     _PREFETCHED: ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
+    "eager": ("ops after the graph",),
     "loop": ("loop", "warm L2", "L2-warm", " calls"),
 }
 # A step that runs a task in every layer: the time is that of all but the first of them.
-LAYERED = "layered"
 _LAYERS = 4  # times as often as what a step runs once
 _OPTIMIZERS = "optimizer"  # operators of this class update parameters
 _Like = tuple[tuple[int, ...], str]  # shape and dtype
@@ -70,7 +71,8 @@ class MeasuredRow:
     """One measurement; ``soc`` is empty for a chip that we have no profile of.
 
     ``blocks`` is how many blocks were launched, 0 where that isn't recorded; ``streams`` says that
-    the task works on parameters of its step, or on their gradients and states.
+    the task works on parameters of its step, or on their gradients and states, ``layered`` that the
+    step runs it in every layer, ``one_shape`` that its kernels were compiled for its shapes.
     """
 
     line: int
@@ -88,13 +90,16 @@ class MeasuredRow:
     counters: Mapping[str, str]
     blocks: int = 0
     streams: bool = False
+    layered: bool = False
+    one_shape: bool = False
 
     @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.start, self.streams, self.problem
+        found = self.start, self.streams, self.layered, self.one_shape
+        return self.chip, asked, found, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -111,7 +116,8 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
         records = list(table.records())
     once = _least_counts(record for _, record in records)
     updated: dict[str, set[_Like]] = {}
-    rows = [_row(line, record, path, once) for line, record in records]
+    graphs = {record.get("workload", "") for _, record in records if _state(record) == "static"}
+    rows = [_row(line, record, path, once, graphs) for line, record in records]
     for row in rows:
         if row.task is not None and band_class(row.op) == _OPTIMIZERS:
             updated.setdefault(row.workload, set()).update(_updated(row.task))
@@ -177,7 +183,11 @@ def _number(record: Mapping[str, str], column: str) -> int:
 
 
 def _row(
-    line: int, record: Mapping[str, str], path: str | Path, once: Mapping[str, int]
+    line: int,
+    record: Mapping[str, str],
+    path: str | Path,
+    once: Mapping[str, int],
+    graphs: Collection[str],
 ) -> MeasuredRow:
     try:
         duration_us = float(record["duration_us"])
@@ -204,7 +214,9 @@ def _row(
         duration_us=duration_us,
         task=task,
         problem=problem,
-        start=_start(record, once),
+        start=(start := _start(record, graphs)),
+        layered=start in ("", _PREFETCHED) and _layered(record, once),
+        one_shape=_state(record) == "static",
         counters={
             key: value
             for key, value in record.items()
@@ -214,14 +226,28 @@ def _row(
     )
 
 
-def _start(record: Mapping[str, str], once: Mapping[str, int]) -> str:
-    """What the task finds: a key of _STARTS, LAYERED, or nothing where a step has left it."""
+def _state(record: Mapping[str, str]) -> str:
+    """How the kernel was compiled: static for one shape, dynamic for any; empty if unknown."""
+    return record.get("op_state", "")
+
+
+def _start(record: Mapping[str, str], graphs: Collection[str]) -> str:
+    """What the task finds: a key of _STARTS, or nothing where a step has left it.
+
+    ``graphs`` are the workloads that have graphs.
+    """
     told = " ".join(record.get(name, "") for name in ("workload", "measure_kind", "notes"))
     for how, phrases in _STARTS.items():
         if any(phrase in told for phrase in phrases):
             return how
+    between = _state(record) == "dynamic" and record.get("workload", "") in graphs
+    return "eager" if between else ""
+
+
+def _layered(record: Mapping[str, str], once: Mapping[str, int]) -> bool:
+    """Whether it was measured so often that its step runs it in every layer."""
     count, rarest = _number(record, "count"), once.get(record.get("workload", ""), 0)
-    return LAYERED if rarest and count >= _LAYERS * rarest else ""
+    return bool(rarest and count >= _LAYERS * rarest)
 
 
 def _task(record: Mapping[str, str]) -> TaskSpec:

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.ops.activation.forward import gelu
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.ops.activation.glu_tiling import GluTiling
+from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.functions import erf
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc.core import Core
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Term
 
 
 def _gate(f: Formula, a: Term, b: Term) -> Term:
-    """a / (1 + e**-a) * b."""
+    """a / (1 + e**-a) * b; b is converted when a is done with."""
+    a = f.cast(a, f.dtype)
     below = f.add(f.exp(f.neg(a)), 1.0)
-    return f.mul(f.div(a, below), b)
+    return f.mul(f.div(a, below), f.cast(b, f.dtype))
 
 
 def _gate_gradient(f: Formula, grad: Term, a: Term, b: Term) -> tuple[Term, Term]:
@@ -41,7 +44,27 @@ def _gelu_gate(f: Formula, a: Term, b: Term, approximate: int) -> tuple[Term, Te
     return f.mul(curved, b), curved
 
 
-_Gated = kernel_of(Compute("SwiGlu", _gate, half_in_float=True, generated=False))
+class _InTurns(FormulaKernel):
+    """A kernel whose tiles go round the cores."""
+
+    def _tile(self, profile: Profile) -> None:
+        rows, columns = self.output.shape
+        itemsize = self.output.dtype.itemsize
+        scratch = self.plan.bytes_per_element
+        self.division = self.turns = GluTiling.of(profile, rows, columns, itemsize, scratch)
+        self.tile_elements, self.block_dim = self.turns.footprint, self.turns.block_dim
+        self.double_buffer = self.turns.double_buffer
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        self.init_buffers(core)
+        tensors = (*self.outputs, *self.inputs)
+        self._compute_all(core, self.turns.tiles(core, tensors, len(self.outputs)))
+
+
+_Gated = kernel_of(
+    Compute("SwiGlu", _gate, half_in_float=True, raw=(0, 1), generated=False), base=_InTurns
+)
 
 
 _Gradient = kernel_of(

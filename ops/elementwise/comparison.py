@@ -13,14 +13,18 @@ from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
-from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
+from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT64, UINT8, DType
 
 
 def _float_operand(f: Formula, x: Operand) -> Operand:
-    """An operand in a type that can be compared: the chip's compare takes float16 and float32."""
+    """An operand in a type that can be compared: the chip's compare takes float16 and float32.
+
+    Where the compiler has one for 64 bits, these are compared as they are.
+    """
     if not isinstance(x, Term):
         return x
     keeps = f.masks_in_memory and x.dtype is FLOAT16
+    keeps |= x.dtype is INT64 and f.profile.supports_vector("vcmp64", x.dtype.intrinsic)
     return x if keeps else f.cast(x, FLOAT16 if x.dtype is UINT8 else FLOAT)
 
 

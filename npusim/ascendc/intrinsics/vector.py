@@ -151,6 +151,20 @@ class Vector(Elementwise):
         self.computed("compare", src)
         return dst
 
+    def compare64(
+        self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, mode: CmpMode
+    ) -> LocalTensor:
+        """dst = src0 <mode> src1, of 64 bits, as a mask of UINT8 zeros and ones.
+
+        The operator compiler writes several instructions for it, as for a difference.
+        """
+        self.require("vcmp64", src0, src1)
+        self.issue("vcmp64", src0, (src0, src1), writes=dst)
+        if self.numerics:
+            dst.becomes(_COMPARISONS[mode], src0, src1)
+        self.computed("compare", src0)
+        return dst
+
     def set_cmpmask(self, bits: LocalTensor) -> None:
         """Load the mask register, one bit for each element of a repeat, from UB (set_cmpmask).
 

@@ -141,6 +141,7 @@ class RowKernel(Kernel):
         alone = self.row.alone and profile.cores.style == "split"
         alone = alone and layout.rows <= profile.cores.vector_cores
         layout.one_by_one = 0 < self.row.most_columns < columns or alone
+        layout.alone = alone
         if self.row.rows_at_once is not None:
             layout.rows_at_once = max(1, self.row.rows_at_once(profile, columns))
         return layout

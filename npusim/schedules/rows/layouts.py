@@ -66,6 +66,7 @@ class RowLayout(ABC):
         self.profile, self.rows, self.columns = profile, rows, columns
         self.generated = generated  # whether a compiler wrote the kernel
         self.whole = True  # whether whole rows are in UB
+        self.alone = False  # whether no core has more than one, by a schedule of its own
         self.chunk = columns  # elements of a row in UB
         self.block_dim = 1
 

@@ -91,6 +91,9 @@ class RowRun:
                 buffer = self.small[step.target] = TBuf(f"{form}{number}")
                 size = layout.elements(form) * step.target.dtype.itemsize
                 core.pipe.init_buffer(buffer, slots, size)
+        # Columns lie side by side in one buffer, as everything does where a core has a single row.
+        several = len(self.queues) + len(self.temps) + bool(self.small)
+        core.pipe.reserved = 1 if layout.alone else several
 
     def _prepare_lines(self) -> None:
         """Lines are loaded once per core, and what is made of them alone is computed once."""

@@ -31,7 +31,12 @@ def simulations(
             yield (
                 row,
                 simulate_task(
-                    profile, row.task, start_of(row, l2), memo, streams=row.streams
+                    profile,
+                    row.task,
+                    start_of(row, l2),
+                    memo,
+                    streams=row.streams,
+                    amid=row.amid,
                 ).duration_us,
             )
         except NpusimError:

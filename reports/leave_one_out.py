@@ -161,7 +161,9 @@ def _time(row: MeasuredRow, values: Mapping[str, float], memo: Memo) -> float:
         raise ValueError(row.problem)
     profile = with_values(load_profile(row.soc), values)
     start = start_of(row, "in_graph")
-    return simulate_task(profile, row.task, start, memo, streams=row.streams).duration_us
+    return simulate_task(
+        profile, row.task, start, memo, streams=row.streams, amid=row.amid
+    ).duration_us
 
 
 def _between(places: np.ndarray, added: np.ndarray, place: float) -> np.ndarray:

@@ -119,8 +119,9 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
         return Prediction(row, None, None, None, "", f"no profile of {row.chip}")
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
+    start = start_of(row, l2)
     try:
-        found = simulate_task(profile, row.task, start_of(row, l2), memo, streams=row.streams)
+        found = simulate_task(profile, row.task, start, memo, streams=row.streams, amid=row.amid)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
@@ -133,7 +134,13 @@ def start_of(row: MeasuredRow, l2: str) -> str:
 
 
 def simulate_task(
-    profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None, *, streams: bool = False
+    profile: Profile,
+    task: TaskSpec,
+    l2: str,
+    memo: Memo | None = None,
+    *,
+    streams: bool = False,
+    amid: bool = False,
 ) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
@@ -141,7 +148,8 @@ def simulate_task(
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
     ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, and
     ``layered`` one that runs the task in every layer, so that the cores still have its code. What a
-    task that ``streams`` reads was last used long ago in a graph.
+    task that ``streams`` reads was last used long ago in a graph; ``amid`` others that don't, it
+    finds L2 full of what they have modified.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
@@ -155,15 +163,21 @@ def simulate_task(
             cache.keep_code(None)
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
-    return run_tasks(_primed(kernels, profile, cache, l2, streams), profile, cache, memo=memo)
+    return run_tasks(_primed(kernels, profile, cache, l2, streams, amid), profile, cache, memo=memo)
 
 
 def _primed(
-    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str, streams: bool
+    kernels: Iterable[Kernel],
+    profile: Profile,
+    cache: L2State,
+    l2: str,
+    streams: bool,
+    amid: bool,
 ) -> Iterator[Kernel]:
     for kernel in kernels:
         cold = kernel.reads if streams else kernel.cold
         prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
+        cache.pushed_out_share = 1.0 if amid else 0.0
         if l2 == "prefetched":
             for weights in laid_out_weights(kernel.reads):
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)

@@ -371,6 +371,46 @@ def test_loads_that_begin_within_blocks_take_whole_lines(
     assert 1 / found.rate_fraction == pytest.approx(times)
 
 
+def mover(read: int, written: int) -> Program:
+    """Loads and stores of whole KiB, side by side."""
+    writer = Writer()
+    for _ in range(read):
+        writer.do(Pipe.MTE2, "load", 0, moves=transfer(1024, 1e6, buffer=1))
+    for _ in range(written):
+        writer.do(Pipe.MTE3, "store", 0, moves=transfer(1024, 1e6, buffer=2, write=True))
+    return writer.program
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "share", "nbytes"),
+    [
+        (64, 0, 0.0, 64),
+        (64, 0, 0.5, 96),  # what loads push out is written back
+        (64, 0, 1.0, 128),
+        (64, 32, 1.0, 160),  # and so is what stores push out,
+        (4000, 0, 1.0, 5000),  # as far as L2 has been full of it
+        (4000, 1000, 1.0, 5000),
+        (4000, 400, 1.0, 5000),
+    ],
+)
+def test_loads_push_modified_bytes_out(read: int, written: int, share: float, nbytes: int) -> None:
+    on = machine(MemoryRates(hbm=10.0, l2_read=1e6, l2_write=1e6), l2_bytes=1024e3)
+    l2 = L2State(on.l2_bytes, write_back_share=1.0)
+    l2.pushed_out_share = share
+    run = play((1, mover(read, written)), on=on, l2=l2)
+    assert run.memory_cycles == pytest.approx(1024 * nbytes / 10.0, rel=0.01)
+    assert run.core_cycles == pytest.approx(run.memory_cycles, rel=0.01)
+
+
+@pytest.mark.parametrize(("read", "written"), [(64, 0), (0, 64), (64, 16), (16, 64), (64, 64)])
+def test_memory_turns_around_for_what_it_does_less_of(read: int, written: int) -> None:
+    rates = MemoryRates(hbm=10.0, l2_read=1e6, l2_write=1e6, turnaround=0.3)
+    l2 = L2State(1e12, write_back_share=1.0)
+    run = play((1, mover(read, written)), on=machine(rates), l2=l2)
+    cycles = 1024 * (read + written + 0.3 * min(read, written)) / 10.0
+    assert run.core_cycles == pytest.approx(cycles, rel=0.01)
+
+
 def test_storing_in_place_doesnt_make_loads_hit() -> None:
     cache = L2State(1000.0)
     load, store = (transfer(100, 1, write=write) for write in (False, True))

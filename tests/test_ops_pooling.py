@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from npusim import Device, TensorSpec
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
+from npusim.ops.pooling.columns import pieces_of
 from npusim.validation.replay import simulate_task
 from npusim.values.errors import AclnnError, KernelError
 from support.tasks import BFLOAT16, CHIPS, assert_above_roofline, cycles, kernels, run
@@ -145,6 +146,27 @@ def test_the_pooling_of_resnet_has_a_schedule_of_its_own(chip: str) -> None:
     grad = images(*y.shape, seed=1)
     (found,) = run(chip, "MaxPoolGradWithArgmax", [x, grad, mask], [np.zeros_like(x)])
     np.testing.assert_array_equal(found, scattered(x, grad, 3, 2, same=True))
+
+
+@pytest.mark.parametrize(
+    ("pixels", "width", "pieces"), [(108, 27, 10), (64, 16, 4), (1, 1, 1), (17, 100, 2), (6, 1, 6)]
+)
+def test_pieces_of_columns_end_with_rows_and_with_fractals(
+    pixels: int, width: int, pieces: int
+) -> None:
+    ends = {at for at in range(1, pixels + 1) if at % width == 0 or at % 16 == 0} | {pixels}
+    assert pieces_of(pixels, width) == len(ends) == pieces
+
+
+def test_float32_is_turned_into_columns_piece_by_piece_on_a2() -> None:
+    """The compiler's schedule copies a piece of a row at once, the written one pixel by pixel."""
+    found = {}
+    for kind in (np.float16, np.float32):
+        x = images(7, 3, 27, 29, 16, kind=kind)
+        y = np.zeros((7, 3, 13, 14, 16), kind)
+        mask = np.zeros((7, 3, 9, 13, 16), np.uint16)
+        found[kind] = cycles("Ascend910B2", "MaxPoolWithArgmax", [x], [y, mask])
+    assert found[np.float32] < 0.8 * found[np.float16]
 
 
 def adaptive(x: Array, size: tuple[int, int, int]) -> Array:

@@ -162,7 +162,28 @@ def test_lists_of_parameters_are_updated_whatever_shape_they_come_back_in(tmp_pa
     )
     for step, streams in (("net", True), ("another net", False)):
         rows = list(read_rows(table(tmp_path, foreach.format(step=step), product)))
-        assert rows[1].streams is streams
+        assert rows[1].streams is rows[1].amid is streams
+        assert not rows[0].amid
+
+
+def test_weights_that_are_used_among_others_push_modified_bytes_out(tmp_path: Path) -> None:
+    """What an optimizer reads is as old as what it pushes out, and a copy is of what is kept."""
+    line = '910B2,{op},,builtin,"{reads}",{kinds},,"{writes}",FLOAT,,,{us},A,net'
+    shape = "1021,2053"
+    given = {"ReduceSum": shape, "MatMulV2": f"31,1021;{shape}", "TensorMove": shape, "Neg": shape}
+    made = {"ReduceSum": "1021", "MatMulV2": "31,2053", "TensorMove": shape, "Neg": shape}
+    momentum = {"op": "ApplyMomentum", "reads": f"{shape};{shape};1;{shape};1", "writes": shape}
+    texts = [momentum] + [{"op": op, "reads": given[op], "writes": made[op]} for op in given]
+    lines = []
+    for us, text in enumerate(texts, 1):
+        kinds = ";".join("FLOAT" for _ in text["reads"].split(";"))
+        lines.append(line.format(**text, kinds=kinds, us=us))
+    rows = {row.op: row for row in read_rows(table(tmp_path, *lines))}
+    assert {op for op, row in rows.items() if row.amid} == {"MatMulV2", "TensorMove"}
+    for op in ("MatMulV2", "TensorMove"):
+        full = predict(rows[op], "in_graph").simulated_us or 0.0
+        empty = predict(replace(rows[op], amid=False), "in_graph").simulated_us or 0.0
+        assert full > 1.15 * empty
 
 
 def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:

@@ -37,10 +37,10 @@ class L2State:
     """Resident bytes per buffer of global memory; ``capacity_bytes`` of them at most.
 
     ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
-    HBM: 0 for a cache that holds nothing modified. ``reuse_fraction`` is the part of the cache that
-    serves a kernel which reads its data again and again. Beside it stand the instruction caches
-    of the cores, which hold the ``code_kernels`` that ran last; ``others`` is where that of all
-    other kernels is.
+    HBM: 0 for a cache that holds nothing modified, and ``pushed_out_share`` that of the bytes which
+    loads bring from there. ``reuse_fraction`` is the part of the cache that serves a kernel which
+    reads its data again and again. Beside it stand the instruction caches of the cores, which hold
+    the ``code_kernels`` that ran last; ``others`` is where that of all other kernels is.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class L2State:
     ) -> None:
         self.capacity_bytes = capacity_bytes
         self.write_back_share = write_back_share
+        self.pushed_out_share = 0.0
         self.reuse_fraction = reuse_fraction
         self.others = ALL_LOST
         self._ran: set[str] = set()

@@ -16,12 +16,14 @@ HBM, L2_READ, L2_WRITE = "hbm", "l2_read", "l2_write"
 class MemoryRates:
     """Bandwidth of the chip in bytes per core cycle, all cores together.
 
-    L2 is read and written at the same time, each with a bandwidth of its own.
+    L2 is read and written at the same time, each with a bandwidth of its own; HBM takes
+    ``turnaround`` more for each byte that it writes between reads, or reads between writes.
     """
 
     hbm: float
     l2_read: float
     l2_write: float
+    turnaround: float = 0.0
 
     @property
     def bandwidths(self) -> dict[str, float]:
@@ -103,6 +105,7 @@ def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
         hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),
         l2_read=l2_read,
         l2_write=l2_read * profile.memory.l2_write_fraction,
+        turnaround=profile.memory.hbm_turnaround_share,
     )
     memory = profile.memory
     return Machine(

@@ -98,13 +98,13 @@ def simulate(
     loaded = listed.footprint(loads_only=True)
     miss = l2.misses(touched, sizes, held, listed.users(), listed.produced(), loaded)
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
-    evicted, carried = listed.evictions(miss, l2.reuse_fraction * l2.capacity_bytes)
+    costs = listed.hbm_costs(miss, l2, machine.rates.turnaround)
     treated = {
         transfer: Treatment.of(
             transfer,
             miss(transfer),
             l2_cost(transfer),
-            miss(transfer) * (1.0 - carried if transfer.write else 1.0 + evicted),
+            miss(transfer) * costs[transfer.write],
             machine.away,
         )
         for transfer, _ in listed.transfers
@@ -184,11 +184,15 @@ class _Listed:
                         produced[transfer.buffer] = None
         return tuple(produced)
 
-    def evictions(self, miss: Callable[[Transfer], float], room: float) -> tuple[float, float]:
-        """Bytes written back for each byte that is loaded from HBM, and their part of all such.
+    def hbm_costs(
+        self, miss: Callable[[Transfer], float], l2: L2State, turnaround: float
+    ) -> tuple[float, float]:
+        """What HBM has to do for each byte that misses: of a load, and of a store.
 
-        A line that is loaded pushes out one line. Stores wait themselves for what else is written
-        back, and for what exceeds the ``room`` for modified bytes.
+        A line that is loaded pushes out one line, one that the kernel itself has modified or
+        somebody before it. Stores wait themselves for what else is written back, and for what
+        exceeds the room for modified bytes. HBM turns around between reading and writing:
+        ``turnaround`` is what that costs for each byte of what it does less of.
         """
         loaded = written = 0.0
         for transfer, times in self.transfers:
@@ -197,8 +201,14 @@ class _Listed:
                 written += nbytes
             else:
                 loaded += nbytes
-        carried = min(written, loaded, room)
-        return carried / loaded if loaded else 0.0, carried / written if written else 0.0
+        others = min(l2.pushed_out_share * loaded, max(0.0, l2.capacity_bytes - written))
+        carried = min(written, loaded - others, l2.reuse_fraction * l2.capacity_bytes)
+        left = written - carried
+        moved = loaded + others + written
+        turned = 1.0 + turnaround * min(loaded, others + written) / moved if moved else 1.0
+        load = 1.0 + (others + carried) / loaded if loaded else 1.0
+        store = left / written if written else 1.0
+        return turned * load, turned * store
 
     def traffic(self, treated: Mapping[Transfer, Treatment]) -> Traffic:
         """What has been moved; ``treated`` says how memory treats each transfer."""
@@ -220,7 +230,7 @@ class _Listed:
         hbm = read = written = 0.0
         for transfer, times in self.transfers:
             nbytes = transfer.bus_bytes * times
-            hbm += nbytes * treated[transfer].miss
+            hbm += nbytes * treated[transfer].hbm_cost
             if transfer.write:
                 written += nbytes
             else:

@@ -110,6 +110,8 @@ class Buffers(Group):
 class Memory(Group):
     """The memory that all cores share: HBM (or DDR) behind the L2, and what atomics cost in it.
 
+    Where HBM reads and writes in turn, each byte of what it does less of takes as long as
+    1 + `hbm_turnaround_share` bytes.
     `miss_cycles` is how much later data arrive that L2 doesn't hold; 0 where the latencies of the
     paths are those of both. A core loads them at `miss_rate_fraction` of its paths' rates, and what
     is loaded past L2 at `bypass_rate_fraction`; `bypass_shared_fraction` is the part of HBM's rate
@@ -121,6 +123,7 @@ class Memory(Group):
     capacity_bytes: Bytes
     hbm_nominal_gbps: Speed
     hbm_sustained_fraction: Fraction
+    hbm_turnaround_share: Share = 0.0
     hbm_latency_cycles: Cycles
     l2_bytes: Bytes
     l2_gbps: Speed

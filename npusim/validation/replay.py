@@ -136,6 +136,7 @@ def simulate_row(
         start_of(row, l2),
         memo,
         streams=row.streams,
+        amid=row.amid,
         layered=row.layered,
         one_shape=row.one_shape,
     )
@@ -155,6 +156,7 @@ def simulate_task(
     streams: bool = False,
     layered: bool = False,
     one_shape: bool = False,
+    amid: bool = False,
 ) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
@@ -165,7 +167,7 @@ def simulate_task(
     a framework's call between two graphs, whose code nobody has run since the one before. A graph
     runs a ``layered`` task in every layer, so that the cores still have some of its code; one that
     is compiled has kernels for ``one_shape``. What a task that ``streams`` reads was last used long
-    ago in a graph.
+    ago in a graph; ``amid`` others that don't, it finds L2 full of what they have modified.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
@@ -180,15 +182,21 @@ def simulate_task(
             cache.keep_code(None)
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
-    return run_tasks(_primed(kernels, profile, cache, l2, streams), profile, cache, memo=memo)
+    return run_tasks(_primed(kernels, profile, cache, l2, streams, amid), profile, cache, memo=memo)
 
 
 def _primed(
-    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str, streams: bool
+    kernels: Iterable[Kernel],
+    profile: Profile,
+    cache: L2State,
+    l2: str,
+    streams: bool,
+    amid: bool,
 ) -> Iterator[Kernel]:
     for kernel in kernels:
         cold = kernel.reads if streams else kernel.cold
         prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
+        cache.pushed_out_share = 1.0 if amid else 0.0
         if l2 == "prefetched":
             for weights in laid_out_weights(kernel.reads):
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)

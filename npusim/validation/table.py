@@ -52,6 +52,7 @@ _STARTS = {
 # A step that runs a task in every layer: the time is that of all but the first of them.
 _LAYERS = 4  # times as often as what a step runs once
 _OPTIMIZERS = "optimizer"  # operators of this class update parameters
+_COPIES = "TensorMove"  # what is copied as it is, is kept
 _Like = tuple[tuple[int, ...], str]  # shape and dtype
 
 # How tables name chips -> the profile that is meant.
@@ -71,8 +72,9 @@ class MeasuredRow:
     """One measurement; ``soc`` is empty for a chip that we have no profile of.
 
     ``blocks`` is how many blocks were launched, 0 where that isn't recorded; ``streams`` says that
-    the task works on parameters of its step, or on their gradients and states, ``layered`` that the
-    step runs it in every layer, ``one_shape`` that its kernels were compiled for its shapes.
+    the task works on parameters of its step, or on their gradients and states, ``amid`` that it
+    does so with what the step has just made, ``layered`` that the step runs it in every layer,
+    ``one_shape`` that its kernels were compiled for its shapes.
     """
 
     line: int
@@ -92,13 +94,14 @@ class MeasuredRow:
     streams: bool = False
     layered: bool = False
     one_shape: bool = False
+    amid: bool = False
 
     @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        found = self.start, self.streams, self.layered, self.one_shape
+        found = self.start, self.streams, self.amid, self.layered, self.one_shape
         return self.chip, asked, found, self.problem
 
 
@@ -124,10 +127,13 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     ahead = {row.workload for row in rows if row.start == _PREFETCHED}
     for row in rows:
         loaded = row.workload in ahead and row.task is not None and _lays_out(row.task)
+        known = updated.get(row.workload, ())
+        streams = _streams(row.task, known)
         yield replace(
             row,
             start=_PREFETCHED if loaded else row.start,
-            streams=_streams(row.task, updated.get(row.workload, ())),
+            streams=streams,
+            amid=streams and _amid(row.task, known),
         )
 
 
@@ -153,14 +159,31 @@ def _streams(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
     """Whether a task reads what its step's optimizers update, going by shapes and dtypes.
 
     What makes nothing but tensors as large and of the same dtype passes on gradients, which
-    have just been made; weights are rounded, folded to norms, or looked up.
+    have just been made; weights are rounded, folded to norms, or looked up, and copied where the
+    step is about to change them.
     """
-    inputs = [] if task is None else [tensor for tensor in task.inputs if tensor is not None]
+    inputs = _given(task)
     read = [tensor for tensor in inputs if _like(tensor) in updated]
     if task is None or 2 * sum(map(_nbytes, read)) <= sum(map(_nbytes, inputs)):
         return False
+    if task.op_type == _COPIES:
+        return True
     least, kind = read[0].numel, read[0].dtype
     return any(tensor.numel < least or tensor.dtype is not kind for tensor in task.outputs)
+
+
+def _amid(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
+    """Whether a task that reads what optimizers update runs among others that don't.
+
+    It reads what they have made as well, or copies what they are about to change.
+    """
+    given = _given(task)
+    others = any(each.shape and _like(each) not in updated for each in given)
+    return others or (task is not None and task.op_type == _COPIES)
+
+
+def _given(task: TaskSpec | None) -> list[TensorSpec]:
+    return [] if task is None else [tensor for tensor in task.inputs if tensor is not None]
 
 
 def _nbytes(tensor: TensorSpec) -> int:

@@ -1,6 +1,9 @@
 """Rows of images in UB as columns of windows: img2col, with padding below every number.
 
-Source: load3dv1 of the public operator sources; where a chip lacks it, their copies by vadds.
+Source: load3dv1 of the public operator sources; where a chip lacks it, their copies by vadds, and
+for what the operator compiler schedules itself its copies by vshl (CANN 8.1, tbe/dsl,
+pooling_with_arg_schedule.py: a block of each position, for one element of the windows and fractal
+by fractal of positions, which lie in several rows).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from npusim.ascendc import Core, GlobalTensor, LocalTensor, TPosition, TQue
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.engine.program import Pipe
 from npusim.ops.pooling.windows import LANES, Windows
+from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,9 +43,18 @@ class Tile(NamedTuple):
 class Columns:
     """The windows of one image after the other, [pixel, element, lane]."""
 
-    def __init__(self, profile: Profile, dtype: DType, height: Windows, width: Windows) -> None:
-        self.dtype, self.height, self.width = dtype, height, width
+    def __init__(
+        self,
+        profile: Profile,
+        dtype: DType,
+        height: Windows,
+        width: Windows,
+        *,
+        scheduled: bool = False,
+    ) -> None:
+        self.dtype, self.height, self.width, self.scheduled = dtype, height, width, scheduled
         self.by_load3d = profile.paths.l1_to_ub is not None
+        self._blocks = LANES * dtype.itemsize // profile.buffers.block_bytes  # of a position
         self._loaded: TQue
         self._columns: TQue
 
@@ -75,8 +88,11 @@ class Columns:
         loaded = self._loaded.copy_in(source, (rows * columns * LANES,))
         pixels = tile.rows * tile.width
         made = self._columns.alloc_tensor(self.dtype, pixels, self.elements, LANES)
-        for _ in core.loop(ceil(pixels / LANES)):
-            self._turn(core, made)
+        if self.scheduled:
+            self._copy_pieces(core, made, pieces_of(pixels, tile.width), pixels)
+        else:
+            for _ in core.loop(ceil(pixels / LANES)):
+                self._turn(core, made)
 
         def turned(values: NDArray[Any]) -> NDArray[Any]:
             return self._numbers(values.reshape(-1, rows, columns, LANES), tile, top, left)
@@ -101,6 +117,16 @@ class Columns:
             core.emit_vector("vadds", self.dtype, self.width.window * LANES, chained=False)
         core.noted(made)
 
+    def _copy_pieces(self, core: Core, made: LocalTensor, pieces: int, pixels: int) -> None:
+        """The columns of all pixels, of which a piece lies in one row and one fractal."""
+        elements = ceil(pixels / pieces) * LANES // self._blocks
+        for _ in core.loop(self.elements * self._blocks):
+            for _ in core.loop(pieces):
+                core.scalar_loop()
+                core.scalar_alu("address", _ADDRESS_OPERATIONS)
+                core.emit_vector("vshl", INT32, elements, chained=False)
+        core.noted(made)
+
     def _numbers(self, rows: NDArray[Any], tile: Tile, top: Index, left: Index) -> NDArray[Any]:
         """Columns of rows [iteration, row, column, lane]; padding is below every number."""
         down = self.height.elements(values_of(tile.row), tile.rows)
@@ -116,3 +142,8 @@ class Columns:
         found = np.where(inside[..., None], found, np.finfo(rows.dtype).min)
         columns: NDArray[Any] = found.reshape(len(rows), -1, self.elements, LANES)
         return columns
+
+
+def pieces_of(pixels: int, width: int) -> int:
+    """Runs of pixels that lie in one row of the result and in one fractal."""
+    return len({*range(0, pixels, width), *range(0, pixels, LANES)})

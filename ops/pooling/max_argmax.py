@@ -5,7 +5,10 @@ largest element and compares every window's elements with it; bits that an earli
 same window has are taken out. A mask has a bit for each channel, a word for each pixel and a row of
 words for each element of a window. Chips whose L1 has a way to UB turn windows into columns on it
 (load3d), others move pixel by pixel with the vector unit. Source: public operator sources
-(max_pool_with_argmax.py, max_pool_with_argmax_resnet50.py): passes, blocks, instructions.
+(max_pool_with_argmax.py, max_pool_with_argmax_resnet50.py): passes, blocks, instructions. Where
+there is no such way, float32 is scheduled by the operator compiler (max_pool_with_argmaxv1.py;
+tbe/dsl, pooling_with_arg_schedule.py): three equal buffers, of which the columns are one, and an
+instruction for all pixels of an element.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosit
 from npusim.ops.pooling.columns import Columns, Tile
 from npusim.ops.pooling.windows import LANES, Windows, square_windows
 from npusim.schedules.tile_grid import Grid
-from npusim.values.dtypes import UINT16
+from npusim.values.dtypes import FLOAT, UINT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ _WORKING_BYTES = 160  # beside the columns, for each pixel: its maximum and its 
 # behind the first convolution of ResNet, and its rows in a pass.
 _OWN = Windows(size=112, out=56, window=3, stride=2, before=0)
 OWN_ROWS = 4
+_EQUAL_BUFFERS = 3  # of the operator compiler's schedule: rows, columns, and masks
 
 
 class MaxPoolWithArgmax(Kernel):
@@ -64,10 +68,11 @@ class MaxPoolWithArgmax(Kernel):
         self.words = mask.shape[-2] * mask.shape[-1]
         if self.words < self.height.out * self.width.out:
             raise KernelError(self.op_type, f"masks {mask.shape} have too few words")
-        self.columns = Columns(profile, x.dtype, self.height, self.width)
-        own = has_own_schedule(windows)
+        scheduled = x.dtype is FLOAT and profile.paths.l1_to_ub is None
+        self.own = own = has_own_schedule(windows) and not scheduled
+        self.columns = Columns(profile, x.dtype, self.height, self.width, scheduled=scheduled)
         rows, width = self._pass(profile, own)
-        self.at_once = rows * width // LANES if own else 1  # fractals of an instruction
+        self.at_once = ceil(rows * width / LANES) if own or scheduled else 1  # fractals
         cores = count if own else profile.cores.vector_cores
         whole = rows * width % LANES == 0 and width == self.width.out and not own
         self.division = self.grid = Grid(
@@ -89,7 +94,7 @@ class MaxPoolWithArgmax(Kernel):
         pixels = ceil(most / LANES) * LANES
         out_que, mask_que = TQue(TPosition.VECOUT, 1, "largest"), TQue(TPosition.VECOUT, 1, "mask")
         spare = TBuf("masks so far")
-        self.columns.reserve(core, self.grid.extent[1:], 2 if self.at_once > 1 else 1)
+        self.columns.reserve(core, self.grid.extent[1:], 2 if self.own else 1)
         core.pipe.init_buffer(out_que, 1, pixels * LANES * size)
         core.pipe.init_buffer(mask_que, 1, self.elements * pixels * UINT16.itemsize)
         core.pipe.init_buffer(spare, 1, 2 * pixels * UINT16.itemsize)
@@ -119,6 +124,11 @@ class MaxPoolWithArgmax(Kernel):
         half = profile.buffers.ub_bytes // 2
         if not self.columns.by_load3d:
             half //= 2  # the rows themselves are in UB too
+        if self.columns.scheduled:
+            third = profile.buffers.ub_bytes // _EQUAL_BUFFERS
+            pixels = third // (self.elements * LANES * LANES * size) * LANES
+            rows = min(high.out, max(1, pixels // wide.out))
+            return rows, min(wide.out, max(LANES, pixels))
         if own:
             return OWN_ROWS if self.columns.by_load3d else OWN_ROWS // 2, wide.out
         pixel_bytes = self.elements * LANES * size
@@ -162,7 +172,7 @@ class MaxPoolWithArgmax(Kernel):
         places = ((tile.plane, self.elements * self.words), (tile.row, self.width.out),
             (tile.column, 1))  # fmt: skip
         words = mask.shape[-1]
-        if self.at_once > 1:
+        if self.own:
             gm = self.mask.window(places, (self.elements, words), (self.words, 1))
             core.data_copy(gm, ready)
         else:

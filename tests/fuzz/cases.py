@@ -300,7 +300,7 @@ GROUPS = {
         "ub_banks", "bias_table_bytes", "fixpipe_buffer_bytes",
     ),
     "memory": (
-        "capacity_bytes", "hbm_nominal_gbps", "hbm_sustained_fraction", "hbm_latency_cycles", "l2_bytes",
+        "capacity_bytes", "hbm_nominal_gbps", "hbm_sustained_fraction", "hbm_turnaround_share", "hbm_latency_cycles", "l2_bytes",
         "l2_gbps", "l2_write_fraction", "l2_line_bytes", "l2_sector_bytes", "l2_ways", "l2_latency_cycles",
         "atomic_rate_fraction", "atomic_conflict_cycles", "load_conflict_cycles", "l2_in_graph_share", "l2_recent_share", "l2_reuse_fraction",
     ),

@@ -134,14 +134,16 @@ class InstructionCosts:
         """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
         return self.profile.scalar.argument_cycles
 
-    def kernel_head(self, *, tiling: bool, searching: bool = False) -> float:
+    def kernel_head(self, *, tiling: bool, searching: bool = False, guarded: int = 0) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
         ``tiling`` where it chooses among the variants of a kernel by its tiling data, ``searching``
-        where there are many, and none was run just before.
+        where there are many, and none was run just before; ``guarded`` are the operands of which a
+        block finds out how much it has.
         """
         launch = self.profile.launch
         cycles = launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
+        cycles += guarded * launch.guard_cycles
         return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
 
     def code_fetch(

@@ -115,7 +115,7 @@ def _groups(
     _issue((running[blocks[0]] for blocks in kinds.values()), costs)
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
     searching = many_variants and not loaded
-    head = costs.kernel_head(tiling=kernel.chooses, searching=searching)
+    head = costs.kernel_head(tiling=kernel.chooses, searching=searching, guarded=kernel.guarded)
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
         loaded=loaded,

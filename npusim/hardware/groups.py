@@ -115,7 +115,8 @@ class Memory(Group):
     is loaded past L2 at `bypass_rate_fraction`; `bypass_shared_fraction` is the part of HBM's rate
     that is left where cores load the same bytes past L2 at the same time. A transfer waits
     `load_conflict_cycles`, or `atomic_conflict_cycles` where it adds, for each other core that is
-    at the same line of L2.
+    at the same line of L2. Inside a graph, tensors of `l2_stream_bytes` and more have driven
+    themselves out of L2 before they are used (None: no size does).
     """
 
     capacity_bytes: Bytes
@@ -141,6 +142,7 @@ class Memory(Group):
     l2_recent_share: Share
     l2_write_back_share: Share
     l2_reuse_fraction: Fraction
+    l2_stream_bytes: Bytes | None = None
 
     @field_validator("l2_sector_bytes")
     @classmethod
@@ -297,17 +299,18 @@ class Launch(Group):
 
     A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
-    Ascend C, which read their tiling data field by field and choose among variants. They wait
-    `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
-    their instruction caches hold. All cores fetch the same lines of code and tiling data, which
-    are served one after the other: `code_per_block_us` more for each further block. The first
-    loads and stores of a core, the more so the nearer they come to `code_spread_bytes`, wait in the
-    same line: `load_queue_us` and `store_queue_us` for each further block. Generated
-    kernels with a variant for each way of cutting shapes they don't know (reductions, rows) look
-    `variants_us` for theirs, and wait `variants_per_block_us` more for each further block. A cube
-    core is busy for `message_us` with each message by which a vector core asks for a product. The
-    host needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
-    `model_call_us` beside its tasks.
+    Ascend C, which read their tiling data field by field and choose among variants, `guard_cycles`
+    more for each operand where kernels are compiled for a shape and some blocks have less to do
+    than others. They wait `code_us` for their code, except where it is one of the last
+    `code_kernels` that they ran, which their instruction caches hold. All cores fetch the same
+    lines of code and tiling data, which are served one after the other: `code_per_block_us` more
+    for each further block. The first loads and stores of a core, the more so the nearer they come
+    to `code_spread_bytes`, wait in the same line: `load_queue_us` and `store_queue_us` for each
+    further block. Generated kernels with a variant for each way of cutting shapes they don't know
+    (reductions, rows) look `variants_us` for theirs, and wait `variants_per_block_us` more for each
+    further block. A cube core is busy for `message_us` with each message by which a vector core
+    asks for a product. The host needs `host_dispatch_us` to launch an operator; the call of a whole
+    offline model costs `model_call_us` beside its tasks.
     """
 
     base_us: Microseconds
@@ -318,6 +321,7 @@ class Launch(Group):
     message_us: Microseconds = 0.0
     kernel_head_cycles: Cycles
     tiling_head_cycles: Cycles = 0.0
+    guard_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0
     code_per_block_us: Microseconds = 0.0
     load_queue_us: Microseconds = 0.0

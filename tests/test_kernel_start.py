@@ -16,7 +16,7 @@ from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
 from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
 from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
-from npusim.operators.tasks import TaskSpec
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.table import read_rows
 from support.kernels import Probe, profile
@@ -225,6 +225,22 @@ def test_reductions_and_rows_for_any_shape_have_many_variants(
     assert (first > without + 0.9 * found.launch.variants_us) == looks
     again, before = (simulate_task(each, task, "loop").duration_us for each in (found, at_once))
     assert again == before
+
+
+@pytest.mark.parametrize(
+    ("elements", "guarded"), [(30 * 1280, 0), (30 * 1280 + 8, 3), (997, 3), (499, 0)]
+)
+def test_blocks_of_unequal_shares_find_out_how_much_they_have(elements: int, guarded: int) -> None:
+    tensor = TensorSpec((elements,), "float32")
+    task = TaskSpec("Mul", (tensor, tensor), (tensor,))
+    found = profile("Ascend910B")
+    launch = found.launch.model_copy(update={"guard_cycles": 0.0})
+    known = found.model_copy(update={"launch": launch})
+    (kernel,) = kernels_of(found, task)
+    assert kernel.guarded == guarded
+    took, without = (simulate_task(each, task, "cold").duration_us for each in (found, known))
+    more_us = guarded * found.launch.guard_cycles / found.clock_mhz
+    assert took == pytest.approx(without + more_us, abs=1e-6)
 
 
 def test_the_scalar_unit_works_in_front_of_every_instruction() -> None:

@@ -145,9 +145,13 @@ def test_lists_of_tensors(chip: str) -> None:
 
 
 def test_variables_of_the_last_step_are_stale() -> None:
-    var, accum, _, grad = state(64, 64)
+    """A gradient has just been made where a step asks for no other one."""
+    var, accum, v, grad = state(64, 64)
     operands = [var, accum, number(RATE), grad, number(BETA1)]
     (kernel,), _ = kernels("Ascend910A", "ApplyMomentum", operands, [var, accum])
+    assert kernel.cold == kernel.reads[:2]
+    factors = [number(x) for x in (POWER1, POWER2, RATE, BETA1, BETA2, EPSILON)]
+    (kernel,), _ = kernels("Ascend910A", "Adam", [var, accum, v, *factors, grad], [var, accum, v])
     assert set(kernel.cold) == set(kernel.reads)
 
 

@@ -135,14 +135,17 @@ class InstructionCosts:
         """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
         return self.profile.scalar.argument_cycles
 
-    def kernel_head(self, *, tiling: bool, buffers: int = 0, searching: bool = False) -> float:
+    def kernel_head(
+        self, *, tiling: bool, buffers: int = 0, searching: bool = False, guarded: int = 0
+    ) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
         ``tiling`` where it chooses among the variants of a kernel by its tiling data, and reserves
-        ``buffers``; ``searching`` where there are many, and none was run just before.
+        ``buffers``; ``searching`` where there are many, and none was run just before; ``guarded``
+        are the operands of which a block finds out how much it has.
         """
         launch = self.profile.launch
-        cycles = launch.kernel_head_cycles
+        cycles = launch.kernel_head_cycles + guarded * launch.guard_cycles
         if tiling:
             cycles += launch.tiling_head_cycles + buffers * launch.buffer_cycles
         return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)

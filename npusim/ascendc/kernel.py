@@ -40,7 +40,9 @@ class Kernel(ABC):
     a shape, unlike those written in Ascend C. ``many_variants`` marks those of them that reduce or
     work on rows: made for any shape, they hold a variant for each way of cutting it, unless their
     name ends in D, as that of operators does whose axes are known when they are compiled.
-    ``division`` is how the work is divided, where that says which blocks are alike.
+    ``division`` is how the work is divided, where that says which blocks are alike. ``guarded``
+    counts the operands of which a block only finds out when it runs how much it has: those of
+    kernels whose cut the compiler derives for a shape, if not all blocks have as much to do.
     ``runs_on`` names what runs it where that is no AI core.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
@@ -61,6 +63,7 @@ class Kernel(ABC):
 
     block_dim: int
     division: Division | None = None
+    guarded: int = 0
     reads: tuple[GlobalTensor, ...]
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()

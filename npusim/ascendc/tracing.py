@@ -117,7 +117,9 @@ def _groups(
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
     searching = many_variants and code.lost == 1.0
     reserved = max(core.pipe.reserved for block in running.values() for core in block.cores)
-    head = costs.kernel_head(tiling=kernel.chooses, buffers=reserved, searching=searching)
+    head = costs.kernel_head(
+        tiling=kernel.chooses, buffers=reserved, searching=searching, guarded=kernel.guarded
+    )
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
         code=code,

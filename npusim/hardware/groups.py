@@ -117,7 +117,8 @@ class Memory(Group):
     is loaded past L2 at `bypass_rate_fraction`; `bypass_shared_fraction` is the part of HBM's rate
     that is left where cores load the same bytes past L2 at the same time. A transfer waits
     `load_conflict_cycles`, or `atomic_conflict_cycles` where it adds, for each other core that is
-    at the same line of L2.
+    at the same line of L2. Inside a graph, tensors of `l2_stream_bytes` and more have driven
+    themselves out of L2 before they are used (None: no size does).
     """
 
     capacity_bytes: Bytes
@@ -144,6 +145,7 @@ class Memory(Group):
     l2_recent_share: Share
     l2_write_back_share: Share
     l2_reuse_fraction: Fraction
+    l2_stream_bytes: Bytes | None = None
 
     @field_validator("l2_sector_bytes")
     @classmethod
@@ -301,7 +303,8 @@ class Launch(Group):
     A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
     Ascend C, which read their tiling data field by field and choose among variants, and
-    `buffer_cycles` for each buffer that these reserve. They wait `code_us` for their code, except
+    `buffer_cycles` for each buffer that these reserve; `guard_cycles` more for each operand where
+    kernels are compiled for a shape and some blocks have less to do than others. They wait `code_us` for their code, except
     where it is one of the last `code_kernels` that they ran, which their instruction caches hold;
     from layer to layer of a network they lose `code_lost_share` of it. What is for any shape and
     hasn't run for long comes from HBM, `code_far_us` later; kernels on cube and vector cores have
@@ -325,6 +328,7 @@ class Launch(Group):
     kernel_head_cycles: Cycles
     tiling_head_cycles: Cycles = 0.0
     buffer_cycles: Cycles = 0.0
+    guard_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0
     code_per_block_us: Microseconds = 0.0
     load_queue_us: Microseconds = 0.0

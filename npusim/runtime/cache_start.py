@@ -66,10 +66,10 @@ def prime(
     cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
     in a graph, where other tasks have produced the inputs, some just before, some long ago; the
     share of them that was used lately, and the share of L2 that still holds it, are constants of
-    the chip. ``cold`` operands were last used in the step before, and
-    so were weights (:func:`laid_out_weights`) and flat tensors: networks have parameters, their
-    gradients and states as one dimension, and what works on them streams through all of them in
-    turn.
+    the chip; the nearer one of them comes to ``l2_stream_bytes``, the less of it has stayed.
+    ``cold`` operands were last used in the step before, and so were weights
+    (:func:`laid_out_weights`) and flat tensors: networks have parameters, their gradients and
+    states as one dimension, and what works on them streams through all of them in turn.
 
     In a graph, results push modified bytes out as far as the task streams: not at all where its
     inputs are still there, all the time where it works on what is long gone.
@@ -83,7 +83,11 @@ def prime(
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     lately = memory.l2_recent_share if mode == "in_graph" else 1.0
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
-    found = _fill(cache, recent, share * memory.l2_bytes, lately)
+    room = share * memory.l2_bytes
+    if mode == "in_graph" and recent and memory.l2_stream_bytes is not None:
+        largest = max(tensor.nbytes for tensor in recent)
+        room = min(room, max(0.0, memory.l2_stream_bytes - largest))
+    found = _fill(cache, recent, room, lately)
     asked = sum(tensor.nbytes for tensor in inputs)
     streamed = sum(tensor.nbytes for tensor in inputs if tensor.buffer.number in long_ago)
     cache.reuse_fraction = memory.l2_reuse_fraction

@@ -113,6 +113,8 @@ class FormulaKernel(ElementwiseKernel):
             for index, tensor in enumerate(given)
             if tensor is not None and index in self.row.cold
         )
+        if self.generated and profile.software.compiled_for_shape and self._has_unequal_blocks():
+            self.guarded = len(self.reads) + len(self.writes)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -198,6 +200,9 @@ class FormulaKernel(ElementwiseKernel):
             narrowest=narrowest,
             split=split,
         )
+
+    def _has_unequal_blocks(self) -> bool:
+        return len({self.block_kind(block) for block in range(self.block_dim)}) > 1
 
     # -- what the formula looks like ---------------------------------------------------------------
 

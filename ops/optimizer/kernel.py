@@ -159,14 +159,16 @@ def _sgd(
     return f.sub(param, f.mul(moved, rate))
 
 
-# A variable's step runs when the gradients of all variables are there: nothing is left in L2.
+# A variable's step runs when the gradients of all variables are there: nothing is left in L2. One
+# with momentum alone asks for no other gradient, and runs when its own has just been made.
 _ALL = tuple(range(16))
 
 _step = partial(Compute, like=(0,), cold=_ALL)
+_own_step = partial(_step, cold=(0, 1))
 
 _ROWS = (
-    _step("ApplyMomentum", _momentum, outputs=2, numbers=(2, 4), buffers=6),
-    _step(
+    _own_step("ApplyMomentum", _momentum, outputs=2, numbers=(2, 4), buffers=6),
+    _own_step(
         "FusedMulApplyMomentum",
         lambda f, var, accum, rate, grad, momentum, scale: _momentum(
             f, var, accum, rate, f.mul(grad, scale), momentum

@@ -143,8 +143,8 @@ def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
     ]
     rows = read_rows(table(tmp_path, *(line.format(**each) for each in (cast, momentum, *others))))
     first, _, *rest = rows
-    assert first.streams
-    assert not any(row.streams for row in rest)
+    assert first.role.streams
+    assert not any(row.role.streams for row in rest)
     streamed, found = (predict(row, "in_graph").simulated_us or 0.0 for row in (first, rest[0]))
     assert 0 < found < 0.9 * streamed
     cold = (predict(row, "cold").simulated_us for row in (first, rest[0]))
@@ -162,8 +162,8 @@ def test_lists_of_parameters_are_updated_whatever_shape_they_come_back_in(tmp_pa
     )
     for step, streams in (("net", True), ("another net", False)):
         rows = list(read_rows(table(tmp_path, foreach.format(step=step), product)))
-        assert rows[1].streams is rows[1].amid is streams
-        assert not rows[0].amid
+        assert rows[1].role.streams is rows[1].role.amid is streams
+        assert not rows[0].role.amid
 
 
 def test_weights_that_are_used_among_others_push_modified_bytes_out(tmp_path: Path) -> None:
@@ -179,10 +179,15 @@ def test_weights_that_are_used_among_others_push_modified_bytes_out(tmp_path: Pa
         kinds = ";".join("FLOAT" for _ in text["reads"].split(";"))
         lines.append(line.format(**text, kinds=kinds, us=us))
     rows = {row.op: row for row in read_rows(table(tmp_path, *lines))}
-    assert {op for op, row in rows.items() if row.amid} == {"MatMulV2", "TensorMove"}
+    assert {op for op, row in rows.items() if row.role.amid} == {"MatMulV2", "TensorMove"}
     for op in ("MatMulV2", "TensorMove"):
         full = predict(rows[op], "in_graph").simulated_us or 0.0
-        empty = predict(replace(rows[op], amid=False), "in_graph").simulated_us or 0.0
+        empty = (
+            predict(
+                replace(rows[op], role=replace(rows[op].role, amid=False)), "in_graph"
+            ).simulated_us
+            or 0.0
+        )
         assert full > 1.15 * empty
 
 
@@ -213,7 +218,7 @@ def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) 
     path = tmp_path / "counted.csv"
     path.write_text("\n".join([f"{HEADER},count", *lines]))
     rows = list(read_rows(path))
-    assert [row.layered for row in rows] == [*counted.values(), False, False]
+    assert [row.role.layered for row in rows] == [*counted.values(), False, False]
     assert [row.start for row in rows] == [""] * 4 + ["loop", ""]
     once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
     launch = load_profile("Ascend910B2").launch
@@ -235,7 +240,7 @@ def test_what_a_framework_calls_between_graphs_waits_for_its_code(tmp_path: Path
     path.write_text("\n".join([f"{HEADER},op_state", *lines]))
     rows = list(read_rows(path))
     assert [row.start for row in rows] == ["", "eager", "", "eager", ""]
-    assert [row.one_shape for row in rows] == [False, False, True, False, True]
+    assert [row.role.one_shape for row in rows] == [False, False, True, False, True]
     once, between = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
     assert between - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
 

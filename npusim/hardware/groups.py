@@ -304,19 +304,20 @@ class Launch(Group):
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
     Ascend C, which read their tiling data field by field and choose among variants, and
     `buffer_cycles` for each buffer that these reserve; `guard_cycles` more for each operand where
-    kernels are compiled for a shape and some blocks have less to do than others. They wait `code_us` for their code, except
-    where it is one of the last `code_kernels` that they ran, which their instruction caches hold;
-    from layer to layer of a network they lose `code_lost_share` of it. What is for any shape and
-    hasn't run for long comes from HBM, `code_far_us` later; kernels on cube and vector cores have
-    many times the code, and wait `mix_code_us` and `mix_code_per_block_us` for each further block.
-    All cores fetch the same lines of code and tiling data, which are served one after the other:
-    `code_per_block_us` more for each further block. The first loads and stores of a core, the more
-    so the nearer they come to `code_spread_bytes`, wait in the same line: `load_queue_us` and
-    `store_queue_us` for each further block. Generated kernels with a variant for each way of
-    cutting shapes they don't know (reductions, rows) look `variants_us` for theirs, and wait
-    `variants_per_block_us` more for each further block. A cube core is busy for `message_us` with
-    each message by which a vector core asks for a product. The host needs `host_dispatch_us` to
-    launch an operator; the call of a whole offline model costs `model_call_us` beside its tasks.
+    kernels are compiled for a shape and some blocks have less to do than others. They wait
+    `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
+    their instruction caches hold; from layer to layer of a network they lose `code_lost_share` of
+    it. What is for any shape and hasn't run for long comes from HBM, `code_far_us` later; kernels
+    on cube and vector cores have many times the code, and wait `mix_code_us` and
+    `mix_code_per_block_us` for each further block. All cores fetch the same lines of code and
+    tiling data, which are served one after the other: `code_per_block_us` more for each further
+    block. The first loads and stores of a core, the more so the nearer they come to
+    `code_spread_bytes`, wait in the same line: `load_queue_us` and `store_queue_us` for each
+    further block. Generated kernels with a variant for each way of cutting shapes they don't know
+    (reductions, rows) look `variants_us` for theirs, and wait `variants_per_block_us` more for each
+    further block. A cube core is busy for `message_us` with each message by which a vector core
+    asks for a product. The host needs `host_dispatch_us` to launch an operator; the call of a whole
+    offline model costs `model_call_us` beside its tasks.
     """
 
     base_us: Microseconds

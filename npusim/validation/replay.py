@@ -14,6 +14,7 @@ from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import empty_cache, hold_code, laid_out_weights, prime
 from npusim.runtime.task import TaskRuns, run_tasks
+from npusim.validation.roles import ALONE, Role
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import collect_rarely
@@ -130,16 +131,7 @@ def simulate_row(
     profile: Profile, row: MeasuredRow, task: TaskSpec, l2: str, memo: Memo | None = None
 ) -> TaskRuns:
     """The ``task`` of a row on a chip, with all that the row says of its step."""
-    return simulate_task(
-        profile,
-        task,
-        start_of(row, l2),
-        memo,
-        streams=row.streams,
-        amid=row.amid,
-        layered=row.layered,
-        one_shape=row.one_shape,
-    )
+    return simulate_task(profile, task, start_of(row, l2), memo, row.role)
 
 
 def start_of(row: MeasuredRow, l2: str) -> str:
@@ -152,11 +144,7 @@ def simulate_task(
     task: TaskSpec,
     l2: str,
     memo: Memo | None = None,
-    *,
-    streams: bool = False,
-    layered: bool = False,
-    one_shape: bool = False,
-    amid: bool = False,
+    role: Role = ALONE,
 ) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
@@ -164,15 +152,14 @@ def simulate_task(
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified:
     what code the cores can't hold comes from HBM.
     ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, ``eager``
-    a framework's call between two graphs, whose code nobody has run since the one before. A graph
-    runs a ``layered`` task in every layer, so that the cores still have some of its code; one that
-    is compiled has kernels for ``one_shape``. What a task that ``streams`` reads was last used long
-    ago in a graph; ``amid`` others that don't, it finds L2 full of what they have modified.
+    a framework's call between two graphs, whose code nobody has run since the one before. The
+    ``role`` says what the task is in its step.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
-    lost = profile.launch.code_lost_share if layered else 1.0
-    hold_code(cache, kernels, l2, Code(lost, far=l2 in ("eager", "flushed"), one_shape=one_shape))
+    lost = profile.launch.code_lost_share if role.layered else 1.0
+    code = Code(lost, far=l2 in ("eager", "flushed"), one_shape=role.one_shape)
+    hold_code(cache, kernels, l2, code)
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})
@@ -182,21 +169,16 @@ def simulate_task(
             cache.keep_code(None)
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
-    return run_tasks(_primed(kernels, profile, cache, l2, streams, amid), profile, cache, memo=memo)
+    return run_tasks(_primed(kernels, profile, cache, l2, role), profile, cache, memo=memo)
 
 
 def _primed(
-    kernels: Iterable[Kernel],
-    profile: Profile,
-    cache: L2State,
-    l2: str,
-    streams: bool,
-    amid: bool,
+    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str, role: Role
 ) -> Iterator[Kernel]:
     for kernel in kernels:
-        cold = kernel.reads if streams else kernel.cold
+        cold = kernel.reads if role.streams else kernel.cold
         prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
-        cache.pushed_out_share = 1.0 if amid else 0.0
+        cache.pushed_out_share = 1.0 if role.amid else 0.0
         if l2 == "prefetched":
             for weights in laid_out_weights(kernel.reads):
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)

@@ -21,11 +21,10 @@ from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
 
-from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
-from npusim.runtime.cache_start import laid_out_weights
+from npusim.validation.roles import ALONE, Like, Role, amid, lays_out, streams, updated_by
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
@@ -51,9 +50,6 @@ _STARTS = {
 }
 # A step that runs a task in every layer: the time is that of all but the first of them.
 _LAYERS = 4  # times as often as what a step runs once
-_OPTIMIZERS = "optimizer"  # operators of this class update parameters
-_COPIES = "TensorMove"  # what is copied as it is, is kept
-_Like = tuple[tuple[int, ...], str]  # shape and dtype
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -71,10 +67,7 @@ _CHIPS = {
 class MeasuredRow:
     """One measurement; ``soc`` is empty for a chip that we have no profile of.
 
-    ``blocks`` is how many blocks were launched, 0 where that isn't recorded; ``streams`` says that
-    the task works on parameters of its step, or on their gradients and states, ``amid`` that it
-    does so with what the step has just made, ``layered`` that the step runs it in every layer,
-    ``one_shape`` that its kernels were compiled for its shapes.
+    ``blocks`` is how many blocks were launched, 0 where that isn't recorded.
     """
 
     line: int
@@ -91,18 +84,14 @@ class MeasuredRow:
     start: str
     counters: Mapping[str, str]
     blocks: int = 0
-    streams: bool = False
-    layered: bool = False
-    one_shape: bool = False
-    amid: bool = False
+    role: Role = ALONE
 
     @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        found = self.start, self.streams, self.amid, self.layered, self.one_shape
-        return self.chip, asked, found, self.problem
+        return self.chip, asked, self.start, self.role, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -118,76 +107,25 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
             raise FileError(path, f"lacks the columns {', '.join(missing)}")
         records = list(table.records())
     once = _least_counts(record for _, record in records)
-    updated: dict[str, set[_Like]] = {}
     graphs = {record.get("workload", "") for _, record in records if _state(record) == "static"}
     rows = [_row(line, record, path, once, graphs) for line, record in records]
+    updated: dict[str, set[Like]] = {}
     for row in rows:
-        if row.task is not None and band_class(row.op) == _OPTIMIZERS:
-            updated.setdefault(row.workload, set()).update(_updated(row.task))
+        if row.task is not None:
+            updated.setdefault(row.workload, set()).update(updated_by(row.task))
     ahead = {row.workload for row in rows if row.start == _PREFETCHED}
     for row in rows:
-        loaded = row.workload in ahead and row.task is not None and _lays_out(row.task)
-        known = updated.get(row.workload, ())
-        streams = _streams(row.task, known)
-        yield replace(
-            row,
-            start=_PREFETCHED if loaded else row.start,
-            streams=streams,
-            amid=streams and _amid(row.task, known),
-        )
+        yield row if row.task is None else _in_step(row, row.task, updated[row.workload], ahead)
 
 
-def _lays_out(task: TaskSpec) -> bool:
-    """Whether a task multiplies with weights that its graph may have loaded into L2 ahead."""
-    return bool(laid_out_weights([each for each in task.inputs[:2] if each is not None]))
-
-
-def _updated(task: TaskSpec) -> Iterator[_Like]:
-    """What an optimizer's task updates; those that work on lists give back flat tensors."""
-    made = {(tensor.numel, tensor.dtype) for tensor in task.outputs}
-    yield from map(_like, task.outputs)
-    for tensor in task.inputs:
-        if tensor is not None and (tensor.numel, tensor.dtype) in made:
-            yield _like(tensor)
-
-
-def _like(tensor: TensorSpec) -> _Like:
-    return tensor.shape, tensor.dtype.name
-
-
-def _streams(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
-    """Whether a task reads what its step's optimizers update, going by shapes and dtypes.
-
-    What makes nothing but tensors as large and of the same dtype passes on gradients, which
-    have just been made; weights are rounded, folded to norms, or looked up, and copied where the
-    step is about to change them.
-    """
-    inputs = _given(task)
-    read = [tensor for tensor in inputs if _like(tensor) in updated]
-    if task is None or 2 * sum(map(_nbytes, read)) <= sum(map(_nbytes, inputs)):
-        return False
-    if task.op_type == _COPIES:
-        return True
-    least, kind = read[0].numel, read[0].dtype
-    return any(tensor.numel < least or tensor.dtype is not kind for tensor in task.outputs)
-
-
-def _amid(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
-    """Whether a task that reads what optimizers update runs among others that don't.
-
-    It reads what they have made as well, or copies what they are about to change.
-    """
-    given = _given(task)
-    others = any(each.shape and _like(each) not in updated for each in given)
-    return others or (task is not None and task.op_type == _COPIES)
-
-
-def _given(task: TaskSpec | None) -> list[TensorSpec]:
-    return [] if task is None else [tensor for tensor in task.inputs if tensor is not None]
-
-
-def _nbytes(tensor: TensorSpec) -> int:
-    return tensor.nbytes
+def _in_step(
+    row: MeasuredRow, task: TaskSpec, updated: Collection[Like], ahead: Collection[str]
+) -> MeasuredRow:
+    """A row with what the others of its workload say of it; those ``ahead`` load weights so."""
+    found = streams(task, updated)
+    role = replace(row.role, streams=found, amid=found and amid(task, updated))
+    loaded = row.workload in ahead and lays_out(task)
+    return replace(row, role=role, start=_PREFETCHED if loaded else row.start)
 
 
 def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:
@@ -238,8 +176,10 @@ def _row(
         task=task,
         problem=problem,
         start=(start := _start(record, graphs)),
-        layered=start in ("", _PREFETCHED) and _layered(record, once),
-        one_shape=_state(record) == "static",
+        role=Role(
+            layered=start in ("", _PREFETCHED) and _layered(record, once),
+            one_shape=_state(record) == "static",
+        ),
         counters={
             key: value
             for key, value in record.items()

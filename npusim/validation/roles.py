@@ -1,0 +1,93 @@
+"""What a measured task is in its step, going by what else was measured there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.operators.registry import band_class
+from npusim.runtime.cache_start import laid_out_weights
+
+if TYPE_CHECKING:
+    from npusim.operators.tasks import TaskSpec
+    from npusim.values.tensors import TensorSpec
+
+_OPTIMIZERS = "optimizer"  # operators of this class update parameters
+_COPIES = "TensorMove"  # what is copied as it is, is kept
+Like = tuple[tuple[int, ...], str]
+"""Shape and dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a task is in its step, as far as rows tell.
+
+    It ``streams`` parameters of the step, their gradients or states, which were last used long ago;
+    ``amid`` others, it finds L2 full of what these have modified. A step runs it in every layer
+    where it is ``layered``, so that the cores still have some of its code; kernels that were
+    compiled for its shapes are for ``one_shape``.
+    """
+
+    streams: bool = False
+    amid: bool = False
+    layered: bool = False
+    one_shape: bool = False
+
+
+ALONE = Role()
+"""Of a task that no row says anything of."""
+
+
+def updated_by(task: TaskSpec) -> Iterator[Like]:
+    """What an optimizer's task updates; those that work on lists give back flat tensors."""
+    if band_class(task.op_type) != _OPTIMIZERS:
+        return
+    made = {(tensor.numel, tensor.dtype) for tensor in task.outputs}
+    yield from map(_like, task.outputs)
+    for tensor in _given(task):
+        if (tensor.numel, tensor.dtype) in made:
+            yield _like(tensor)
+
+
+def lays_out(task: TaskSpec) -> bool:
+    """Whether a task multiplies with weights that its graph may have loaded into L2 ahead."""
+    return bool(laid_out_weights([each for each in task.inputs[:2] if each is not None]))
+
+
+def streams(task: TaskSpec, updated: Collection[Like]) -> bool:
+    """Whether a task reads what its step's optimizers update, going by shapes and dtypes.
+
+    What makes nothing but tensors as large and of the same dtype passes on gradients, which
+    have just been made; weights are rounded, folded to norms, or looked up, and copied where the
+    step is about to change them.
+    """
+    inputs = _given(task)
+    read = [tensor for tensor in inputs if _like(tensor) in updated]
+    if 2 * _nbytes(read) <= _nbytes(inputs):
+        return False
+    if task.op_type == _COPIES:
+        return True
+    least, kind = read[0].numel, read[0].dtype
+    return any(tensor.numel < least or tensor.dtype is not kind for tensor in task.outputs)
+
+
+def amid(task: TaskSpec, updated: Collection[Like]) -> bool:
+    """Whether a task that reads what optimizers update runs among others that don't.
+
+    It reads what they have made as well, or copies what they are about to change.
+    """
+    others = any(each.shape and _like(each) not in updated for each in _given(task))
+    return others or task.op_type == _COPIES
+
+
+def _like(tensor: TensorSpec) -> Like:
+    return tensor.shape, tensor.dtype.name
+
+
+def _given(task: TaskSpec) -> list[TensorSpec]:
+    return [tensor for tensor in task.inputs if tensor is not None]
+
+
+def _nbytes(tensors: Collection[TensorSpec]) -> int:
+    return sum(tensor.nbytes for tensor in tensors)

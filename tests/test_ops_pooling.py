@@ -349,3 +349,10 @@ def test_results_with_masks_have_the_planes_that_are_pooled() -> None:
     kinds = {"x0": "float32", "y0": "float32", "y1": "uint16"}
     call = {name: TensorSpec(shape, kinds[name]) for name, shape in shapes.items()}
     assert Device("Ascend310P3").check("MaxPoolWithArgmax", **call).code == 561003
+
+
+@pytest.mark.parametrize("size", [[2, 3], [2], [0, 1, 1], [2, 3, 2, 1]])
+def test_means_over_volumes_need_three_sizes(size: list[int]) -> None:
+    device, volume = Device("Ascend910B3"), "fp32[1,3,7,4,4]"
+    assert device.check("aclnnAdaptiveAvgPool3d", self=volume, outputSize=[2, 3, 2]).ok
+    assert device.check("aclnnAdaptiveAvgPool3d", self=volume, outputSize=size).code == 161002

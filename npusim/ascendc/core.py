@@ -123,6 +123,11 @@ class Core(
         self._last_written = None
         return Barrier()
 
+    def pipe_barrier(self) -> None:
+        """What is issued from here on waits for everything before (PipeBarrier of PIPE_ALL)."""
+        if self.recording:
+            self.recorder.join(self.profile.scalar.issue_cycles)
+
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
     ) -> Iterator[LoopIndex]:

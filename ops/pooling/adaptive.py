@@ -76,7 +76,7 @@ class AdaptiveAvgPool3d(Kernel):
     op_type = "AdaptiveAvgPool3d"
 
     def __init__(self, profile: Profile, x: GlobalTensor, out: GlobalTensor) -> None:
-        if len(x.shape) != 5 or x.shape[0] != out.shape[0] or x.shape[4] != out.shape[4]:
+        if not len(x.shape) == len(out.shape) == 5 or x.shape[::4] != out.shape[::4]:
             raise KernelError(self.op_type, f"{x.shape} doesn't become {out.shape}")
         self.reads, self.writes = (x,), (out,)
         self.kind, self.channels = x.dtype, x.shape[4]

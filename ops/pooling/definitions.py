@@ -53,7 +53,7 @@ OPERATORS = family(
     adaptive=(
         Operator("AdaptiveAvgPool3d", "x -> y", _EVEN,
             Aclnn("aclnnAdaptiveAvgPool3d", attributes=_SIZE), ("AdaptiveAvgPool3D",),
-            kernel="adaptive_avg_pool_3d", infer=evenly(3)),
+            kernel="adaptive_avg_pool_3d", infer=evenly(3), checks=_even(3)),
     ),
     averages=(
         Operator("AdaptiveAvgPool2d", "x -> y", _EVEN,

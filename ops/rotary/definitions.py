@@ -1,7 +1,7 @@
 """Rotary position embeddings: pairs of a row turned by angles, and their gradient."""
 
-from npusim.operators.checks import attribute_in, rank_is
-from npusim.operators.definition import Aclnn, Operator, family, flag, real, text, whole
+from npusim.operators.checks import attribute_at_least, attribute_in, rank_is, same_dtype
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text, whole
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits
 from npusim.ops.rotary.checks import caches_fit
@@ -61,6 +61,21 @@ OPERATORS = family(
             kernel="key_cache", checks=(
                 (caches_fit, "kv", "gamma", "cos", "sin", "index", "k_cache", "ckv_cache",
                     "k_rope_scale", "c_kv_scale", "cache_mode"),)),
+    ),
+    cached_angles=(
+        Operator("RopeWithSinCosCache", "positions queryIn keyIn cosSinCache -> queryOut keyOut",
+            (whole("numQHeads?", None), whole("numKHeads?", None), whole("headSize"),
+             ints("mropeSection?"), whole("qStride?", None), whole("kStride?", None),
+             flag("isNeoxStyle?")),
+            Aclnn("aclnnRopeWithSinCosCache",
+                "positions queryIn keyIn cosSinCache -> queryOut keyOut",
+                (ints("mropeSection?"), whole("headSize"), flag("isNeoxStyle"))),
+            kernel="rope_with_sin_cos_cache", infer=lambda given, _: [*given[1:3]], checks=(
+                (same_dtype, "queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
+                (rank_is, 2, "queryIn", "keyIn", "cosSinCache"),
+                (fits, "queryIn", "t q", "keyIn", "t k", "queryOut", "t q", "keyOut", "t k"),
+                (attribute_at_least, "headSize", 1),
+            )),
     ),
     interleaved=(
         Operator("InterleaveRope", "x cos sin -> y", (),

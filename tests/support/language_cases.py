@@ -179,6 +179,17 @@ def layer(pick: Pick) -> Case:
     return [x, *given], [np.full((steps, rows, columns), 77, kind)], {"hiddenSize": columns}
 
 
+def cached_angles(pick: Pick) -> Case:
+    """Heads of some tokens, turned by rows of a cache."""
+    tokens, kind, (head, turned) = pick.size(67), pick.kind(), pick.of((64, 64), (128, 64))
+    sections, neox = pick.of((), (8, 17, 7)), pick.of(True, False)
+    positions = pick.places((3, tokens) if sections else (tokens,), 30, np.int64)
+    xs = [pick.numbers(tokens, pick.of(1, 2, 5) * head, kind=kind) for _ in range(2)]
+    given = [positions, *xs, pick.numbers(30, turned, kind=kind)]
+    said = {"headSize": head, "mropeSection": [*sections], "isNeoxStyle": neox}
+    return given, [np.full(x.shape, 77, kind) for x in xs], said
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     **{
         name: partial(gradient_of_routed, op_type=name)
@@ -188,6 +199,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
         )
     },
     "InterleaveRope": neighbours,
+    "RopeWithSinCosCache": cached_angles,
     "LSTM": layer,
     "MlaProlog": latent_queries,
     "MoeGatingTopK": gating_in_groups,

@@ -157,7 +157,7 @@ class Station:
 
     def pipe_barrier(self) -> None:
         """All pipes wait for each other (PipeBarrier of PIPE_ALL)."""
-        self.core.recorder.join(self.core.profile.scalar.issue_cycles)
+        self.core.pipe_barrier()
         self.order.join()
 
     def wait(self, step: Barrier | CoreWait) -> None:

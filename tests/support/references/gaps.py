@@ -114,6 +114,7 @@ ELSEWHERE = {
     "test_ops_rotary.py": {
         "aclnnRotaryPositionEmbeddingGrad": "aclnnRotaryPositionEmbeddingGrad",
     },
+    "test_ops_rotary_cached.py": {"aclnnRopeWithSinCosCache": "aclnnRopeWithSinCosCache"},
     "test_moe_gradients.py": {
         name: name
         for name in (

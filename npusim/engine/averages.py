@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.paces import Pace, go_on_by, rests
 from npusim.engine.state import Stage
-from npusim.engine.streams import Kind, body_of
+from npusim.engine.streams import Kind
 
 if TYPE_CHECKING:
     import simpy
@@ -216,7 +216,7 @@ def _balance(members: Sequence[PipeState], loop: Loop) -> dict[int, int] | None:
     left: dict[int, int] = {}
     for pipe in members:
         turns = [1]
-        for step in body_of(pipe.steps, loop):
+        for step in pipe.body(loop):
             if step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
                 return None
             if step.loop is not loop and step.kind is Kind.ENTER:

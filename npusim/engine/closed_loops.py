@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.checkpoints import advance
-from npusim.engine.streams import Kind, body_of
+from npusim.engine.streams import Kind
 from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class ClosedLoops:
         touched: set[int] = set()
         inside: set[PipeState] = set()
         for pipe in group.pipes:
-            for step in body_of(pipe.steps, loop):
+            for step in pipe.body(loop):
                 if step.claim is not None or step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
                     return None
                 touched.update(_flags(step))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.engine.streams import Kind, body_of
+from npusim.engine.streams import Kind
 from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _needed(pipe: PipeState, loop: Loop) -> _Needs | None:
     takes: Counter[int] = Counter()
     sets: set[int] = set()
     turns = [1]
-    for step in body_of(pipe.steps, loop):
+    for step in pipe.body(loop):
         if step.claim is not None or step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
             return None
         if step.loop is not loop and step.kind is Kind.ENTER:

@@ -66,9 +66,11 @@ class _Alike:
 
     def _same(self, pair: tuple[Step, Step]) -> bool:
         step, its = pair
-        if step.kind is not its.kind or not self._lasts_as_long(step, its):
+        if step.kind is not its.kind:
             return False
-        if _told(step) != _told(its):
+        if step.cycles != its.cycles and not self._lasts_as_long(step, its):
+            return False
+        if not _is_like(step, its):
             return False
         if step.kind in _OF_LOOPS:
             self._depth += 1 if step.kind is Kind.ENTER else -1
@@ -82,7 +84,7 @@ class _Alike:
 
     def _lasts_as_long(self, step: Step, its: Step) -> bool:
         off = abs(step.cycles - its.cycles)
-        if off and (self._depth or off > self._slack):
+        if self._depth or off > self._slack:
             return False
         self._slack -= off
         return True
@@ -178,6 +180,23 @@ def _told(step: Step) -> Hashable:
     delays = [delay for _, delay in step.sets]
     about = (step.kind, step.bus_bytes, step.latency, claim, bool(step.parts))
     return (*about, len(step.waits), *delays)
+
+
+def _is_like(step: Step, its: Step) -> bool:
+    """Whether :func:`_told` is equal for two steps of a kind, found sooner."""
+    a, b = step.claim, its.claim
+    if a is not b and (a is None or b is None or a.ceiling != b.ceiling or a.demand != b.demand):
+        return False
+    if (
+        step.bus_bytes != its.bus_bytes
+        or step.latency != its.latency
+        or bool(step.parts) is not bool(its.parts)
+    ):
+        return False
+    sets, others = step.sets, its.sets
+    if len(step.waits) != len(its.waits) or len(sets) != len(others):
+        return False
+    return all(one[1] == other[1] for one, other in zip(sets, others, strict=True))
 
 
 def _cycles(state: PipeState) -> float:

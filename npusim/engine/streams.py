@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -88,18 +88,6 @@ def flatten(
     _append(steps, nodes, lambda burst: _work(burst, delays, cores, treated))
     steps.append(Step(Kind.STOP))
     return steps
-
-
-def body_of(steps: Sequence[Step], loop: Loop) -> Iterator[Step]:
-    """What a pipe does from the beginning of a loop to its end."""
-    inside = False
-    for step in steps:
-        if step.kind is Kind.ENTER and step.loop is loop:
-            inside = True
-        if inside:
-            yield step
-        if step.kind is Kind.TURN and step.loop is loop:
-            inside = False
 
 
 def _append(steps: list[Step], nodes: Sequence[PipeNode], work: Callable[[Burst], Step]) -> None:

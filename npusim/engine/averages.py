@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Loop
     from npusim.engine.state import GroupState, LoopRun, PipeState, State
 
-_EFFORT = 100  # iterations of every group that are played before: most loops repeat by then
+_EFFORT = 60  # iterations of every group that are played before: most loops repeat by then
 _LAST = 6  # iterations that a mean is of, at most
 _FEWEST = 4
 _SPREAD = 0.02  # of their mean, between the longest and the shortest two in a row

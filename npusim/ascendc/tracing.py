@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import blockwise, host_threads, machine_code, observer
+from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
@@ -192,6 +192,8 @@ def _queue(blocks: Iterable[Block], queue: Queue | None) -> dict[int, float]:
 
 def _engine(kernel: Kernel) -> Engine:
     """What computes chains of steps; machine code where that makes up for compiling it."""
+    from npusim.ascendc import blockwise, machine_code  # estimates compute nothing
+
     nbytes = sum(tensor.nbytes for tensor in (*kernel.reads, *kernel.writes))
     compiles = nbytes >= _WORTH_COMPILING_BYTES and machine_code.is_available()
     return machine_code.run if compiles else blockwise.run

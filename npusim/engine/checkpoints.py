@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ class LongWaits:
         self.room = self.stocked_periods = inf
         self.stocks: list[tuple[int, int, int]] = []  # cluster, flag, how many a period takes
         self.pipes: list[int] = []
-        self.flags: list[tuple[int, int, int]] = []  # cluster, flag, place in its list
+        self.flags: list[tuple[int, int, slice]] = []  # cluster, flag, places in its list
         self._start, self._end = earlier.now, now.now
         self._period = now.time - earlier.time
         self._slack = TOLERANCE * self._period
@@ -101,16 +102,18 @@ class LongWaits:
             pipe.arrived -= cycles
             if pipe.alarm is not None:
                 pipe.alarm -= cycles
-        for cluster, flag, place in self.flags:
-            state.flags[cluster].held[flag][place] -= cycles
+        for cluster, flag, places in self.flags:
+            times = state.flags[cluster].held[flag]
+            times[places] = [time - cycles for time in times[places]]
 
     def use_up(self, state: State, periods: int) -> None:
         """Take from the stocks of flags what the periods jumped over take."""
+        cycles = periods * self._period
         for cluster, flag, taken in self.stocks:
             held = state.flags[cluster].held
-            del held[flag][: periods * taken]
-            if not held[flag]:
-                del held[flag]
+            left = [time - cycles for time in held.pop(flag)[periods * taken :]]
+            if left:
+                held[flag] = left
 
     def rescheduled(self, state: State) -> list[PipeState]:
         """The waiting pipes whose alarm is nearer now."""
@@ -135,6 +138,7 @@ class LongWaits:
                 if a != b and not self._is_near(a - b):
                     if not self._still_waits(earlier.due[index], now.due[index]):
                         return False
+                    self.room = min(self.room, now.due[index] - self._end)
                     self.pipes.append(index)
         for index, flags in enumerate(earlier.flags):
             if not self._compare_flags(index, flags, now.flags[index]):
@@ -147,22 +151,42 @@ class LongWaits:
         if earlier.keys() != now.keys():
             return False
         for flag, times in earlier.items():
-            if times == now[flag] and max(times) <= self._start:
-                continue  # set long ago, and nobody has taken any
+            if times == now[flag]:  # nobody has taken any, or set one
+                if times[-1] > self._end:
+                    places = slice(bisect_right(times, self._end), len(times))
+                    self.flags.append((cluster, flag, places))
+                continue
             taken = len(times) - len(now[flag])
-            if taken > 0 and max(times) <= self._start:  # all of them set long ago
+            if taken > 0 and self._is_stocked(times, now[flag], taken):
                 self.stocks.append((cluster, flag, taken))
-                self.stocked_periods = min(self.stocked_periods, len(now[flag]) // taken)
                 continue
             if taken:
                 return False
-            if max(times) <= self._start and max(now[flag]) <= self._end:
+            if times[-1] <= self._start and now[flag][-1] <= self._end:
                 continue  # all of them are set
             for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
                 if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
                     if not self._still_waits(a, b):
-                        return False
-                    self.flags.append((cluster, flag, place))
+                        return False  # who is to take it hasn't come to it
+                    self.flags.append((cluster, flag, slice(place, place + 1)))
+        return True
+
+    def _is_stocked(self, times: list[float], now: list[float], taken: int) -> bool:
+        """Whether each period finds so many flags, all set before it begins or at the same times.
+
+        A pipe that runs ahead leaves flags that are to come, too.
+        """
+        periods = len(now) // taken
+        if times[taken - 1] <= self._start:
+            set_at = now[taken - 1 :: taken]
+            later = (n for n, at in enumerate(set_at) if at > self._end + n * self._period)
+            periods = next(later, periods)
+        elif not all(
+            self._is_near((a - self._start) - (b - self._end))
+            for a, b in zip(times, now, strict=False)
+        ):
+            return False
+        self.stocked_periods = min(self.stocked_periods, periods)
         return True
 
     def _is_near(self, cycles: float) -> bool:
@@ -176,10 +200,7 @@ class LongWaits:
     def _still_waits(self, a: float, b: float) -> bool:
         """Whether two times on SimPy's clock are one and the same in the future."""
         nearer = (a - self._start) - (b - self._end)
-        if b <= self._end or abs(nearer - self._period) > self._slack:
-            return False
-        self.room = min(self.room, b - self._end)
-        return True
+        return b > self._end and abs(nearer - self._period) <= self._slack
 
 
 def step_of(

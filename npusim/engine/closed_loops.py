@@ -9,7 +9,7 @@ and their clocks go on by as many periods as the loop has left.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.checkpoints import advance
@@ -152,7 +152,7 @@ class ClosedLoops:
         touched: set[int] = set()
         inside: set[PipeState] = set()
         for pipe in group.pipes:
-            for step in _body(pipe.steps, loop):
+            for step in pipe.body(loop):
                 if step.claim is not None or step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
                     return None
                 touched.update(_flags(step))
@@ -165,18 +165,6 @@ class ClosedLoops:
                     if not touched.isdisjoint(_flags(step)):
                         return None
         return frozenset(touched)
-
-
-def _body(steps: Sequence[Step], loop: Loop) -> Iterator[Step]:
-    """What a pipe does from the beginning of a loop to its end."""
-    inside = False
-    for step in steps:
-        if step.kind is Kind.ENTER and step.loop is loop:
-            inside = True
-        if inside:
-            yield step
-        if step.kind is Kind.TURN and step.loop is loop:
-            inside = False
 
 
 def _flags(step: Step) -> Iterator[int]:

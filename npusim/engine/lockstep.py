@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from npusim.engine.checkpoints import TOLERANCE
 from npusim.engine.program import Loop
 from npusim.engine.state import Flags, GroupState, LoopRun, PipeState, State
 from npusim.engine.streams import Kind, Step
@@ -46,25 +47,33 @@ class _Alike:
     """What two teams have in common up to the next barrier.
 
     ``shared`` counts the steps of every pipe, which are the same apart from how often loops run;
-    ``loops`` and ``flags`` are the second team's by those of the first.
+    ``loops`` and ``flags`` are the second team's by those of the first. What is done once may last
+    a little longer in one, so that all that it is off by is nothing to what is to come.
     """
 
     def __init__(self, one: Team, other: Team) -> None:
         self.team = other
+        self._slack = TOLERANCE * max(map(_cycles, one.pipes), default=0.0)
         self.loops: dict[int, Loop] = {}
         self.flags: dict[int, int] = {}
         self._taken: dict[int, int] = {}  # flags of the first team by those of the second
         pairs = zip(one.pipes, other.pipes, strict=True)
-        self.shared = [
-            sum(1 for _ in takewhile(self._same, zip(_ahead(a), _ahead(b), strict=False)))
-            for a, b in pairs
-        ]
+        self.shared = [self._shared(_ahead(a), _ahead(b)) for a, b in pairs]
+
+    def _shared(self, steps: Sequence[Step], its: Sequence[Step]) -> int:
+        self._depth = 0  # how many loops are around a step
+        return sum(1 for _ in takewhile(self._same, zip(steps, its, strict=False)))
 
     def _same(self, pair: tuple[Step, Step]) -> bool:
         step, its = pair
+        if step.kind is not its.kind:
+            return False
+        if step.cycles != its.cycles and not self._lasts_as_long(step, its):
+            return False
         if not _is_like(step, its):
             return False
         if step.kind in _OF_LOOPS:
+            self._depth += 1 if step.kind is Kind.ENTER else -1
             return self.loops.setdefault(id(step.loop), its.loop) is its.loop
         flags = [*step.waits, *(flag for flag, _ in step.sets)]
         own = [*its.waits, *(flag for flag, _ in its.sets)]
@@ -72,6 +81,13 @@ class _Alike:
             self.flags.setdefault(a, b) == b and self._taken.setdefault(b, a) == a
             for a, b in zip(flags, own, strict=True)
         )
+
+    def _lasts_as_long(self, step: Step, its: Step) -> bool:
+        off = abs(step.cycles - its.cycles)
+        if self._depth or off > self._slack:
+            return False
+        self._slack -= off
+        return True
 
 
 class Lockstep:
@@ -110,7 +126,7 @@ class Lockstep:
         for member in team.members:
             own = member.team.pipes[place]
             step = own.steps[own.place]
-            key = (_told(step), step.waits, step.sets, step.loop.count)
+            key = (step.cycles, _told(step), step.waits, step.sets, step.loop.count)
             parts.setdefault(key, []).append(member.team)
         for first, *others in parts.values():
             self._unite(first, [_Alike(first, other) for other in others])
@@ -159,18 +175,40 @@ def _ahead(state: PipeState) -> list[Step]:
 
 
 def _told(step: Step) -> Hashable:
-    """Equal for steps that are alike, but for their loops and the numbers of their flags."""
+    """Equal for steps that are alike but for cycles, loops and the numbers of their flags."""
     claim = step.claim and (step.claim.ceiling, step.claim.demand)
     delays = [delay for _, delay in step.sets]
-    about = (step.kind, step.cycles, step.bus_bytes, step.latency, claim, bool(step.parts))
+    about = (step.kind, step.bus_bytes, step.latency, claim, bool(step.parts))
     return (*about, len(step.waits), *delays)
 
 
 def _is_like(step: Step, its: Step) -> bool:
-    """Whether :func:`_told` is equal for two steps, found sooner."""
-    if step.kind is not its.kind or step.cycles != its.cycles:
+    """Whether :func:`_told` is equal for two steps of a kind, found sooner."""
+    a, b = step.claim, its.claim
+    if a is not b and (a is None or b is None or a.ceiling != b.ceiling or a.demand != b.demand):
         return False
-    return _told(step) == _told(its)
+    if (
+        step.bus_bytes != its.bus_bytes
+        or step.latency != its.latency
+        or bool(step.parts) is not bool(its.parts)
+    ):
+        return False
+    sets, others = step.sets, its.sets
+    if len(step.waits) != len(its.waits) or len(sets) != len(others):
+        return False
+    return all(one[1] == other[1] for one, other in zip(sets, others, strict=True))
+
+
+def _cycles(state: PipeState) -> float:
+    """How long a pipe is busy at least until the next barrier."""
+    total, turns = 0.0, [1]
+    for step in _ahead(state):
+        if step.kind is Kind.ENTER:
+            turns.append(turns[-1] * step.loop.count)
+        elif step.kind is Kind.TURN:
+            turns.pop()
+        total += turns[-1] * step.cycles
+    return total
 
 
 def _going_on_alike(one: Team, other: Team) -> _Alike | None:

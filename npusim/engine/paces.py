@@ -7,7 +7,7 @@ own periods as take about the same time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
     from npusim.engine.state import LoopRun
+    from npusim.engine.timeline import CoreRecord
 
 _SETTLED = 4  # periods in a row that have to be as long
 _TRIED = 256  # numbers of periods that are tried
 
 
 @dataclass(frozen=True, slots=True)
-class _Pace:
+class Pace:
     """The loop of a group takes ``period`` cycles for ``turns`` iterations, ``times`` in a row.
 
     ``off`` is by how many cycles the group isn't where it was, ``entries`` what it writes down in a
@@ -48,13 +49,18 @@ class _Pace:
         most = max(member.turns[level] for member in self.run.members)
         return (self.run.loop.count - 1 - most) // self.turns
 
+    def is_whole(self, record: CoreRecord) -> bool:
+        """Whether what was written down in the last period is no part of what was folded."""
+        first = len(record.entries) - self.entries
+        return all(fold.last <= first or fold.first >= first for fold in record.folds)
+
 
 class Paces:
     """Watches every group by itself, and lets all of them jump."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._found: dict[GroupState, _Pace] = {}
+        self._found: dict[GroupState, Pace] = {}
         self._alone: dict[GroupState, bool] = {}
 
     def forget(self) -> None:
@@ -72,7 +78,7 @@ class Paces:
         groups = self._state.groups
         if len(groups) < 2:
             return None
-        moving = [each for each in groups if not _rests(each, now.now)]
+        moving = [each for each in groups if not rests(each, now.now)]
         if len(moving) < 2:
             return None
         group = mover.group
@@ -89,7 +95,7 @@ class Paces:
 
     def _pace(
         self, group: GroupState, history: Sequence[Checkpoint], now: Checkpoint
-    ) -> _Pace | None:
+    ) -> Pace | None:
         """By the last time that a group was where it is now."""
         if group.group.cluster is not None:
             return None
@@ -118,12 +124,9 @@ class Paces:
         pace = self._found.get(group)
         if pace is None or pace.times < _SETTLED or now.time > pace.time + 2 * pace.period:
             return False
-        run, record = pace.run, group.record
-        first = len(record.entries) - pace.entries
-        whole = all(fold.last <= first or fold.first >= first for fold in record.folds)
-        return whole and len(run.members) == pace.inside
+        return pace.is_whole(group.record) and len(pace.run.members) == pace.inside
 
-    def _stride(self, paces: dict[GroupState, _Pace], now: Checkpoint, off: float) -> float | None:
+    def _stride(self, paces: dict[GroupState, Pace], now: Checkpoint, off: float) -> float | None:
         """Go as far as the first group comes, where all have done about whole periods."""
         slowest = min(paces.values(), key=lambda pace: pace.room * pace.period)
         for number in range(slowest.room, max(0, slowest.room - _TRIED), -1):
@@ -137,24 +140,26 @@ class Paces:
                 if not count or wrong > most:
                     break
             else:
-                self._go(paces, periods, cycles)
+                go_on_by(self._state, paces, periods, cycles)
                 return wrong
         return None
 
-    def _go(
-        self, paces: dict[GroupState, _Pace], periods: dict[GroupState, int], cycles: float
-    ) -> None:
-        self._state.shift += cycles
-        for group, pace in paces.items():
-            times, last = periods[group], len(group.record.entries)
-            advance(pace.run, times * pace.turns)
-            for state, busy in zip(group.pipes, pace.busy, strict=True):
-                state.busy += times * busy
-            fold = Fold(last - pace.entries, last, times, cycles / times)
-            group.record.folds.append(fold)
+
+def go_on_by(
+    state: State, paces: Mapping[GroupState, Pace], periods: Mapping[GroupState, int], cycles: float
+) -> None:
+    """Let every group do so many of its periods more, which take ``cycles`` in all."""
+    state.shift += cycles
+    for group, pace in paces.items():
+        times, last = periods[group], len(group.record.entries)
+        advance(pace.run, times * pace.turns)
+        for pipe, busy in zip(group.pipes, pace.busy, strict=True):
+            pipe.busy += times * busy
+        fold = Fold(last - pace.entries, last, times, cycles / times)
+        group.record.folds.append(fold)
 
 
-def _between(before: Checkpoint, after: Checkpoint) -> _Pace | None:
+def _between(before: Checkpoint, after: Checkpoint) -> Pace | None:
     """The pace of a group that was at ``before`` where it is at ``after``; None if it wasn't."""
     waits = LongWaits(before, after)
     if not waits.alike or waits.pipes or waits.flags or waits.stocks:
@@ -173,10 +178,10 @@ def _between(before: Checkpoint, after: Checkpoint) -> _Pace | None:
     busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))
     entries = after.entries[0] - before.entries[0]
     period = after.time - before.time
-    return _Pace(run, turns, period, waits.off, entries, busy, after.time, inside)
+    return Pace(run, turns, period, waits.off, entries, busy, after.time, inside)
 
 
-def _rests(group: GroupState, now: float) -> bool:
+def rests(group: GroupState, now: float) -> bool:
     """Whether a group does nothing until others come to a barrier."""
     return all(
         state.stage is Stage.FINISHED or (state.stage is Stage.MEETING and state.clock <= now)

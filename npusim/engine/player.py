@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.clock import Alarm, Clock
 from npusim.engine.contention import settle_uncontended
+from npusim.engine.free_loops import FreeLoops
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
@@ -90,13 +91,15 @@ class Player:
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
         self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
+        self._free = None if exact else FreeLoops()
         self._lockstep = Lockstep(self.state, self._replace)
         self._exact = exact
 
     @property
     def jumped_cycles(self) -> float:
         """How many cycles weren't played."""
-        return 0.0 if self._steady is None else self._steady.jumped_cycles
+        watchers = (self._steady, self._free)
+        return max(0.0 if each is None else each.jumped_cycles for each in watchers)
 
     def play(self) -> None:
         """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""
@@ -154,6 +157,8 @@ class Player:
             old.alarm = None
         if self._steady is not None:
             self._steady.forget_all()
+        if self._free is not None:
+            self._free.forget()
 
     def _part(self, state: PipeState) -> None:
         """Go on by themselves, those for whom ``state`` stood."""
@@ -305,11 +310,14 @@ class Player:
         turns[-1] += 1
         if turns[-1] < count:
             state.place = step.target
-            if self._steady is not None and run.watched and count - turns[-1] >= SHORTEST:
+            if count - turns[-1] < SHORTEST:
+                return True  # few turns are just played
+            if self._free is not None and self._free.passes(state, run):
+                return True
+            if self._steady is not None and run.watched:
                 for waiting in self._steady.iteration_ended(state, run):
                     self._sleep(waiting, waiting.due)
-            # Few turns are just played.
-            return count - turns[-1] < SHORTEST or not self._lets_catch_up(state)
+            return not self._lets_catch_up(state)
         if step.uneven:
             state.turns[-1] -= 1
             self._part(state)
@@ -319,6 +327,8 @@ class Player:
         state.turns.pop()
         run.members.remove(state)
         run.expected -= 1
+        if self._free is not None:
+            self._free.left(state, run)
         if run.expected == 0:
             if state.runs:
                 del state.runs[-1].inner[id(run.loop), state.turns[-1]]

@@ -51,12 +51,14 @@ PipeNode = Burst | PipeLoop | Barrier
 
 def pipes_of(program: Program) -> tuple[Pipe, ...]:
     """The pipes a program uses, in the order of :class:`Pipe`."""
-    return _in_order(program.instructions())
+    used: set[Pipe] = set()
+    _note_pipes(program.body, used)
+    return tuple(pipe for pipe in Pipe if pipe in used)
 
 
 def projected(program: Program) -> dict[Pipe, list[PipeNode]]:
     """What each of its pipes executes of a program that doesn't change any more."""
-    return project(program.body, _in_order(program.listed()))
+    return project(program.body, pipes_of(program))
 
 
 def project(nodes: Sequence[Node], pipes: Sequence[Pipe]) -> dict[Pipe, list[PipeNode]]:
@@ -76,14 +78,18 @@ def project(nodes: Sequence[Node], pipes: Sequence[Pipe]) -> dict[Pipe, list[Pip
     return found
 
 
-def _in_order(listed: Sequence[tuple[Instruction, int]]) -> tuple[Pipe, ...]:
-    used = {instruction.pipe for instruction, _ in listed}
-    return tuple(pipe for pipe in Pipe if pipe in used)
+def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
+    for node in nodes:
+        if isinstance(node, Instruction):
+            used.add(node.pipe)
+        elif isinstance(node, Loop):
+            _note_pipes(node.body, used)
 
 
 def _append(result: list[PipeNode], node: Instruction) -> None:
     last = result[-1] if result else None
-    moves, marks = node.transfer is not None, node.is_marker
+    moves = node.transfer is not None
+    marks = not moves and node.cycles == 0 and not node.name  # as `is_marker` says, quicker
     if isinstance(last, Burst) and _can_merge(last, node.waits, moves=moves, marks=marks):
         last.cycles += node.cycles
         last.sets += node.sets

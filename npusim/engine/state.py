@@ -72,6 +72,18 @@ class PipeState:
     alarm: float | None = None  # when SimPy's clock will wake it
     runs: list[LoopRun] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+    _bodies: dict[int, tuple[int, int]] | None = None
+
+    def body(self, loop: Loop) -> list[Step]:
+        """The steps from the beginning of a loop to its end; none if it isn't in it."""
+        if self._bodies is None:
+            self._bodies = {
+                id(step.loop): (step.target - 1, place + 1)
+                for place, step in enumerate(self.steps)
+                if step.kind is Kind.TURN
+            }
+        first, last = self._bodies.get(id(loop), (0, 0))
+        return self.steps[first:last]
 
     @property
     def due(self) -> float:

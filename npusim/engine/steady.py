@@ -12,9 +12,11 @@ playing reaches.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
+from npusim.engine.averages import Averages
 from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, go_on, step_of
 from npusim.engine.closed_loops import ClosedLoops
 from npusim.engine.paces import Paces
@@ -51,6 +53,7 @@ class SteadyState:
         self._given_up: list[LoopRun] = []
         self._paces = Paces(state)
         self._wandering = Wandering(state)
+        self._averages = Averages(env, state)
         self._closed = ClosedLoops(state)
         self._off = 0.0  # cycles that jumps may have been off by so far
 
@@ -69,6 +72,9 @@ class SteadyState:
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
         if played <= _EAGER and self._closed.has(run):
             return self._closed.jump(state, run)
+        if jump := self._averages.jump(state, run):
+            self._jumped(jump.runs)
+            return jump.waiting
         if played > _HOPELESS:
             return self._give_up(run)
         regular = self._regular(run)
@@ -76,22 +82,9 @@ class SteadyState:
             return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
-        for earlier in reversed(history):
-            if earlier.shape != checkpoint.shape:
-                continue
-            waits = LongWaits(earlier, checkpoint)
-            possible = waits.alike or self._wandering.tied
-            progress = self._progress(earlier, checkpoint) if possible else None
-            if progress is None:
-                continue
-            if waits.alike:
-                patient = played >= _PATIENCE
-                if self._jump(earlier, checkpoint, progress, waits, patient):
-                    self._jumped(progress)
-                    return waits.rescheduled(self._state)
-            if self._wandering.jump(run.serial, played, earlier, checkpoint, progress):
-                self._jumped(progress)
-                return []
+        waiting = self._repeats(run, played, history, checkpoint)
+        if waiting is not None:
+            return waiting
         off = self._paces.jump(state, history, checkpoint, self._off) if regular else None
         if off is not None:
             self._off += off
@@ -99,6 +92,28 @@ class SteadyState:
             return []
         history.append(checkpoint)
         return []
+
+    def _repeats(
+        self, run: LoopRun, played: int, history: Sequence[Checkpoint], now: Checkpoint
+    ) -> list[PipeState] | None:
+        """Jump if everybody is where they were before; None if there is no jump."""
+        for earlier in reversed(history):
+            if earlier.shape != now.shape:
+                continue
+            waits = LongWaits(earlier, now)
+            possible = waits.alike or self._wandering.tied
+            progress = self._progress(earlier, now) if possible else None
+            if progress is None:
+                continue
+            if waits.alike:
+                patient = played >= _PATIENCE
+                if self._jump(earlier, now, progress, waits, patient):
+                    self._jumped([moved for moved, _ in progress])
+                    return waits.rescheduled(self._state)
+            if self._wandering.jump(run.serial, played, earlier, now, progress):
+                self._jumped([moved for moved, _ in progress])
+                return []
+        return None
 
     def _is_worth_a_look(self, played: int, *, regular: bool) -> bool:
         if played > _OFTEN and played % _NOW_AND_THEN > _HISTORY:
@@ -139,13 +154,14 @@ class SteadyState:
         self._played.pop(run.serial, None)
         self._ends.pop(run.serial, None)
         self._closed.forget(run)
+        self._averages.forget(run)
         run.watched = True
 
-    def _jumped(self, progress: list[Step]) -> None:
+    def _jumped(self, runs: Sequence[LoopRun | None]) -> None:
         """Everybody is elsewhere: what was seen of these loops is over."""
-        for moved, _ in progress:
-            if moved is not None:
-                self.forget(moved)
+        for run in runs:
+            if run is not None:
+                self.forget(run)
         self._paces.forget()
         self._wandering.forget()
 
@@ -155,6 +171,7 @@ class SteadyState:
         self._played.clear()
         self._ends.clear()
         self._closed.forget_all()
+        self._averages.forget_all()
         self._paces.forget()
         self._wandering.forget()
         for run in self._given_up:

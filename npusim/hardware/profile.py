@@ -55,13 +55,13 @@ class Profile(Group):
     vector: Vector
     scalar: Scalar
     ai_cpu: AiCpu
-    random_engine: RandomEngine = RandomEngine()
+    random_engine: RandomEngine = RandomEngine.model_construct()
     cube: Cube
     launch: Launch
     features: Features
     software: Software
     intrinsics: Intrinsics
-    published: Published = Published()
+    published: Published = Published.model_construct()
     provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
 
     def __hash__(self) -> int:

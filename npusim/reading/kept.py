@@ -1,9 +1,10 @@
 """What has been read from data files before, kept between runs of the program.
 
-One file of JSON for each name in the user's cache folder, valid only for the very texts and the
-very version of this package that it was made from, and only where nobody but the user can write to
-it. ``NPUSIM_CACHE`` names another folder; empty, it turns the cache off. A folder that can't be
-written and a file that can't be read cost nothing but time: the data files are parsed again.
+One file of JSON for each name and installation in the user's cache folder, valid only for the very
+texts and the very version of this package that it was made from, and only where nobody but the user
+can write to it. ``NPUSIM_CACHE`` names another folder; empty, it turns the cache off. A folder that
+can't be written and a file that can't be read cost nothing but time: the data files are parsed
+again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def remembered(
     if folder is None:
         return make()
     key = _key(texts)
-    file = folder / f"{name[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.json"
+    whose = hashlib.sha256(f"{name}\0{__file__}".encode())  # installations keep files of their own
+    file = folder / f"{name[:80]}-{whose.hexdigest()[:8]}.json"
     found = _read(file, key, {each.__name__: each for each in (kind, *parts)})
     if not isinstance(found, kind):
         found = make()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from npusim.engine import KernelRun, Pipe, Unit
 from npusim.engine.arrows import linked
 from npusim.engine.program import VECTOR
-from npusim.runtime.work import Place, TaskWork, work_of
 from npusim.values.display import drawn, frame, latency, notebook_html
 from npusim.values.takes import TEXT, each, maybe, of, takes
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from npusim.hardware.profile import Profile
+    from npusim.runtime.work import Place, TaskWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,8 @@ class Timeline:
 
     def work(self) -> tuple[TaskWork, ...]:
         """What the cores did in each task, added up by instruction."""
+        from npusim.runtime.work import work_of
+
         return tuple(
             work_of(task.name, run, self._profile, self._places(run))
             for task, run in zip(self.tasks, self._runs, strict=True)
@@ -115,6 +117,8 @@ class Timeline:
 
     def _places(self, run: KernelRun) -> dict[int, tuple[Place, ...]]:
         """The cores of every record of a run."""
+        from npusim.runtime.work import Place
+
         return {
             index: tuple(
                 Place(

@@ -1,0 +1,185 @@
+"""How much the engine plays of loops that go on for long: iterations are counted, not seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from npusim import Device, TensorSpec
+from npusim.engine import Pipe, Program
+from npusim.engine.averages import Averages
+from npusim.engine.player import Player
+from support.programs import MemoryRates, Writer, machine, pipeline, play, spans, transfer
+
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@dataclass
+class Turns:
+    """The iterations that pipes have ended."""
+
+    count: int = 0
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    turn, ended = Player._turn, Turns()
+
+    def counting(*given: Any) -> bool:
+        ended.count += 1
+        return turn(*given)
+
+    monkeypatch.setattr(Player, "_turn", counting)
+    return ended
+
+
+def issued(count: int, inner: int, issue: float, work: float, follow: float) -> Program:
+    """A scalar unit that waits for nobody in a loop, who works for it, and who only follows it."""
+    writer = Writer()
+    first, second = (len(writer.program.flags) + n for n in range(2))
+    writer.program.flags += [0, 0]
+    tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    writer.open(count)
+    writer.open(inner)
+    writer.do(Pipe.SCALAR, "issue", issue, sets=(first, second))
+    writer.close()
+    writer.open(inner)
+    writer.do(Pipe.MTE2, "load", 3, waits=(tiles.free,), sets=(tiles.filled,))
+    writer.do(Pipe.VECTOR, "add", work, waits=(first, tiles.filled), sets=(tiles.free,))
+    writer.do(Pipe.MTE3, "note", follow, waits=(second,))
+    writer.close()
+    writer.close()
+    return writer.program
+
+
+@FEW
+@given(
+    st.integers(1, 60),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 40),
+)
+def test_who_waits_for_nobody_is_through_at_once_and_ends_when_playing_does(
+    count: int, inner: int, issue: int, work: int, follow: int
+) -> None:
+    program = issued(count, inner, issue, work, follow)
+    jumped, played = (play((1, program), exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles)
+    assert jumped.records[0].busy == pytest.approx(played.records[0].busy)
+    for one, other in zip(spans(jumped), spans(played), strict=True):
+        assert one[:2] == other[:2]
+        assert one[2:] == pytest.approx(other[2:])
+
+
+@pytest.mark.parametrize(("issue", "follow"), [(5, 1), (5, 300), (90, 1), (210, 1)])
+def test_who_runs_ahead_for_long_is_not_played(turns: Turns, issue: int, follow: int) -> None:
+    run = play((30, issued(20_000, 1, issue, 200, follow)))
+    assert run.cycles == pytest.approx(20_000 * max(issue, follow, 200), rel=1e-3)
+    assert turns.count < 1000
+
+
+def test_flags_that_are_to_come_do_not_hinder_a_jump(turns: Turns) -> None:
+    """The scalar unit has set flags of later turns, which nobody waits for yet."""
+    run = play((1, issued(30, 1000, 1, 200, 1)))
+    assert run.cycles == pytest.approx(30 * 1000 * 200, rel=1e-2)
+    assert turns.count < 3000, turns.count
+
+
+def late(cycles: float, count: int) -> Program:
+    """A loop behind what takes some cycles once."""
+    writer = Writer()
+    writer.do(Pipe.MTE2, "once", cycles)
+    moves = (transfer(8192, 100.0), transfer(8192, 60.0, buffer=2, write=True))
+    writer.program.body += pipeline(count, 10, 50, 10, moves=moves, latency=25).body
+    writer.program.flags += pipeline(count, 10, 50, 10).flags
+    return writer.program
+
+
+TIGHT = MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0)
+
+
+@pytest.mark.parametrize(("off", "alike"), [(0.001, True), (300.0, False)])
+def test_groups_that_differ_by_nothing_are_played_once(
+    turns: Turns, off: float, alike: bool
+) -> None:
+    groups = [(1, late(50.0 + off * index, 200)) for index in range(6)]
+    run = play(*groups, on=machine(TIGHT))
+    apart, turns.count = turns.count, 0
+    once = play((6, late(50.0, 200)), on=machine(TIGHT))
+    assert (apart == turns.count) is alike
+    assert run.cycles == pytest.approx(once.cycles, rel=1e-4 if alike else 0.1)
+
+
+def out_of_step(outer: int, begun: float) -> Program:
+    """Loops that share memory, and in each turn some work by itself."""
+    writer = Writer()
+    tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    sums = writer.queue(Pipe.VECTOR, Pipe.SCALAR, 1)
+    writer.do(Pipe.MTE2, "once", begun)
+    writer.open(outer)
+    for work in (150.0, 31.0):
+        writer.open(16)
+        moves = transfer(8192, 100.0)
+        writer.do(Pipe.MTE2, "load", 1, waits=(tiles.free,), sets=(tiles.filled,), moves=moves)
+        writer.do(Pipe.VECTOR, "add", work, waits=(tiles.filled,), sets=(tiles.free,))
+        writer.close()
+    writer.do(Pipe.VECTOR, "sum", 50, waits=(sums.free,), sets=(sums.filled,))
+    writer.do(Pipe.SCALAR, "read", 5, waits=(sums.filled,), sets=(sums.free,))
+    writer.close()
+    return writer.program
+
+
+def test_groups_that_are_never_in_step_go_on_for_their_averages(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = (
+        (1, out_of_step(300, 2.0)),
+        (7, out_of_step(300, 403.7)),
+        (32, out_of_step(299, 911.3)),
+    )
+    on = machine(MemoryRates(hbm=1300.0, l2_read=2200.0, l2_write=1700.0))
+    run = play(*groups, on=on)
+    jumped, turns.count = turns.count, 0
+    monkeypatch.setattr(Averages, "jump", lambda *_: None)
+    played = play(*groups, on=on, exact=True)
+    assert run.cycles == pytest.approx(played.cycles, rel=0.01)
+    assert jumped < turns.count / 10
+    for ours, theirs in zip(run.records, played.records, strict=True):
+        assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
+        assert ours.busy == pytest.approx(theirs.busy, rel=0.01)
+
+
+@pytest.fixture
+def roomy(tmp_path: Path) -> str:
+    """A chip with more memory than any card has."""
+    file = tmp_path / "roomy.yaml"
+    file.write_text(
+        "inherits: Ascend910B3\nname: Roomy\nmemory:\n  capacity_bytes: 1125899906842624\n"
+        "  provenance:\n    capacity_bytes: {source: own_statement, confidence: assumed}\n"
+    )
+    return str(file)
+
+
+# Cores that differ by what they do first, and share memory for long.
+GROUP_NORMS = ((64, 512, 8192, 32), (50, 256, 9000, 16), (2**10, 2**10, 2**20, 32))
+
+
+@pytest.mark.parametrize(("batch", "channels", "size", "group"), GROUP_NORMS)
+def test_a_large_group_norm_is_played_in_some_thousand_iterations(
+    turns: Turns, batch: int, channels: int, size: int, group: int, roomy: str
+) -> None:
+    x, each, gamma = (
+        TensorSpec(shape, "bfloat16")
+        for shape in ((batch, channels, size), (batch, group), (channels,))
+    )
+    Device(roomy).estimate(
+        "aclnnGroupNormBackward", gradOut=x, input=x, mean=each, rstd=each, gamma=gamma, N=batch,
+        C=channels, HxW=size, group=group, outputMask=[True, True, True],
+    )  # fmt: skip
+    assert turns.count < 3000, turns.count

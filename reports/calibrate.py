@@ -229,9 +229,7 @@ def _of_unseen(predictions: list[Prediction]) -> float:
     with LEFT_OUT.open(newline="", encoding="utf-8") as handle:
         told = csv.DictReader(handle)
         records = [each for each in told if any(chip in each["chips"] for chip in chips)]
-    return of_unseen(
-        (int(each["rows"]), float(each["seen"]), float(each["unseen"])) for each in records
-    )
+    return of_unseen((float(each["seen"]), float(each["unseen"])) for each in records)
 
 
 def _value(leaf: str, value: float) -> str:

@@ -89,7 +89,7 @@ def left_out(
         found.append(_LeftOut(name, rows, simulated(rows, values, pool), seen))
     for each in found:
         others = [one for one in everything if network(one.row.workload) != each.name]
-        more = of_unseen((len(one.rows), one.seen, one.unseen) for one in found if one is not each)
+        more = of_unseen((one.seen, one.unseen) for one in found if one is not each)
         chips = " ".join(sorted({row.chip for row in each.rows}))
         covered = _in_band(each.rows, each.times, others, more)
         yield chips, each.name, len(each.rows), each.seen, each.unseen, covered

@@ -62,15 +62,13 @@ def spreads(
     }
 
 
-def of_unseen(workloads: Iterable[tuple[int, float, float]]) -> float:
-    """How many times as much rows err that a fit hasn't seen: 1 or more, by the rows' mean.
+def of_unseen(workloads: Iterable[tuple[float, float]]) -> float:
+    """How many times as much rows err that a fit hasn't seen: 1 or more, the mean of workloads.
 
-    Of each workload the rows, and their median errors where the fit has seen them and where not.
+    Of each its median errors where the fit has seen it, and where not.
     """
-    found = [each for each in workloads if all(each)]
-    rows = sum(count for count, _, _ in found)
-    told = sum(count * np.log(unseen / seen) for count, seen, unseen in found)
-    return max(1.0, float(np.exp(told / rows))) if rows else 1.0
+    found = [np.log(unseen / seen) for seen, unseen in workloads if seen and unseen]
+    return max(1.0, float(np.exp(np.mean(found)))) if found else 1.0
 
 
 def network(workload: str) -> str:

@@ -312,8 +312,8 @@ def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
 
 
 def test_bands_are_as_much_wider_as_unseen_workloads_err_more(tmp_path: Path) -> None:
-    assert of_unseen([(30, 0.1, 0.2), (10, 0.1, 0.1)]) == pytest.approx(2**0.75)
-    assert of_unseen([(30, 0.2, 0.1)]) == of_unseen([(5, 0.0, 0.1)]) == of_unseen([]) == 1.0
+    assert of_unseen([(0.1, 0.2), (0.1, 0.1)]) == pytest.approx(2**0.5)
+    assert of_unseen([(0.2, 0.1)]) == of_unseen([(0.0, 0.1)]) == of_unseen([]) == 1.0
     rows = _rows_of(tmp_path, ("net", "Mul", 1.0), ("other", "Add", 4.0))
     (seen, _), (unseen, _) = spreads(rows), spreads(rows, unseen=1.5)
     for end in ("low", "high"):

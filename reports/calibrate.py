@@ -23,7 +23,7 @@ from pathlib import Path
 import yaml
 from fitting import fit
 from leave_one_out import LEAST_OF_CHIP, WIDENING, left_out
-from spreads import as_yaml, spreads
+from spreads import as_yaml, of_unseen, spreads
 
 from npusim.hardware import load_profile
 from npusim.validation.fitting import CONSTANTS, Constant, Fit
@@ -32,6 +32,7 @@ from npusim.validation.table import MeasuredRow, read_rows
 
 HERE = Path(__file__).parent
 TABLE = HERE / "data" / "measured_ops.csv.gz"
+LEFT_OUT = HERE / "data" / "leave_one_out.csv"
 PROFILES = HERE.parent / "hw_profiles"
 # Rows of each chip that a fit looks at, evenly over operators and sizes: all of a chip with fewer.
 ROWS = {"dav-c100": 640, "dav-c220": 150}
@@ -136,7 +137,7 @@ def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
                 chips, name, rows, *shares = found
                 records.append([chips, name, rows, *(f"{each:.4f}" for each in shares)])
                 say(f"{name}: " + ", ".join(map("{:.3f}".format, shares)))
-    with (HERE / "data" / "leave_one_out.csv").open("w", newline="", encoding="utf-8") as handle:
+    with LEFT_OUT.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerows([["chips", "workload", "rows", "seen", "unseen", "in_band"], *records])
 
@@ -197,7 +198,8 @@ def write_residuals(rows: list[MeasuredRow]) -> None:
     for each in predictions:
         chips.setdefault(each.row.soc, []).append(each)
         architectures.setdefault(load_profile(each.row.soc).architecture, []).append(each)
-    known = {name: spreads(members) for name, members in architectures.items()}
+    more = {name: _of_unseen(members) for name, members in architectures.items()}
+    known = {name: spreads(members, unseen=more[name]) for name, members in architectures.items()}
     text = [
         "# Made by reports/calibrate.py --residuals. Measured over simulated time: conformal 10 %",
         "# and 90 % quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class,",
@@ -208,9 +210,10 @@ def write_residuals(rows: list[MeasuredRow]) -> None:
         "chips:",
         as_yaml(
             {
-                name: spreads(members, known[load_profile(name).architecture])
+                name: spreads(members, known[kind], more[kind])
                 for name, members in chips.items()
                 if len(members) > LEAST_OF_CHIP
+                for kind in [load_profile(name).architecture]
             },
             "  ",
         ),
@@ -218,6 +221,15 @@ def write_residuals(rows: list[MeasuredRow]) -> None:
     (PROFILES / "calibration" / "residuals.yaml").write_text(
         "\n".join(text) + "\n", encoding="utf-8"
     )
+
+
+def _of_unseen(predictions: list[Prediction]) -> float:
+    """How much more rows err that a fit hasn't seen, as the last run of --leave-one-out found."""
+    chips = {each.row.chip for each in predictions}
+    with LEFT_OUT.open(newline="", encoding="utf-8") as handle:
+        told = csv.DictReader(handle)
+        records = [each for each in told if any(chip in each["chips"] for chip in chips)]
+    return of_unseen((float(each["seen"]), float(each["unseen"])) for each in records)
 
 
 def _value(leaf: str, value: float) -> str:

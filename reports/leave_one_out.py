@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from spreads import network, spreads
+from spreads import network, of_unseen, spreads
 
 from npusim.engine import Memo
 from npusim.hardware import load_profile
@@ -76,6 +76,7 @@ def left_out(
     """Chips, workload, rows, median errors seen and not seen, and the share in band, not seen."""
     chosen = [each for each in constants if published[each.key]]
     responses = respond(sample, chosen, published, pool)
+    found: list[_LeftOut] = []
     for name in sorted({network(each.row.workload) for each in everything}):
         inside = [each for each in everything if network(each.row.workload) == name]
         others = [each for each in everything if network(each.row.workload) != name]
@@ -84,12 +85,30 @@ def left_out(
             continue
         values = _fit(responses, used, chosen, published)
         rows = [each.row for each in inside]
-        unseen = simulated(rows, values, pool)
-        chips = " ".join(sorted({row.chip for row in rows}))
         seen = statistics.median(abs(each.error or 0.0) for each in inside)
-        errors = [abs(us / row.duration_us - 1) for row, us in zip(rows, unseen, strict=True)]
-        covered = _in_band(rows, unseen, others)
-        yield chips, name, len(inside), seen, statistics.median(errors), covered
+        found.append(_LeftOut(name, rows, simulated(rows, values, pool), seen))
+    for each in found:
+        others = [one for one in everything if network(one.row.workload) != each.name]
+        more = of_unseen((one.seen, one.unseen) for one in found if one is not each)
+        chips = " ".join(sorted({row.chip for row in each.rows}))
+        covered = _in_band(each.rows, each.times, others, more)
+        yield chips, each.name, len(each.rows), each.seen, each.unseen, covered
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """A workload: its rows, their times by the others' fit, and the median error of all rows'."""
+
+    name: str
+    rows: Sequence[MeasuredRow]
+    times: Sequence[float]
+    seen: float
+
+    @property
+    def unseen(self) -> float:
+        """The median error of the others' fit."""
+        pairs = zip(self.rows, self.times, strict=True)
+        return statistics.median(abs(us / row.duration_us - 1) for row, us in pairs)
 
 
 def simulated(
@@ -190,15 +209,21 @@ def _fit(
 
 
 def _in_band(
-    rows: Sequence[MeasuredRow], times: Sequence[float], others: Sequence[Prediction]
+    rows: Sequence[MeasuredRow],
+    times: Sequence[float],
+    others: Sequence[Prediction],
+    more: float,
 ) -> float:
-    """The share of rows inside bands that are made of the other workloads alone."""
-    whole = spreads(others)
+    """The share of rows inside bands that are made of the other workloads alone.
+
+    ``more`` is how many times as much these err where a fit hasn't seen them.
+    """
+    whole = spreads(others, unseen=more)
     chips: dict[str, list[Prediction]] = {}
     for each in others:
         chips.setdefault(each.row.soc, []).append(each)
     own = {
-        soc: spreads(members, whole)[1]
+        soc: spreads(members, whole, more)[1]
         for soc, members in chips.items()
         if len(members) > LEAST_OF_CHIP
     }

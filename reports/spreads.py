@@ -4,8 +4,9 @@ All rows of an operator in a network share one error: batch sizes and layers don
 So not rows but groups (networks x operators) are what was drawn: a row weighs 1 / sqrt(rows of
 its group), and a network the root of what its rows do. The ends are pulled towards those of all
 classes by n / (n + 5) where there are n groups, and quantiles are conformal over as many as count
-for them, n + 5: 0.8 (1 + 1 / (n + 5)) lie between. Bands hold for 80 % of all rows, not of each
-class.
+for them, n + 5: 0.8 (1 + 1 / (n + 5)) lie between. A fit has seen the rows that are left over, so
+they are taken to err as much more as workloads do that it hasn't seen. Bands hold for 80 % of all
+rows, not of each class.
 """
 
 from __future__ import annotations
@@ -37,17 +38,20 @@ class Residual(NamedTuple):
 
 
 def spreads(
-    predictions: Iterable[Prediction], above: tuple[dict[str, float | int], Table] | None = None
+    predictions: Iterable[Prediction],
+    above: tuple[dict[str, float | int], Table] | None = None,
+    unseen: float = 1.0,
 ) -> tuple[dict[str, float | int], Table]:
     """Quantiles of measured over simulated time: of all rows, and of each class.
 
-    Those of a chip are pulled towards the ones ``above``, its microarchitecture's.
+    Those of a chip are pulled towards the ones ``above``, its microarchitecture's. ``unseen`` is
+    how many times as much rows err that a fit hasn't seen (:func:`of_unseen`).
     """
     kinds: dict[str, list[Residual]] = {}
     for each in predictions:
         if each.simulated_us:
             residual = Residual(
-                float(np.log(each.row.duration_us / each.simulated_us)),
+                unseen * float(np.log(each.row.duration_us / each.simulated_us)),
                 (network(each.row.workload), each.row.op),
             )
             kinds.setdefault(band_class(each.row.op), []).append(residual)
@@ -56,6 +60,15 @@ def spreads(
     return whole, {
         kind: _spread(values, classes.get(kind) or whole) for kind, values in sorted(kinds.items())
     }
+
+
+def of_unseen(workloads: Iterable[tuple[float, float]]) -> float:
+    """How many times as much rows err that a fit hasn't seen: 1 or more, the mean of workloads.
+
+    Of each its median errors where the fit has seen it, and where not.
+    """
+    found = [np.log(unseen / seen) for seen, unseen in workloads if seen and unseen]
+    return max(1.0, float(np.exp(np.mean(found)))) if found else 1.0
 
 
 def network(workload: str) -> str:

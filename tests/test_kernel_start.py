@@ -100,6 +100,9 @@ def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     assert costs.code_fetch(blocks, code=Code(0.25)) == pytest.approx(cycles / 4)
     far = costs.code_fetch(blocks, code=Code(far=True)) - cycles
     assert far == pytest.approx(launch.code_far_us * found.clock_mhz)
+    compiled = Code(far=True, one_shape=True)
+    assert costs.code_fetch(blocks, code=compiled) == cycles
+    assert costs.code_fetch(blocks, code=compiled, fits=False) - cycles == far
     mix = costs.code_fetch(blocks, code=Code(far=True), mix=True) - cycles
     more = launch.mix_code_us + (blocks - 1) * launch.mix_code_per_block_us
     assert mix == pytest.approx(more * found.clock_mhz)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from fitting import fit
-from spreads import network, spreads
+from spreads import network, of_unseen, spreads
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
@@ -335,6 +335,15 @@ def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
     simulated = seen[0].simulated_us or 0.0
     inside = [everything["low"] <= us / simulated <= everything["high"] for us in times[200:]]
     assert 0.75 < np.mean(inside) < 0.9
+
+
+def test_bands_are_as_much_wider_as_unseen_workloads_err_more(tmp_path: Path) -> None:
+    assert of_unseen([(0.1, 0.2), (0.1, 0.1)]) == pytest.approx(2**0.5)
+    assert of_unseen([(0.2, 0.1)]) == of_unseen([(0.0, 0.1)]) == of_unseen([]) == 1.0
+    rows = _rows_of(tmp_path, ("net", "Mul", 1.0), ("other", "Add", 4.0))
+    (seen, _), (unseen, _) = spreads(rows), spreads(rows, unseen=1.5)
+    for end in ("low", "high"):
+        assert unseen[end] == pytest.approx(seen[end] ** 1.5, rel=1e-2)
 
 
 def test_networks_are_workloads_without_sizes() -> None:

@@ -172,7 +172,7 @@ class InstructionCosts:
             waiting_us += launch.variants_per_block_us * (blocks - 1)
         if code.far and mix:
             waiting_us += launch.mix_code_us + launch.mix_code_per_block_us * (blocks - 1)
-        elif code.far:
+        elif code.far and not (fits and code.one_shape):
             waiting_us += launch.code_far_us
         return _fetched(code, fits=fits) * waiting_us * clock
 

@@ -158,8 +158,8 @@ def simulate_task(
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
     lost = profile.launch.code_lost_share if role.layered else 1.0
-    code = Code(lost, far=l2 in ("eager", "flushed"), one_shape=role.one_shape)
-    hold_code(cache, kernels, l2, code)
+    far = l2 in ("eager", "flushed") or (role.one_shape and not role.layered)
+    hold_code(cache, kernels, l2, Code(lost, far, role.one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})

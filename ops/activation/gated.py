@@ -49,9 +49,14 @@ class _InTurns(FormulaKernel):
 
     def _tile(self, profile: Profile) -> None:
         rows, columns = self.output.shape
-        itemsize = self.output.dtype.itemsize
-        scratch = self.plan.bytes_per_element
-        self.division = self.turns = GluTiling.of(profile, rows, columns, itemsize, scratch)
+        self.division = self.turns = GluTiling.of(
+            profile,
+            rows,
+            columns,
+            self.output.dtype.itemsize,
+            queues=len(self.inputs) + len(self.outputs),
+            scratch_bytes=self.plan.bytes_per_element,
+        )
         self.tile_elements, self.block_dim = self.turns.footprint, self.turns.block_dim
         self.double_buffer = self.turns.double_buffer
 
@@ -68,7 +73,8 @@ _Gated = kernel_of(
 
 
 _Gradient = kernel_of(
-    Compute("SwiGluGrad", _gate_gradient, outputs=2, half_in_float=True, generated=False)
+    Compute("SwiGluGrad", _gate_gradient, outputs=2, half_in_float=True, generated=False),
+    base=_InTurns,
 )
 _GeluGated = kernel_of(
     Compute(

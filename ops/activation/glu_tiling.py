@@ -1,4 +1,4 @@
-"""How SwiGlu cuts the halves of a tensor: tiles of rows and columns, dealt out in turns.
+"""How SwiGlu and its gradient cut the halves of a tensor: tiles of rows and columns, in turns.
 
 Of all widths in steps of a line of L2, each with as many rows as UB takes, the one that keeps the
 most cores busy wins, then the one with the fewest tiles, the largest, the most whole ones. Source:
@@ -43,10 +43,17 @@ class GluTiling:
 
     @classmethod
     def of(
-        cls, profile: Profile, rows: int, columns: int, itemsize: int, scratch_bytes: int
+        cls,
+        profile: Profile,
+        rows: int,
+        columns: int,
+        itemsize: int,
+        *,
+        queues: int,
+        scratch_bytes: int,
     ) -> GluTiling:
-        """Tiles with three queues of ``itemsize`` and ``scratch_bytes`` for each element."""
-        shape = (rows, columns, itemsize, scratch_bytes)
+        """Tiles with ``queues`` of ``itemsize`` and ``scratch_bytes`` for each element."""
+        shape = (rows, columns, itemsize, queues, scratch_bytes)
         found = cls._with(profile, *shape, depth=2)
         if ceil(found.tiles_in_all / found.block_dim) == 2:
             single = cls._with(profile, *shape, depth=1)
@@ -62,12 +69,13 @@ class GluTiling:
         rows: int,
         columns: int,
         itemsize: int,
+        queues: int,
         scratch_bytes: int,
         *,
         depth: int,
     ) -> GluTiling:
         block = profile.buffers.block_bytes // itemsize
-        room = profile.buffers.ub_bytes // (3 * depth * itemsize + scratch_bytes)
+        room = profile.buffers.ub_bytes // (queues * depth * itemsize + scratch_bytes)
         room = int(room) // block * block
         line = profile.memory.l2_line_bytes // itemsize
         whole = columns % block == 0

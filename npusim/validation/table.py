@@ -5,9 +5,9 @@ Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_fa
 ``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``; the last four say
 where a time is that of a loop over the same tensors, where a step brings weights into L2 ahead of
 their use (what one row says of its workload holds for all its weights), or that a step runs the
-task in every layer. What a step's optimizers update
-are its parameters, and what other rows of its workload read of the same shape and dtype comes from
-the step before, or from long before in this one. Slots are separated by ``;``,
+task in every layer. What a step's optimizers update are its parameters, and what other rows of its
+workload read of the same shape and dtype comes from the step before, or from long before in this
+one; what lays them out anew in half of it follows their rounding. Slots are separated by ``;``,
 dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
 a tensor of rank 0, an empty slot without one an absent input.
 """
@@ -42,6 +42,7 @@ _NEEDED = (
 # How tables say what a task finds in L2 where that isn't what a step leaves. References of
 # benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
 _PREFETCHED = "prefetched"
+_JUST_MADE = "warm"
 _STARTS = {
     _PREFETCHED: ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
@@ -118,10 +119,12 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     ahead = {row.workload for row in rows if row.start == _PREFETCHED}
     for row in rows:
         loaded = row.workload in ahead and row.task is not None and _lays_out(row.task)
+        known = updated.get(row.workload, ())
+        rounded = row.start in ("", LAYERED) and _is_rounded(row.task, known)
         yield replace(
             row,
-            start=_PREFETCHED if loaded else row.start,
-            streams=_streams(row.task, updated.get(row.workload, ())),
+            start=_PREFETCHED if loaded else _JUST_MADE if rounded else row.start,
+            streams=_streams(row.task, known),
         )
 
 
@@ -155,6 +158,16 @@ def _streams(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
         return False
     least, kind = read[0].numel, read[0].dtype
     return any(tensor.numel < least or tensor.dtype is not kind for tensor in task.outputs)
+
+
+def _is_rounded(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
+    """Whether a task changes the layout of a parameter that has just been rounded to half of it."""
+    if task is None or task.op_type != "TransData" or task.inputs[0] is None:
+        return False
+    shape, half = task.inputs[0].shape, task.inputs[0].dtype
+    return any(
+        shape == like and dtype(name).itemsize == 2 * half.itemsize for like, name in updated
+    )
 
 
 def _nbytes(tensor: TensorSpec) -> int:

@@ -151,6 +151,28 @@ def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
     assert len(set(cold)) == 1
 
 
+def test_parameters_are_laid_out_anew_just_after_their_rounding(tmp_path: Path) -> None:
+    """Halves of what an optimizer of the same step updates, in whatever layer; nothing else."""
+    line = '910 gen1 (30 cores),{op},,builtin,"{shape}",{kind},ND,'
+    line += '"33,49,16,16",{kind},FRACTAL_NZ,,9.0,A,{step}'
+    momentum = (
+        '910 gen1 (30 cores),ApplyMomentum,,builtin,"777,515;777,515;1;777,515;1",'
+        'FLOAT;FLOAT;FLOAT;FLOAT;FLOAT,,"777,515",FLOAT,,,9.0,A,net'
+    )
+    half = {"op": "TransData", "shape": "777,515", "kind": "FLOAT16", "step": "net"}
+    others = [
+        half | {"step": "another net"},
+        half | {"shape": "515,777"},
+        half | {"kind": "FLOAT"},
+        half | {"op": "Transpose"},
+    ]
+    lines = [momentum, *(line.format(**each) for each in (half, *others))]
+    _, first, *rest = read_rows(table(tmp_path, *lines))
+    assert start_of(first, "in_graph") == "warm"
+    assert start_of(first, "cold") == "cold"
+    assert {start_of(row, "in_graph") for row in rest} == {"in_graph"}
+
+
 def test_lists_of_parameters_are_updated_whatever_shape_they_come_back_in(tmp_path: Path) -> None:
     """Foreach operators give back flat tensors; a product reads their weights as they are."""
     foreach = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.registry import band_class
 from npusim.runtime.cache_start import laid_out_weights
+from npusim.values.dtypes import dtype
 
 if TYPE_CHECKING:
     from npusim.operators.tasks import TaskSpec
@@ -79,6 +80,15 @@ def amid(task: TaskSpec, updated: Collection[Like]) -> bool:
     """
     others = any(each.shape and _like(each) not in updated for each in _given(task))
     return others or task.op_type == _COPIES
+
+
+def is_rounded(task: TaskSpec, updated: Collection[Like]) -> bool:
+    """Whether a task changes the layout of a parameter that has just been rounded to half of it."""
+    given = task.inputs[0] if task.op_type == "TransData" else None
+    return given is not None and any(
+        given.shape == shape and dtype(name).itemsize == 2 * given.dtype.itemsize
+        for shape, name in updated
+    )
 
 
 def _like(tensor: TensorSpec) -> Like:

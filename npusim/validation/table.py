@@ -6,11 +6,11 @@ Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_fa
 last five say where a time is that of a loop over the same tensors, where a step brings weights into
 L2 ahead of their use (what one row says of its workload holds for all its weights), that a step
 runs the task in every layer, or that it is called between two graphs (``dynamic`` in a workload
-that has ``static`` ones). What a step's optimizers update
-are its parameters, and what other rows of its workload read of the same shape and dtype comes from
-the step before, or from long before in this one. Slots are separated by ``;``,
-dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
-a tensor of rank 0, an empty slot without one an absent input.
+that has ``static`` ones). What a step's optimizers update are its parameters, and what other rows
+of its workload read of the same shape and dtype comes from the step before, or from long before in
+this one; what lays them out anew in half of it follows their rounding. Slots are separated by
+``;``, dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a
+dtype) a tensor of rank 0, an empty slot without one an absent input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ from pathlib import Path
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
-from npusim.validation.roles import ALONE, Like, Role, amid, lays_out, streams, updated_by
+from npusim.validation.roles import (
+    ALONE,
+    Like,
+    Role,
+    amid,
+    is_rounded,
+    lays_out,
+    streams,
+    updated_by,
+)
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
@@ -42,6 +51,7 @@ _NEEDED = (
 # How tables say what a task finds in L2 where that isn't what a step leaves. References of
 # benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
 _PREFETCHED = "prefetched"
+_JUST_MADE = "warm"
 _STARTS = {
     _PREFETCHED: ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
@@ -124,8 +134,12 @@ def _in_step(
     """A row with what the others of its workload say of it; those ``ahead`` load weights so."""
     found = streams(task, updated)
     role = replace(row.role, streams=found, amid=found and amid(task, updated))
-    loaded = row.workload in ahead and lays_out(task)
-    return replace(row, role=role, start=_PREFETCHED if loaded else row.start)
+    start = row.start
+    if row.workload in ahead and lays_out(task):
+        start = _PREFETCHED
+    elif not start and is_rounded(task, updated):
+        start = _JUST_MADE
+    return replace(row, role=role, start=start)
 
 
 def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:

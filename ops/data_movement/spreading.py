@@ -52,6 +52,8 @@ class SpreadRows(Kernel):
         share = ceil(dst.numel / min(shared, cores))
         room = profile.buffers.ub_bytes // (2 * self.depth) // self.kind.itemsize - block
         limit = min(room, max(_TILES_PER_CORE * block, share // _TILES_PER_CORE))
+        if not any(src.steps):  # one number: one fill makes a tile of any length
+            limit = room
         extent = whole_axes(sizes, limit, shared, multiple=block, padded=block)
         self.tiling = BoxTiling.of(self.box, extent, min(shared, cores))
         self.division = self.tiling.grid

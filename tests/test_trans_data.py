@@ -257,3 +257,31 @@ def test_weights_of_ragged_channels_are_dealt_out_as_whole_ones_are() -> None:
         for outs in (63, 64)
     )
     assert ragged == pytest.approx(whole, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("side", "forward", "spaced"), [(6, True, 1), (6, False, 1), (13, True, 0), (8, True, 0)]
+)
+def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
+    side: int, forward: bool, spaced: int
+) -> None:
+    """Those of whole blocks and long ones are turned as they are, and so are weights."""
+    profile = physics.profile_of("Ascend910B2")
+    plain, blocked = (32, 48, side, side), (32, 3, side, side, 16)
+
+    def moves(source: Shape, target: Shape) -> int:
+        tensors = (
+            GlobalTensor(GmBuffer(name, 4 * prod(shape)), FLOAT, shape)
+            for name, shape in (("x", source), ("y", target))
+        )
+        x, y = tensors
+        (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+        group = trace(kernel, profile, numerics=False)[0]
+        return sum(
+            times
+            for each, times in group.program.instructions()
+            if each.name == "copy_ubuf_to_ubuf"
+        )
+
+    assert moves(*((plain, blocked) if forward else (blocked, plain))) == 48 * spaced
+    assert moves((64, 16, 5, 5), (50, 4, 16, 8)) == 0

@@ -26,6 +26,10 @@ _LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
 _HALF_BYTES = 2
 _N, _C, _S = 0, 1, 2
+# Lines of a channel below which it is spaced by itself: in profiles of A2 the scalar unit is busy
+# for some 40 cycles with each channel of 36 places, and with none of those of 169.
+_SHORT = 8
+_ADDRESS_OPERATIONS = 18  # of the scalar unit: where a channel comes from and goes
 
 
 class RowBlocks(BlockedCopy):
@@ -74,6 +78,10 @@ class PlaneBlocks(BlockedCopy):
         short = ragged > 0 and places < self._gate(profile)
         self.closed = self.once and not compiled and not self.forward and short
         self.merges = not self.once or self.closed
+        # Feature maps of shorter channels still are spaced channel by channel, behind one load.
+        maps = len(self.packed.shape) > len(layout.sizes) + 1
+        maps = maps and ragged > 0 and places < _SHORT * _LINES
+        self.spaced = maps and self.once and not compiled
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows
         self.depth = 2 if self.once and ahead else 1
@@ -109,6 +117,11 @@ class PlaneBlocks(BlockedCopy):
         images, channels, places = shape
         slices = ceil(channels / layout.c0)
         if self.once:
+            if self.spaced:
+                for _ in core.loop(images * channels):
+                    core.scalar_loop()
+                    core.scalar_alu("address", _ADDRESS_OPERATIONS)
+                    core.move_bursts(x, x, 1, ceil(places / self.block))
             elements = images * slices * layout.c0 * round_up(places, _LINES)
             for _ in range(2 if self.closed else 1):
                 core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))

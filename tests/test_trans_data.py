@@ -265,7 +265,7 @@ def test_weights_of_ragged_channels_are_dealt_out_as_whole_ones_are() -> None:
 def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
     side: int, forward: bool, spaced: int
 ) -> None:
-    """Those of whole blocks and long ones are turned as they are, and so are weights."""
+    """Those of whole blocks, long ones, and ones that don't fill a line are turned as they are."""
     profile = physics.profile_of("Ascend910B2")
     plain, blocked = (32, 48, side, side), (32, 3, side, side, 16)
 
@@ -284,4 +284,26 @@ def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
         )
 
     assert moves(*((plain, blocked) if forward else (blocked, plain))) == 48 * spaced
-    assert moves((64, 16, 5, 5), (50, 4, 16, 8)) == 0
+    assert moves((64, 16, 5, 5), (50, 4, 16, 8)) == 16 * 20  # channels of a block's 20 outputs
+    assert moves((64, 16, 3, 3), (18, 4, 16, 8)) == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocked", "blocks"),
+    [
+        ((192, 64, 5, 5), (200, 12, 16, 8), 39),
+        ((64, 3, 11, 11), (121, 4, 16, 8), 8),
+        ((7, 5, 3, 3), (9, 1, 16, 8), 1),
+        ((509, 131, 3, 3), (153, 32, 16, 8), 48),  # 85 tiles of 6
+    ],
+)
+def test_weights_are_dealt_out_in_tiles_of_output_channels(
+    shape: Shape, blocked: Shape, blocks: int
+) -> None:
+    tensors = (
+        GlobalTensor(GmBuffer(name, 4 * prod(sizes)), FLOAT, sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    x, y = tensors
+    (kernel,) = kernels_on(Task(physics.profile_of("Ascend910B2"), "TransData", (x,), (y,)))
+    assert kernel.block_dim == blocks

@@ -29,6 +29,9 @@ _N, _C, _S = 0, 1, 2
 # Lines of a channel below which it is spaced by itself: in profiles of A2 the scalar unit is busy
 # for some 40 cycles with each channel of 36 places, and with none of those of 169.
 _SHORT = 8
+# Tiles of output channels that UB has room for: 5 of 64 x 5 x 5 and 8 of 3 x 11 x 11 in float32
+# make 39 and 8 blocks of 192 and 64 on A2.
+_WEIGHT_TILES = 6
 _ADDRESS_OPERATIONS = 18  # of the scalar unit: where a channel comes from and goes
 
 
@@ -78,10 +81,10 @@ class PlaneBlocks(BlockedCopy):
         short = ragged > 0 and places < self._gate(profile)
         self.closed = self.once and not compiled and not self.forward and short
         self.merges = not self.once or self.closed
-        # Feature maps of shorter channels still are spaced channel by channel, behind one load.
+        # Shorter channels still are spaced one by one, behind one load, if they fill a line.
         maps = len(self.packed.shape) > len(layout.sizes) + 1
-        maps = maps and ragged > 0 and places < _SHORT * _LINES
-        self.spaced = maps and self.once and not compiled
+        short = ragged > 0 and _LINES < places < _SHORT * _LINES
+        self.spaced = short and self.once and not compiled
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows
         self.depth = 2 if self.once and ahead else 1
@@ -103,6 +106,10 @@ class PlaneBlocks(BlockedCopy):
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
+        whole = layout.slices * layout.c0 * places * self.itemsize  # of an output channel
+        fitting = profile.buffers.ub_bytes // _WEIGHT_TILES // whole
+        if self.once and not compiled and self.forward and not maps and fitting:
+            return Grid(layout.sizes, (min(images, fitting), channels, places), cores)
         if not compiled and (not weights or not self.forward):
             if 2 * images >= cores:  # an image for every core
                 return Grid(layout.sizes, extent, cores, _N)

@@ -293,8 +293,8 @@ def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
     [
         ((192, 64, 5, 5), (200, 12, 16, 8), 39),
         ((64, 3, 11, 11), (121, 4, 16, 8), 8),
-        ((7, 5, 3, 3), (9, 1, 16, 8), 1),
-        ((509, 131, 3, 3), (153, 32, 16, 8), 48),  # 85 tiles of 6
+        ((16, 5, 3, 3), (9, 1, 16, 8), 1),
+        ((512, 131, 3, 3), (153, 32, 16, 8), 48),  # 103 tiles of 5 and less
     ],
 )
 def test_weights_are_dealt_out_in_tiles_of_output_channels(
@@ -305,5 +305,23 @@ def test_weights_are_dealt_out_in_tiles_of_output_channels(
         for name, sizes in (("x", shape), ("y", blocked))
     )
     x, y = tensors
-    (kernel,) = kernels_on(Task(physics.profile_of("Ascend910B2"), "TransData", (x,), (y,)))
+    profile = physics.profile_of("Ascend910B2")
+    (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
     assert kernel.block_dim == blocks
+    assert run_tasks((kernel,), profile).duration_us > 0
+
+
+@pytest.mark.parametrize("outs", [1, 15, 17, 127, 509])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_ragged_weights_fit_into_ub(outs: int, kind: str) -> None:
+    """Fractals are of 16 output channels, however many there are."""
+    c0 = 32 // dtype(kind).itemsize
+    shape = (outs, 127, 5, 5)
+    blocked = (ceil(127 / c0) * 25, ceil(outs / 16), 16, c0)
+    x, y = (
+        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    profile = physics.profile_of("Ascend910B2")
+    kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
+    assert run_tasks(kernels, profile).duration_us > 0

@@ -100,7 +100,7 @@ class PlaneBlocks(BlockedCopy):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
                 slices = min(slices, ceil(layout.slices / cores))
-        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels
+        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels, not all
         if self.once and weights and (compiled or self.forward):
             slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
@@ -108,7 +108,7 @@ class PlaneBlocks(BlockedCopy):
         extent = (together, min(channels, slices * layout.c0), share)
         whole = layout.slices * layout.c0 * places * self.itemsize  # of an output channel
         fitting = profile.buffers.ub_bytes // _WEIGHT_TILES // whole
-        if self.once and not compiled and self.forward and not maps and fitting:
+        if self.once and not (compiled or weights or maps) and self.forward and fitting:
             return Grid(layout.sizes, (min(images, fitting), channels, places), cores)
         if not compiled and (not weights or not self.forward):
             if 2 * images >= cores:  # an image for every core

@@ -143,10 +143,15 @@ def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
 
 
 def sample(rows: list[MeasuredRow], limit: int) -> list[MeasuredRow]:
-    """At most about ``limit`` rows of every chip, evenly spaced in the order given."""
+    """At most about ``limit`` rows of every chip, evenly spaced in the order given.
+
+    None of chips with few rows, which would count as much as all of another chip.
+    """
     chosen = []
     for soc in sorted({row.soc for row in rows}):
         members = [row for row in rows if row.soc == soc]
+        if len(members) <= LEAST_OF_CHIP:
+            continue
         chosen += members[:: max(1, round(len(members) / limit))]
     return chosen
 

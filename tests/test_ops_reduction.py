@@ -209,3 +209,22 @@ def test_many_ragged_rows_are_turned_side_by_side(rows: int, length: int) -> Non
     assert_time_needs_no_numbers("Ascend310P3", "ReduceSum", [x], [out], axes=[1])
     aligned = cycles("Ascend310P3", "ReduceSum", [numbers(rows, 64)], [out], axes=[1])
     assert cycles("Ascend310P3", "ReduceSum", [x], [out], axes=[1]) < aligned
+
+
+@pytest.mark.parametrize(
+    ("shape", "result", "blocks"),
+    [
+        ((31, 1009), (1009,), 43),  # 24 columns each
+        ((3, 257, 119), (3, 257), 46),  # 17 rows each
+        ((5003,), (), 49),  # 104 elements each, and what is left
+        ((311,), (), 5),  # a repeat each
+        ((7,), (), 1),
+    ],
+)
+def test_blocks_of_sums_for_any_shape_on_a2(
+    shape: tuple[int, ...], result: tuple[int, ...], blocks: int
+) -> None:
+    """Columns are shared in whole blocks, rows aren't, and no block's share is below a repeat."""
+    task = TaskSpec("ReduceSum", (TensorSpec(shape, "float32"),), (TensorSpec(result, "float32"),))
+    (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
+    assert kernel.block_dim == blocks

@@ -257,3 +257,71 @@ def test_weights_of_ragged_channels_are_dealt_out_as_whole_ones_are() -> None:
         for outs in (63, 64)
     )
     assert ragged == pytest.approx(whole, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("side", "forward", "spaced"), [(6, True, 1), (6, False, 1), (13, True, 0), (8, True, 0)]
+)
+def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
+    side: int, forward: bool, spaced: int
+) -> None:
+    """Those of whole blocks, long ones, and ones that don't fill a line are turned as they are."""
+    profile = physics.profile_of("Ascend910B2")
+    plain, blocked = (32, 48, side, side), (32, 3, side, side, 16)
+
+    def moves(source: Shape, target: Shape) -> int:
+        tensors = (
+            GlobalTensor(GmBuffer(name, 4 * prod(shape)), FLOAT, shape)
+            for name, shape in (("x", source), ("y", target))
+        )
+        x, y = tensors
+        (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+        group = trace(kernel, profile, numerics=False)[0]
+        return sum(
+            times
+            for each, times in group.program.instructions()
+            if each.name == "copy_ubuf_to_ubuf"
+        )
+
+    assert moves(*((plain, blocked) if forward else (blocked, plain))) == 48 * spaced
+    assert moves((64, 16, 5, 5), (50, 4, 16, 8)) == 16 * 20  # channels of a block's 20 outputs
+    assert moves((64, 16, 3, 3), (18, 4, 16, 8)) == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocked", "blocks"),
+    [
+        ((192, 64, 5, 5), (200, 12, 16, 8), 39),
+        ((64, 3, 11, 11), (121, 4, 16, 8), 8),
+        ((16, 5, 3, 3), (9, 1, 16, 8), 1),
+        ((512, 131, 3, 3), (153, 32, 16, 8), 48),  # 103 tiles of 5 and less
+    ],
+)
+def test_weights_are_dealt_out_in_tiles_of_output_channels(
+    shape: Shape, blocked: Shape, blocks: int
+) -> None:
+    tensors = (
+        GlobalTensor(GmBuffer(name, 4 * prod(sizes)), FLOAT, sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    x, y = tensors
+    profile = physics.profile_of("Ascend910B2")
+    (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+    assert kernel.block_dim == blocks
+    assert run_tasks((kernel,), profile).duration_us > 0
+
+
+@pytest.mark.parametrize("outs", [1, 15, 17, 127, 509])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_ragged_weights_fit_into_ub(outs: int, kind: str) -> None:
+    """Fractals are of 16 output channels, however many there are."""
+    c0 = 32 // dtype(kind).itemsize
+    shape = (outs, 127, 5, 5)
+    blocked = (ceil(127 / c0) * 25, ceil(outs / 16), 16, c0)
+    x, y = (
+        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    profile = physics.profile_of("Ascend910B2")
+    kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
+    assert run_tasks(kernels, profile).duration_us > 0

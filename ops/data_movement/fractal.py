@@ -26,6 +26,13 @@ _LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
 _HALF_BYTES = 2
 _N, _C, _S = 0, 1, 2
+# Lines of a channel below which it is spaced by itself: in profiles of A2 the scalar unit is busy
+# for some 40 cycles with each channel of 36 places, and with none of those of 169.
+_SHORT = 8
+# Tiles of output channels that UB has room for: 5 of 64 x 5 x 5 and 8 of 3 x 11 x 11 in float32
+# make 39 and 8 blocks of 192 and 64 on A2.
+_WEIGHT_TILES = 6
+_ADDRESS_OPERATIONS = 18  # of the scalar unit: where a channel comes from and goes
 
 
 class RowBlocks(BlockedCopy):
@@ -74,6 +81,10 @@ class PlaneBlocks(BlockedCopy):
         short = ragged > 0 and places < self._gate(profile)
         self.closed = self.once and not compiled and not self.forward and short
         self.merges = not self.once or self.closed
+        # Shorter channels still are spaced one by one, behind one load, if they fill a line.
+        maps = len(self.packed.shape) > len(layout.sizes) + 1
+        short = ragged > 0 and _LINES < places < _SHORT * _LINES
+        self.spaced = short and self.once and not compiled
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows
         self.depth = 2 if self.once and ahead else 1
@@ -89,12 +100,16 @@ class PlaneBlocks(BlockedCopy):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
                 slices = min(slices, ceil(layout.slices / cores))
-        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels
+        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels, not all
         if self.once and weights and (compiled or self.forward):
             slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
+        whole = layout.slices * layout.c0 * places * self.itemsize  # of an output channel
+        fitting = profile.buffers.ub_bytes // _WEIGHT_TILES // whole
+        if self.once and not (compiled or weights or maps) and self.forward and fitting:
+            return Grid(layout.sizes, (min(images, fitting), channels, places), cores)
         if not compiled and (not weights or not self.forward):
             if 2 * images >= cores:  # an image for every core
                 return Grid(layout.sizes, extent, cores, _N)
@@ -109,6 +124,11 @@ class PlaneBlocks(BlockedCopy):
         images, channels, places = shape
         slices = ceil(channels / layout.c0)
         if self.once:
+            if self.spaced:
+                for _ in core.loop(images * channels):
+                    core.scalar_loop()
+                    core.scalar_alu("address", _ADDRESS_OPERATIONS)
+                    core.move_bursts(x, x, 1, ceil(places / self.block))
             elements = images * slices * layout.c0 * round_up(places, _LINES)
             for _ in range(2 if self.closed else 1):
                 core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))

@@ -163,7 +163,7 @@ class ColumnsPlan:
         parts = max(1, job.cores // outer)
         least = min(self.columns, job.block)
         share = max(least, ceil(self.columns / parts))
-        if job.out.dtype.itemsize < 4:
+        if job.out.dtype.itemsize < 4 or not job.for_one_shape:
             share = min(self.columns, round_up(share, job.block))
         return 1, share
 

@@ -140,7 +140,8 @@ class RowsPlan:
         if nest.outer >= job.cores:
             return ceil(nest.outer / job.cores), rows
         parts = max(1, job.cores // nest.outer)
-        return 1, max(min(rows, job.block), ceil(rows / parts))
+        least = min(rows, job.block) if job.for_one_shape else 1
+        return 1, max(least, ceil(rows / parts))
 
     @property
     def _parts(self) -> int:

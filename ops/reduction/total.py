@@ -3,10 +3,11 @@
 Each core folds its share. Sums are added into a result that another task has cleared; other folds,
 and results of half types, meet in workspace, where one core finishes them behind a barrier.
 Kernels compiled for one shape split the first axis into shares of size // cores, which leaves one
-small share more than there are cores. Tiles are as large as UB takes; the next is loaded while one
-is folded where a share holds more than two whole ones. Source: public tensor compiler
-(reduce_atomic_schedule.py, _is_need_double_buffer); block counts of recorded kernels (31 on 30
-cores).
+small share more than there are cores; of few elements those for any shape make such shares of whole
+blocks. Tiles are as large as UB takes; the next is loaded while one is folded where a share holds
+more than two whole ones. Source: public tensor compiler (reduce_atomic_schedule.py,
+_is_need_double_buffer); block counts of recorded kernels (31 on 30 cores; of 4096 float32 52 on
+48).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
 
 _LEAST_BYTES = 1024  # of the input for a core
+_LANES = 64  # elements of a repeat
 _MANY_TILES = 2  # whole ones, beyond which the next is loaded while one is folded
 
 
@@ -118,6 +120,8 @@ class TotalPlan:
         if elements < job.cores * least:
             if elements <= least:
                 return elements
+            if self.atomic and not job.for_one_shape:
+                return max(_LANES, elements // job.cores // job.block * job.block)
             divisors = (size for size in range(least, 0, -1) if elements % size == 0)
             found = next(divisors)
             meets = not self.staged or elements // found <= job.cores  # all at one barrier

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.engine import Pipe, Program
-from npusim.engine.averages import Averages
 from npusim.engine.player import Player
 from support.programs import MemoryRates, Writer, machine, pipeline, play, spans, transfer
 
@@ -77,6 +76,31 @@ def test_who_waits_for_nobody_is_through_at_once_and_ends_when_playing_does(
         assert one[2:] == pytest.approx(other[2:])
 
 
+@FEW
+@given(
+    st.integers(5, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 90), st.integers(1, 20)
+)
+def test_who_follows_in_bursts_ends_when_playing_does(
+    count: int, inner: int, issue: int, think: int, follow: int
+) -> None:
+    """Flags that are set already come now close to each other, now after a while."""
+    writer = Writer()
+    writer.program.flags.append(0)
+    writer.open(count)
+    writer.open(inner)
+    writer.do(Pipe.SCALAR, "issue", issue, sets=(0,))
+    writer.close()
+    writer.do(Pipe.SCALAR, "think", think)
+    writer.close()
+    writer.open(count * inner)
+    writer.do(Pipe.MTE3, "note", follow, waits=(0,))
+    writer.close()
+    jumped, played = (play((1, writer.program), exact=exact) for exact in (False, True))
+    for one, other in zip(spans(jumped), spans(played), strict=True):
+        assert one[:2] == other[:2]
+        assert one[2:] == pytest.approx(other[2:])
+
+
 @pytest.mark.parametrize(("issue", "follow"), [(5, 1), (5, 300), (90, 1), (210, 1)])
 def test_who_runs_ahead_for_long_is_not_played(turns: Turns, issue: int, follow: int) -> None:
     run = play((30, issued(20_000, 1, issue, 200, follow)))
@@ -117,17 +141,21 @@ def test_groups_that_differ_by_nothing_are_played_once(
 
 
 def out_of_step(outer: int, begun: float) -> Program:
-    """Loops that share memory, and in each turn some work by itself."""
+    """Loops that share memory; for what the second moves there isn't enough of it."""
     writer = Writer()
     tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    results = writer.queue(Pipe.VECTOR, Pipe.MTE3, 2)
     sums = writer.queue(Pipe.VECTOR, Pipe.SCALAR, 1)
+    load, store = transfer(8192, 100.0), transfer(8192, 90.0, buffer=2, write=True)
     writer.do(Pipe.MTE2, "once", begun)
     writer.open(outer)
-    for work in (150.0, 31.0):
+    for work, stores in ((180.0, False), (110.0, True)):
+        free, filled = ((results.free,), (results.filled,)) if stores else ((), ())
         writer.open(16)
-        moves = transfer(8192, 100.0)
-        writer.do(Pipe.MTE2, "load", 1, waits=(tiles.free,), sets=(tiles.filled,), moves=moves)
-        writer.do(Pipe.VECTOR, "add", work, waits=(tiles.filled,), sets=(tiles.free,))
+        writer.do(Pipe.MTE2, "load", 1, waits=(tiles.free,), sets=(tiles.filled,), moves=load)
+        writer.do(Pipe.VECTOR, "add", work, waits=(tiles.filled, *free), sets=(tiles.free, *filled))
+        if stores:
+            writer.do(Pipe.MTE3, "store", 1, waits=filled, sets=free, moves=store)
         writer.close()
     writer.do(Pipe.VECTOR, "sum", 50, waits=(sums.free,), sets=(sums.filled,))
     writer.do(Pipe.SCALAR, "read", 5, waits=(sums.filled,), sets=(sums.free,))
@@ -135,24 +163,18 @@ def out_of_step(outer: int, begun: float) -> Program:
     return writer.program
 
 
-def test_groups_that_are_never_in_step_go_on_for_their_averages(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = (
-        (1, out_of_step(300, 2.0)),
-        (7, out_of_step(300, 403.7)),
-        (32, out_of_step(299, 911.3)),
-    )
-    on = machine(MemoryRates(hbm=1300.0, l2_read=2200.0, l2_write=1700.0))
+def test_groups_that_are_never_in_step_go_on_for_their_averages(turns: Turns) -> None:
+    begun = ((1, 2.0, 300), (7, 403.7, 300), (32, 911.3, 299))
+    groups = [(cores, out_of_step(count, cycles)) for cores, cycles, count in begun]
+    on = machine(MemoryRates(hbm=1e5, l2_read=2243.0, l2_write=1754.0))
     run = play(*groups, on=on)
-    jumped, turns.count = turns.count, 0
-    monkeypatch.setattr(Averages, "jump", lambda *_: None)
+    jumped = turns.count
     played = play(*groups, on=on, exact=True)
+    assert jumped < 12_000  # twice as many where they are played until a state comes back
     assert run.cycles == pytest.approx(played.cycles, rel=0.01)
-    assert jumped < turns.count / 10
     for ours, theirs in zip(run.records, played.records, strict=True):
         assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
-        assert ours.busy == pytest.approx(theirs.busy, rel=0.01)
+        assert ours.busy == pytest.approx(theirs.busy, rel=0.1)  # shares of memory change
 
 
 @pytest.fixture

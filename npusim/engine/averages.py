@@ -57,7 +57,10 @@ class _Jump(NamedTuple):
 
 
 class Averages:
-    """Marks of the last iterations of every loop, and jumps of all groups at once."""
+    """Marks of the last iterations of outermost loops, and jumps of all groups at once.
+
+    What goes on inside of them isn't yet as it will be when a few iterations have been played.
+    """
 
     def __init__(self, env: simpy.Environment, state: State) -> None:
         self._env, self._state = env, state
@@ -69,8 +72,9 @@ class Averages:
 
     def forget(self, run: LoopRun) -> None:
         """``run`` has ended, or jumped."""
-        for runs in self._seen.values():
-            runs.pop(run, None)
+        if not run.level:
+            for runs in self._seen.values():
+                runs.pop(run, None)
 
     def forget_all(self) -> None:
         """Called when groups are put together or taken apart."""
@@ -84,7 +88,7 @@ class Averages:
         group, now = mover.group, mover.clock + self._state.shift
         self._effort += 1
         if run.level or group.group.cluster is not None:
-            return None  # cores that wait for each other don't jump each by itself
+            return None  # nor do cores that wait for each other jump each by itself
         marks = self._seen.setdefault(group, {}).setdefault(run, deque(maxlen=_LAST + 1))
         if marks and marks[-1].inside != len(run.members):
             marks.clear()
@@ -102,10 +106,8 @@ class Averages:
         return self._stride(ways, now) if len(ways) > 1 else None
 
     def _ways(self, group: GroupState, now: float) -> Iterator[_Way]:
-        """By the loops that a group is in, the outermost first."""
-        runs = self._seen.get(group, {})
-        for run in sorted(runs, key=lambda each: each.level):
-            seen = runs[run]
+        """By the loops that a group is in."""
+        for run, seen in self._seen.get(group, {}).items():
             count = len(seen) - 1
             if count < _FEWEST or not len(run.members) == run.expected == seen[-1].inside:
                 continue  # or some are still to come

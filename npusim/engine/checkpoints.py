@@ -70,6 +70,7 @@ class LongWaits:
 
     __slots__ = (
         "_end",
+        "_may_be_stocked",
         "_period",
         "_slack",
         "_start",
@@ -82,7 +83,9 @@ class LongWaits:
         "stocks",
     )  # fmt: skip
 
-    def __init__(self, earlier: Checkpoint, now: Checkpoint) -> None:
+    def __init__(self, earlier: Checkpoint, now: Checkpoint, *, stocked: bool = True) -> None:
+        """Without ``stocked``, flags that are taken and not set again tell moments apart."""
+        self._may_be_stocked = stocked
         self.off = 0.0
         self.room = self.stocked_periods = inf
         self.stocks: list[tuple[int, int, int]] = []  # cluster, flag, how many a period takes
@@ -157,7 +160,7 @@ class LongWaits:
                     self.flags.append((cluster, flag, places))
                 continue
             taken = len(times) - len(now[flag])
-            if taken > 0 and self._is_stocked(times, now[flag], taken):
+            if taken > 0 and self._may_be_stocked and self._is_stocked(times, now[flag], taken):
                 self.stocks.append((cluster, flag, taken))
                 continue
             if taken:

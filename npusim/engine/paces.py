@@ -161,8 +161,8 @@ def go_on_by(
 
 def _between(before: Checkpoint, after: Checkpoint) -> Pace | None:
     """The pace of a group that was at ``before`` where it is at ``after``; None if it wasn't."""
-    waits = LongWaits(before, after)
-    if not waits.alike or waits.pipes or waits.flags or waits.stocks:
+    waits = LongWaits(before, after, stocked=False)
+    if not waits.alike or waits.pipes or waits.flags:
         return None
     steps = [
         step_of(*each)

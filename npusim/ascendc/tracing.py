@@ -113,10 +113,11 @@ def _groups(
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
-    _issue((running[blocks[0]] for blocks in kinds.values()), costs)
+    played = [running[blocks[0]] for blocks in kinds.values()]
+    _issue(played, costs)
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
     searching = many_variants and code.lost == 1.0
-    reserved = max(core.pipe.reserved for block in running.values() for core in block.cores)
+    reserved = max(core.pipe.reserved for block in played for core in block.cores)
     head = costs.kernel_head(
         tiling=kernel.chooses, buffers=reserved, searching=searching, guarded=kernel.guarded
     )
@@ -129,7 +130,7 @@ def _groups(
     )
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)
     in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there
-    ahead = _queue((running[blocks[0]] for blocks in kinds.values()), None if in_turns else queue)
+    ahead = _queue(played, None if in_turns else queue)
     return tuple(
         CoreGroup(
             cores,

@@ -112,7 +112,7 @@ def test_flags_that_are_to_come_do_not_hinder_a_jump(turns: Turns) -> None:
     """The scalar unit has set flags of later turns, which nobody waits for yet."""
     run = play((1, issued(30, 1000, 1, 200, 1)))
     assert run.cycles == pytest.approx(30 * 1000 * 200, rel=1e-2)
-    assert turns.count < 3000, turns.count
+    assert turns.count < 5000, turns.count
 
 
 def late(cycles: float, count: int) -> Program:
@@ -204,4 +204,4 @@ def test_a_large_group_norm_is_played_in_some_thousand_iterations(
         "aclnnGroupNormBackward", gradOut=x, input=x, mean=each, rstd=each, gamma=gamma, N=batch,
         C=channels, HxW=size, group=group, outputMask=[True, True, True],
     )  # fmt: skip
-    assert turns.count < 3000, turns.count
+    assert turns.count < 5000, turns.count

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from npusim.engine.state import GroupState, LoopRun, PipeState, State
 
 _EFFORT = 60  # iterations of every group that are played before: most loops repeat by then
+_INSIDE = 200  # the same for loops in loops, which are over sooner
 _LAST = 6  # iterations that a mean is of, at most
 _FEWEST = 4
-_SPREAD = 0.02  # of their mean, between the longest and the shortest two in a row
+_SPREAD = 0.02  # of their mean, between the longest and the shortest two in a row; of all cores
+_WIDEST = 0.1  # the same of one group
 _OFF = 0.01  # of the cycles that are jumped over, by which a group may be off
 _TRIED = 64  # numbers of iterations that are tried
 
@@ -47,6 +49,7 @@ class _Way(NamedTuple):
     taken: Mapping[int, int]
     own: AbstractSet[int]  # flags that are set and taken inside
     room: int
+    spread: float  # of its last iterations, in cycles of one
 
 
 class _Jump(NamedTuple):
@@ -87,14 +90,15 @@ class Averages:
         """
         group, now = mover.group, mover.clock + self._state.shift
         self._effort += 1
-        if run.level or group.group.cluster is not None:
+        if group.group.cluster is not None:
             return None  # nor do cores that wait for each other jump each by itself
         marks = self._seen.setdefault(group, {}).setdefault(run, deque(maxlen=_LAST + 1))
         if marks and marks[-1].inside != len(run.members):
             marks.clear()
         busy = tuple(pipe.busy for pipe in group.pipes)
         marks.append(_Mark(now, busy, len(group.record.entries), len(run.members)))
-        if self._effort < _EFFORT * len(self._state.groups) or len(marks) <= _FEWEST:
+        tried = _INSIDE if run.level else _EFFORT
+        if self._effort < tried * len(self._state.groups) or len(marks) <= _FEWEST:
             return None
         ways: dict[GroupState, _Way] = {}
         for each in self._state.groups:
@@ -103,7 +107,8 @@ class Averages:
                 if way is None:
                     return None
                 ways[each] = way
-        return self._stride(ways, now) if len(ways) > 1 else None
+        spread = _mean({each: way.spread / way.pace.period for each, way in ways.items()})
+        return self._stride(ways, now) if len(ways) > 1 and spread <= _SPREAD else None
 
     def _ways(self, group: GroupState, now: float) -> Iterator[_Way]:
         """By the loops that a group is in."""
@@ -116,16 +121,17 @@ class Averages:
             times = [mark.time for mark in marks]
             period = (times[-1] - times[0]) / count
             pairs = [end - start for start, end in zip(times, times[2:], strict=False)]
-            if max(pairs) - min(pairs) > _SPREAD * period or now > times[-1] + 2 * period:
+            spread = max(pairs) - min(pairs)
+            if spread > _WIDEST * period or now > times[-1] + 2 * period:
                 continue
             busy = zip(marks[0].busy, marks[-1].busy, strict=True)
             mean = tuple((end - start) / count for start, end in busy)
             entries = marks[-1].entries - marks[-2].entries
             pace = Pace(run, 1, period, 0.0, entries, mean, now, len(run.members))
             if period > 0.0 and pace.is_whole(group.record):
-                yield from self._way(group, pace)
+                yield from self._way(group, pace, spread)
 
-    def _way(self, group: GroupState, pace: Pace) -> Iterator[_Way]:
+    def _way(self, group: GroupState, pace: Pace, spread: float) -> Iterator[_Way]:
         """How a group can go on at a pace, if it can."""
         if any(
             pipe.stage in (Stage.MOVING, Stage.MOVED) and pipe not in pace.run.members
@@ -140,7 +146,7 @@ class Averages:
         for flag, each in taken.items():
             there = sum(1 for time in held.get(flag, ()) if time <= self._env.now)
             room = min(room, there // each)
-        yield _Way(pace, taken, flags.keys() - taken.keys(), room)
+        yield _Way(pace, taken, flags.keys() - taken.keys(), room, spread)
 
     def _stride(self, ways: Mapping[GroupState, _Way], now: float) -> _Jump | None:
         """Go about as far as the first group comes, the one of most cores by whole iterations."""
@@ -197,10 +203,10 @@ class Averages:
         return self._flags[key]
 
 
-def _mean(cycles: Mapping[GroupState, float]) -> float:
+def _mean(numbers: Mapping[GroupState, float]) -> float:
     """Of all cores."""
-    cores = sum(group.group.size for group in cycles)
-    return sum(group.group.size * each for group, each in cycles.items()) / cores
+    cores = sum(group.group.size for group in numbers)
+    return sum(group.group.size * each for group, each in numbers.items()) / cores
 
 
 def _use_up(group: GroupState, way: _Way, periods: int, cycles: float) -> None:

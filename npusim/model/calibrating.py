@@ -207,7 +207,7 @@ class _Asking:
 
     def _time(self, timer: Timer, sample: _Sample) -> float | None:
         verdict = self._verdicts.get(sample.item.operation.signature)
-        timing = timer.time(sample.item, sample.residency, verdict)
+        timing = timer.time(sample.item, sample.residency, verdict, times=sample.launches)
         return timing.duration_us if timing.how is How.SIMULATED and timing.duration_us else None
 
 

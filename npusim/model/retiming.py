@@ -159,12 +159,16 @@ def _timed(
     progress: Callable[[int, int], None] | None,
 ) -> list[TimedItem]:
     follower = Follower(timer.profile, _readers(step)) if follow else None
+    times: Counter[str] = Counter()
+    for item in step.items:
+        times[item.operation.signature] += item.count
     found: list[TimedItem] = []
     for number, item in enumerate(step.items, 1):
         operation = item.operation
         residency = follower.pass_through(operation) if follower else ()
         write_back = follower.write_back if follower else None
-        timing = timer.time(item, residency, verdicts.get(operation.signature), write_back)
+        verdict, count = verdicts.get(operation.signature), times[operation.signature]
+        timing = timer.time(item, residency, verdict, write_back, count)
         found.append(TimedItem(item, timing, kind_of(operation.op, operation.engine)))
         if progress and (number % _SAY_EVERY == 0 or number == len(step.items)):
             progress(number, len(step.items))

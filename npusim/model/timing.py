@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue.verdicts import Outcome
-from npusim.engine import L2State, Memo
+from npusim.engine import Code, L2State, Memo
 from npusim.model.cache_state import IN_A_STEP, Residency
 from npusim.model.not_simulated import carried_over
 from npusim.model.results import DtypeVerdict, Evidence, How, Timing
@@ -17,7 +17,7 @@ from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
-from npusim.runtime.cache_start import empty_cache, hold_code, prime
+from npusim.runtime.cache_start import empty_cache, hold_code, lost_code, prime
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import NpusimError
 
@@ -55,7 +55,7 @@ class Timer:
         self._l2 = l2
         self._measured_on = measured_on
         self._memo = Memo() if memo is None else memo
-        self._known: dict[tuple[str, Residency, float | None], Timing | str] = {}
+        self._known: dict[tuple[str, _Start], Timing | str] = {}
 
     def time(
         self,
@@ -63,8 +63,9 @@ class Timer:
         residency: Residency,
         verdict: DtypeVerdict | None,
         write_back: float | None = None,
+        times: int = 1,
     ) -> Timing:
-        """The timing of one repetition.
+        """The timing of one repetition of what a step runs so many `times`.
 
         `residency` and `write_back`, the share of results that drives modified bytes out of L2,
         count only where L2 follows the order.
@@ -74,9 +75,9 @@ class Timer:
         if item.measured_us is not None and item.op in _BY_INDEX:
             return self._carried_over(item, _WHY_BY_INDEX)
         # Equal operators differ in their measured times, which a simulation doesn't ask for.
-        key = (item.operation.signature, residency, write_back)
+        start = _Start(residency, write_back, lost_code(self.profile, times))
+        key = (item.operation.signature, start)
         if key not in self._known:
-            start = _Start(residency, write_back)
             self._known[key] = self._ask(item.op, item.work, start, verdict)
         found = self._known[key]
         return self._carried_over(item, found) if isinstance(found, str) else found
@@ -112,7 +113,7 @@ class Timer:
             else _call_plan(self.profile, work)
         )
         cache = empty_cache(self.profile)
-        hold_code(cache, plan.kernels, self._l2)
+        hold_code(cache, plan.kernels, self._l2, Code(start.lost_code))
         done = run_tasks(self._kernels(plan, cache, start), self.profile, cache, memo=self._memo)
         evidence = Evidence.CHIP
         if done.longest is not None:
@@ -151,10 +152,14 @@ class Timer:
 
 
 class _Start(NamedTuple):
-    """What L2 holds of the inputs of an item, and the share of results that drives out others."""
+    """What L2 holds of the inputs of an item, and the share of results that drives out others.
+
+    Beside it the share of its code that the cores have lost.
+    """
 
     held: Residency
     write_back: float | None
+    lost_code: float
 
 
 @dataclass(frozen=True)

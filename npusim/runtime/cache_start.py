@@ -22,6 +22,9 @@ _Formatted = TypeVar("_Formatted", "GlobalTensor", "TensorSpec")
 
 MODES = ("cold", "warm", "in_graph")
 
+LAYERS = 4
+"""How often a step runs a task, at least, that it is taken to run in every layer."""
+
 
 def empty_cache(profile: Profile, *, reuse_fraction: float = 1.0) -> L2State:
     """The L2 of a chip that has run nothing."""
@@ -34,6 +37,14 @@ def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str =
     cache = empty_cache(profile)
     prime(cache, inputs, mode, profile)
     return cache
+
+
+def lost_code(profile: Profile, times: int) -> float:
+    """The share of a task's code that cores have lost in a step that runs it so many times.
+
+    The time of one is that of all but the first, whose code is still there in part.
+    """
+    return profile.launch.code_lost_share if times >= LAYERS else 1.0
 
 
 def hold_code(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from npusim.engine import Code, L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.cache_start import empty_cache, hold_code, laid_out_weights, prime
+from npusim.runtime.cache_start import (
+    LAYERS,
+    empty_cache,
+    hold_code,
+    laid_out_weights,
+    lost_code,
+    prime,
+)
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roles import ALONE, Role
 from npusim.validation.roofline import roofline_us
@@ -157,7 +164,7 @@ def simulate_task(
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
-    lost = profile.launch.code_lost_share if role.layered else 1.0
+    lost = lost_code(profile, LAYERS if role.layered else 1)
     far = l2 in ("eager", "flushed") or (role.one_shape and not role.layered)
     hold_code(cache, kernels, l2, Code(lost, far, role.one_shape))
     if l2 == "loop":

@@ -24,6 +24,7 @@ from pathlib import Path
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
+from npusim.runtime.cache_start import LAYERS
 from npusim.validation.roles import (
     ALONE,
     Like,
@@ -58,8 +59,6 @@ _STARTS = {
     "eager": ("ops after the graph",),
     "loop": ("loop", "warm L2", "L2-warm", " calls"),
 }
-# A step that runs a task in every layer: the time is that of all but the first of them.
-_LAYERS = 4  # times as often as what a step runs once
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -224,7 +223,7 @@ def _start(record: Mapping[str, str], graphs: Collection[str]) -> str:
 def _layered(record: Mapping[str, str], once: Mapping[str, int]) -> bool:
     """Whether it was measured so often that its step runs it in every layer."""
     count, rarest = _number(record, "count"), once.get(record.get("workload", ""), 0)
-    return bool(rarest and count >= _LAYERS * rarest)
+    return bool(rarest and count >= LAYERS * rarest)
 
 
 def _task(record: Mapping[str, str]) -> TaskSpec:

@@ -141,8 +141,8 @@ class InstructionCosts:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
         ``tiling`` where it chooses among the variants of a kernel by its tiling data, and reserves
-        ``buffers``; ``searching`` where there are many, and none was run just before; ``guarded``
-        are the operands of which a block finds out how much it has.
+        ``buffers``; ``searching`` where it is compiled with a variant for each way of cutting;
+        ``guarded`` are the operands of which a block finds out how much it has.
         """
         launch = self.profile.launch
         cycles = launch.kernel_head_cycles + guarded * launch.guard_cycles
@@ -162,19 +162,21 @@ class InstructionCosts:
         """Cycles that a block of ``blocks`` waits for its code and tiling data.
 
         All cores read the same lines of them, which are served one after the other: the share that
-        they have lost, or all where it never ``fits`` into the instruction caches. Where
-        they are far away they come from HBM; a ``mix`` of cube and vector cores has many more. One
-        of ``many_variants`` has more of both for every further block.
+        they have lost, or all where it never ``fits`` into the instruction caches. Where they are
+        far away they come from HBM; a ``mix`` of cube and vector cores has many more. One of
+        ``many_variants`` has more of both, and the more for every further block.
         """
-        launch, clock = self.profile.launch, self.profile.clock_mhz
+        launch = self.profile.launch
         waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
-        if many_variants and code.lost == 1.0:
-            waiting_us += launch.variants_per_block_us * (blocks - 1)
         if code.far and mix:
             waiting_us += launch.mix_code_us + launch.mix_code_per_block_us * (blocks - 1)
         elif code.far and not (fits and code.one_shape):
             waiting_us += launch.code_far_us
-        return _fetched(code, fits=fits) * waiting_us * clock
+        waiting_us *= _fetched(code, fits=fits)
+        if many_variants:
+            table_us = launch.variants_code_us + launch.variants_per_block_us * (blocks - 1)
+            waiting_us += code.lost * table_us
+        return waiting_us * self.profile.clock_mhz
 
     def code_queue(self, blocks: int, *, code: Code, fits: bool = True) -> Queue | None:
         """What the first transfers of a block of ``blocks`` wait for; None where code is there."""

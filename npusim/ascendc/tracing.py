@@ -116,10 +116,9 @@ def _groups(
     played = [running[blocks[0]] for blocks in kinds.values()]
     _issue(played, costs)
     many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
-    searching = many_variants and code.lost == 1.0
     reserved = max(core.pipe.reserved for block in played for core in block.cores)
     head = costs.kernel_head(
-        tiling=kernel.chooses, buffers=reserved, searching=searching, guarded=kernel.guarded
+        tiling=kernel.chooses, buffers=reserved, searching=many_variants, guarded=kernel.guarded
     )
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),

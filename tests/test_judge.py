@@ -115,8 +115,8 @@ SQUARE = Row("Square", ["64,1024"], "64,1024", us=2.5)
 RMS_NORM = (
     SQUARE,
     replace(SQUARE, op="ReduceMean", output="64,1"),
-    replace(SQUARE, op="Adds", inputs=["64,1"], output="64,1"),
-    replace(SQUARE, op="Rsqrt", inputs=["64,1"], output="64,1"),
+    replace(SQUARE, op="Adds", inputs=["64,1"], output="64,1", us=1.3),
+    replace(SQUARE, op="Rsqrt", inputs=["64,1"], output="64,1", us=1.3),
     replace(SQUARE, op="Mul", inputs=["64,1024", "64,1"]),
 )
 SPREAD = Row("TransData", ["16,64,56,56"], "16,4,56,56,16", formats=("NCHW", "NC1HWC0"), us=20.0)

@@ -60,7 +60,8 @@ class TPipe:
     def __init__(self, core: Copies) -> None:
         self._core = core
         self.used_bytes: dict[str, int] = {}
-        self.reserved = 0  # buffers, each of which costs the scalar unit some time
+        self.reserved = 0  # buffers at a time, each of which costs the scalar unit some time
+        self._reserved = 0  # of them since the last reset
         self._queues: list[TQue] = []
 
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
@@ -79,9 +80,14 @@ class TPipe:
         told = f"{buffer.name} ({num} x {slot} bytes)"
         buffer.start = self.reserve(place, num * slot, told)
         buffer.attach(self._core, num, slot)
-        self.reserved += 1
+        self._reserved += 1
+        self.reserved = max(self.reserved, self._reserved)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
+
+    def count_as(self, buffers: int) -> None:
+        """Take what has been reserved for so many: the kernel has them in fewer."""
+        self.reserved = self._reserved = buffers
 
     def reserve(self, memory: str, nbytes: int, name: str) -> int:
         """The address of so many bytes, behind what has been reserved so far.
@@ -101,6 +107,7 @@ class TPipe:
         """Give all memories back; buffers reserved so far must not be used again (Reset)."""
         self.check_freed()
         self.used_bytes.clear()
+        self._reserved = 0
         self._queues.clear()
 
     def check_freed(self) -> None:

@@ -93,7 +93,7 @@ class RowRun:
                 core.pipe.init_buffer(buffer, slots, size)
         # Columns lie side by side in one buffer, as everything does where a core has a single row.
         several = len(self.queues) + len(self.temps) + bool(self.small)
-        core.pipe.reserved = 1 if layout.alone else several
+        core.pipe.count_as(1 if layout.alone else several)
 
     def _prepare_lines(self) -> None:
         """Lines are loaded once per core, and what is made of them alone is computed once."""

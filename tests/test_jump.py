@@ -204,6 +204,7 @@ def test_bytes_and_busy_ratios_are_those_of_playing_everything(count: int) -> No
             assert one.name == other.name
             moved = (one.bytes_read, one.bytes_written, one.hbm_bytes)
             assert moved == (other.bytes_read, other.bytes_written, other.hbm_bytes), pair.what
-            assert dict(one.pipes) == pytest.approx(dict(other.pipes), rel=0.01, abs=1e-6), (
+            # Groups that are never in step go on for their averages, by which shares move a little.
+            assert dict(one.pipes) == pytest.approx(dict(other.pipes), rel=0.02, abs=1e-6), (
                 pair.what
             )

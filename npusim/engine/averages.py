@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.paces import Pace, go_on_by, rests
 from npusim.engine.state import Stage
-from npusim.engine.streams import Kind
 
 if TYPE_CHECKING:
     import simpy
@@ -223,18 +222,12 @@ def _use_up(group: GroupState, way: _Way, periods: int, cycles: float) -> None:
 def _balance(members: Sequence[PipeState], loop: Loop) -> dict[int, int] | None:
     left: dict[int, int] = {}
     for pipe in members:
-        turns = [1]
-        for step in pipe.body(loop):
-            if step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
-                return None
-            if step.loop is not loop and step.kind is Kind.ENTER:
-                turns.append(turns[-1] * step.loop.count)
-            elif step.loop is not loop and step.kind is Kind.TURN:
-                turns.pop()
-                if step.uneven:
-                    return None
+        steps = pipe.iteration(loop)
+        if steps is None:
+            return None
+        for step, times in steps:
             for flag in step.waits:
-                left[flag] = left.get(flag, 0) - turns[-1]
+                left[flag] = left.get(flag, 0) - times
             for flag, _ in step.sets:
-                left[flag] = left.get(flag, 0) + turns[-1]
+                left[flag] = left.get(flag, 0) + times
     return left

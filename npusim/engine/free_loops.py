@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.engine.streams import Kind
 from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
@@ -153,21 +152,14 @@ def _in_time(flags: list[float], before: list[float], clock: float, period: floa
 
 
 def _needed(pipe: PipeState, loop: Loop) -> _Needs | None:
+    steps = pipe.iteration(loop)
+    if steps is None or any(step.claim is not None for step, _ in steps):
+        return None
     takes: Counter[int] = Counter()
-    sets: set[int] = set()
-    turns = [1]
-    for step in pipe.body(loop):
-        if step.claim is not None or step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
-            return None
-        if step.loop is not loop and step.kind is Kind.ENTER:
-            turns.append(turns[-1] * step.loop.count)
-        elif step.loop is not loop and step.kind is Kind.TURN:
-            turns.pop()
-            if step.uneven:
-                return None
+    for step, times in steps:
         for flag in step.waits:
-            takes[flag] += turns[-1]
-        sets.update(flag for flag, _ in step.sets)
+            takes[flag] += times
+    sets = {flag for step, _ in steps for flag, _ in step.sets}
     touched = sets | takes.keys()
     if not sets.isdisjoint(takes) or not pipe.group.flags.unordered.isdisjoint(touched):
         return None

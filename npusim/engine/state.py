@@ -85,6 +85,25 @@ class PipeState:
         first, last = self._bodies.get(id(loop), (0, 0))
         return self.steps[first:last]
 
+    def iteration(self, loop: Loop) -> list[tuple[Step, int]] | None:
+        """The steps of one iteration of a loop, and how often each is done in it.
+
+        None where a barrier or a loop of uneven length leaves that open.
+        """
+        counted: list[tuple[Step, int]] = []
+        turns = [1]
+        for step in self.body(loop):
+            if step.kind in (Kind.MEET, Kind.PART, Kind.STOP):
+                return None
+            if step.loop is not loop and step.kind is Kind.ENTER:
+                turns.append(turns[-1] * step.loop.count)
+            elif step.loop is not loop and step.kind is Kind.TURN:
+                turns.pop()
+                if step.uneven:
+                    return None
+            counted.append((step, turns[-1]))
+        return counted
+
     @property
     def due(self) -> float:
         """Until when nobody hears of it, unless a flag wakes it before."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import npusim
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, TBuf, TPosition, TQue
 from npusim.engine import Pipe
 from npusim.hardware import load_profile
@@ -260,3 +262,43 @@ def test_no_window_reaches_beyond_its_tensor(start: int, strides: tuple[int, int
     window = GlobalTensor(buffer, FLOAT, (2, 4), start, strides)
     with pytest.raises(KernelError, match="of a tensor of 8"):
         _ = window.array
+
+
+_MISTAKES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "a row behind the last": (lambda k: k.core.data_copy(k.tile, k.x[7]), "448 to 511"),
+    "a row before the first": (lambda k: k.core.data_copy(k.tile, k.x[-1]), "-64 to -1"),
+    "a span over the end": (lambda k: k.core.data_copy(k.tile, k.x.span(248, 64)), "248 to"),
+    "an axis too many": (lambda k: k.x[0, 0, 0], "no axis 3"),
+    "every other element": (lambda k: k.x[0, ::2], "every 2th"),
+    "all of a tensor, one by one": (lambda k: list(k.x), "not iterable"),
+    "all of a tile, one by one": (lambda k: list(k.tile), "not iterable"),
+    "an element behind a tile": (lambda k: k.tile[64], "no part 64"),
+    "a part behind a tile": (lambda k: k.tile[64:128], "no part"),
+    "an axis of a number": (lambda k: k.tile[0, 0], "no part 0"),
+    "every other element of a tile": (lambda k: k.tile[::2], "no part"),
+    "a tile for a number": (lambda k: k.core.adds(k.tile, k.tile, k.tile), "tile, tile, tile"),
+    "a number for a tile": (lambda k: k.core.add(k.tile, k.tile, 1.0), "tile, tile, number"),
+    "a tensor for a tile": (lambda k: k.core.relu(k.tile, k.x), "tile, GlobalTensor"),
+    "an operand that isn't there": (lambda k: k.core.add(k.tile, k.tile), r"add of \(tile, t"),
+    "half a slot": (lambda k: k.core.pipe.init_buffer(TBuf("b"), 0.5, 32), "0.5 slots"),
+}
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_a_kernel_of_ones_own_is_told_its_mistakes_with_and_without_numbers(
+    mistake: str, numbers: bool
+) -> None:
+    work, said = _MISTAKES[mistake]
+
+    @npusim.kernel
+    def erring(core: Any, x: Any) -> None:
+        queue = TQue(TPosition.VECIN, 1, "x")
+        core.pipe.init_buffer(queue, 1, 256)
+        tile = queue.copy_in(x.span(0, 64))
+        work(SimpleNamespace(core=core, x=x, tile=tile))
+        queue.free_tensor(tile)
+
+    x: Any = np.ones((4, 64), np.float32) if numbers else npusim.TensorSpec((4, 64), "float32")
+    with pytest.raises(KernelError, match=rf"kernel erring, .*{said}"):
+        npusim.Device("Ascend910B3").launch(erring, x, block_dim=1)

@@ -59,6 +59,8 @@ class Block:
             )
             for unit, memory in storage.items()
         ]
+        for core in self.cores:
+            core.users_code = not type(kernel).__module__.startswith("npusim.")
         self._phases: list[Iterator[Barrier | CoreWait]] = []
         self._waits: dict[int, CoreWait | None] = {}
 

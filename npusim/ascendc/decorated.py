@@ -71,6 +71,7 @@ def kernel(
             "Its parameters are the core, the tensors, and behind * the attributes.",
         )
     members = {
+        "op_type": name,
         "__doc__": function.__doc__,
         "__module__": function.__module__,
         "__signature__": Signature([_PROFILE, *parameters]),

@@ -45,6 +45,8 @@ class GlobalTensor:
     format: Format = Format.ND
     past_l2: bool = False
 
+    __iter__ = None  # an index may lie anywhere, so that Python would go on for ever
+
     @property
     def numel(self) -> int:
         """How many elements there are."""
@@ -119,10 +121,14 @@ class GlobalTensor:
         shape: list[int] = []
         kept: list[int] = []
         steps = self.steps
+        if len(items) > len(self.shape):
+            raise KernelError("", f"{self.buffer.name} {list(self.shape)} has no axis {len(items)}")
         for axis, size in enumerate(self.shape):
             item = items[axis] if axis < len(items) else slice(None)
             if isinstance(item, slice):
-                start, stop, _ = item.indices(size)
+                start, stop, step = item.indices(size)
+                if step != 1:
+                    raise KernelError("", f"{self.buffer.name}: a tile of every {step}th element")
                 places.append((start, steps[axis]))
                 shape.append(max(0, stop - start))
                 kept.append(steps[axis])
@@ -248,10 +254,32 @@ class GmSlice:
         ):
             return False
         first = self._base + sum(index.first * step for index, step in self._affine.values())
-        last = first + sum(
-            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
-        )
-        return (last + 1) * self.tensor.dtype.itemsize >= self.tensor.buffer.nbytes
+        return (first + self._extent) * self.tensor.dtype.itemsize >= self.tensor.buffer.nbytes
+
+    def check_inside(self) -> None:
+        """Raise KernelError where an iteration leaves the memory that the tensor lies in.
+
+        Places that the scalar unit computes aren't looked at.
+        """
+        held = self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        first, last = self._base, self._base + self._extent - 1
+        for index, step in self._affine.values():
+            moved = (index.count - 1) * step
+            first, last = first + min(0, moved), last + max(0, moved)
+        for offsets in self._irregular.values():
+            first, last = first + int(offsets.min()), last + int(offsets.max())
+        if self.numel and not self._computed and not 0 <= first <= last < held:
+            raise KernelError(
+                "",
+                f"a copy goes from element {first} to {last} of {self.tensor.buffer.name}, which "
+                f"has {held}",
+                "Give the last tile the elements that are left; core.tiles does.",
+            )
+
+    @property
+    def _extent(self) -> int:
+        """Elements from the tile's first to its last."""
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
 
     def read(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
@@ -364,9 +392,9 @@ class GmSlice:
         Whole tiles are gathered at a time.
         """
         data = self._flat()
-        last = sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
         strides = tuple(step * data.itemsize for step in (1, *self.steps))
-        return np.ndarray((data.size - last, *self.shape), data.dtype, data, 0, strides)
+        shape = (data.size - self._extent + 1, *self.shape)
+        return np.ndarray(shape, data.dtype, data, 0, strides)
 
     def _starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""
@@ -399,9 +427,7 @@ class GmSlice:
         return even and not (starts & 1).any()
 
     def _overlaps(self) -> bool:
-        extent = 1 + sum(
-            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
-        )
+        extent = self._extent
         moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
         for step, turns in moves:
             if turns > 1 and step < extent:

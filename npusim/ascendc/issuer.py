@@ -97,6 +97,7 @@ class Issuer:
         self._unread: set[object] = set()
         self._filled: set[object] = set()
         self.observer = observer.current()
+        self.users_code = False  # whose copies are looked at before they are believed
 
     @property
     def depth(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import prod
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.tensors import LocalTensor
@@ -70,11 +71,14 @@ class TPipe:
         Raises BufferOverflowError, and KernelError for numbers that no buffer has.
         """
         place = place_of(buffer.position)
-        if not 1 <= num <= max(1, self._core.capacity_bytes(place)) or nbytes < 0:
+        depth = buffer.depth if isinstance(buffer, TQue) else 0
+        whole = all(isinstance(each, Integral) for each in (num, nbytes, depth))
+        most = max(1, self._core.capacity_bytes(place))
+        if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,
-                f"init_buffer of {num} slots of {nbytes} bytes",
-                "Give one slot or more, of as many bytes as a tile has.",
+                f"init_buffer of {num} slots of {nbytes} bytes for a queue of depth {depth}",
+                "Give one slot or more, of as many bytes as a tile has, and a depth of 1 or 2.",
             )
         slot = round_up(nbytes, self._core.block_bytes)
         told = f"{buffer.name} ({num} x {slot} bytes)"

@@ -256,6 +256,8 @@ class LocalTensor:
         core, place = self.core, (self.buffer, self.slot)
         return LocalTensor(core, self.dtype, shape, *place, depth=depth, part_of=(self, cut))
 
+    __iter__ = None  # Python would ask for one index after another until one is refused
+
     def __getitem__(
         self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
     ) -> LocalTensor:
@@ -270,7 +272,7 @@ class LocalTensor:
 
 def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tuple[LocalTensor, int]:
     """The part that ``item`` selects on logical axis ``axis``, and how many axes it keeps."""
-    _check_row_start(tensor, axis, item)
+    _check_item(tensor, axis, item)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
     depth, place = tensor.depth, tensor.depth + axis
     index = (slice(None),) * place + (item.as_slice() if isinstance(item, LoopIndex) else item,)
@@ -304,16 +306,27 @@ def _stacking(index: tuple[slice | int, ...], place: int, depth: int, level: int
     return cut
 
 
-def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
-    """The vector unit reads UB at block boundaries.
+def _check_item(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
+    """Refuse what lies outside the tensor, and rows that don't start at blocks, as UB wants them.
 
-    Only the last axis is packed, so only it can break the rule.
+    Only the last axis is packed, so only it can break the second rule.
     """
-    if axis != len(tensor.shape) - 1 or not isinstance(item, slice):
+    if isinstance(item, LoopIndex):
         return
-    start = item.indices(tensor.shape[axis])[0] * tensor.dtype.itemsize
+    size = tensor.shape[axis] if axis < len(tensor.shape) else 0
+    if isinstance(item, slice):  # whose end may lie behind the last element, as in Python
+        inside = item.step in (None, 1) and -size <= (item.start or 0) < max(1, size)
+    else:
+        inside = -size <= item < size
+    if not inside:
+        raise KernelError(
+            tensor.core.kernel_name, f"{tensor.buffer} {list(tensor.shape)} has no part {item}"
+        )
+    if not isinstance(item, slice):
+        return
+    start = item.indices(size)[0] * tensor.dtype.itemsize
     block = tensor.core.block_bytes
-    if start % block:
+    if axis == len(tensor.shape) - 1 and start % block:
         raise AlignmentError(
             tensor.core.kernel_name, f"start of a slice of {tensor.buffer}", start, block
         )

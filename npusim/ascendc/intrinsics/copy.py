@@ -320,6 +320,8 @@ class Copies(Issuer):
         self._expect(name, dst, "L1")
         if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
             self._refuse(name, dst)
+        if self.users_code:
+            src.check_inside()
         if self.recording:
             self._emit_copy(
                 Pipe.MTE2,
@@ -347,6 +349,8 @@ class Copies(Issuer):
         return path
 
     def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:
+        if self.users_code:
+            gm.check_inside()
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

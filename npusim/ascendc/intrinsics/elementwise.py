@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from numbers import Real
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, overload
 
@@ -72,6 +73,8 @@ class Intrinsic(Generic[Operands]):
 
     def __call__(self, core: Issuer, dst: LocalTensor, *operands: Any) -> LocalTensor:
         """Compute on ``core``, and append the instruction."""
+        if core.users_code:
+            self._check(core, dst, *operands)
         sources: tuple[LocalTensor, ...] = operands[: self.tiles]
         name = self.hardware_name
         if self.instead and not core.profile.supports_vector(name, dst.dtype.intrinsic):
@@ -88,6 +91,17 @@ class Intrinsic(Generic[Operands]):
             self.compute(core, dst, *operands)
         core.computed(self.__name__, dst)
         return dst
+
+    def _check(self, core: Issuer, *operands: Any) -> None:
+        """Refuse operands of another number or kind: a run without numbers wouldn't see them."""
+        kinds = ["tile"] * (1 + self.tiles) + ["number"] * self.number
+        given = [_kind(each) for each in operands]
+        if given != kinds:
+            raise KernelError(
+                core.kernel_name,
+                f"{self.__name__} of ({', '.join(given)})",
+                f"It takes ({', '.join(kinds)}), the first of which is written.",
+            )
 
     def require(self, profile: Profile, op_type: str, dtype: DType) -> None:
         """Raise UnsupportedIntrinsicError for a dtype that the chip's instruction doesn't take."""
@@ -111,6 +125,8 @@ class _OnWords(Intrinsic[Operands]):
 
     def __call__(self, core: Issuer, dst: LocalTensor, *operands: Any) -> LocalTensor:
         """Compute on ``core``, and append the instruction."""
+        if core.users_code:
+            self._check(core, dst, *operands)
         core.same_dtypes(self.hardware_name, dst, *operands)
         for source in operands:
             if source.shape != dst.shape and not _repeats(source.shape, dst.shape):
@@ -125,6 +141,12 @@ class _OnWords(Intrinsic[Operands]):
     def require(self, profile: Profile, op_type: str, dtype: DType) -> None:
         """Raise UnsupportedIntrinsicError where words have no such instruction, or for floats."""
         super().require(profile, op_type, dtype if dtype.is_float else INT16)
+
+
+def _kind(operand: object) -> str:
+    if isinstance(operand, Real | Scalar | np.generic):
+        return "number"
+    return "tile" if hasattr(operand, "check_read") else type(operand).__name__
 
 
 def _words(tile: LocalTensor) -> LocalTensor:

@@ -359,6 +359,28 @@ def test_whole_numbers_of_64_bits_are_compared_exactly(name: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+_LIMITS = np.iinfo(np.int32)
+_AT_EDGES = st.sampled_from([_LIMITS.min, _LIMITS.max, -1, 0, 1, 2**24, 2**24 + 1, -(2**30)])
+_INT32 = _AT_EDGES | st.integers(_LIMITS.min, _LIMITS.max)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([*CHIPS, "Ascend310P3"]),
+    st.sampled_from(sorted(COMPARE)),
+    st.lists(_INT32.flatmap(lambda x: st.tuples(st.just(x), _INT32 | st.just(x))), min_size=2),
+    st.booleans(),
+)
+def test_whole_numbers_of_32_bits_are_compared_exactly(
+    chip: str, name: str, pairs: list[tuple[int, int]], with_one: bool
+) -> None:
+    a, b = np.array(pairs, np.int32).T
+    second = np.array(b[0]) if with_one else np.ascontiguousarray(b)
+    want = COMPARE[name](a, second)
+    (got,) = run(chip, name, [np.ascontiguousarray(a), second], [like(want, bool)])
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8])
 def test_bytes_are_compared(chip: str, kind: type[np.generic]) -> None:

@@ -382,6 +382,27 @@ def test_whole_numbers_of_32_bits_are_compared_exactly(
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["Floor", "Ceil", "Round", "Trunc"])
+def test_whole_numbers_stay_when_they_are_rounded(chip: str, name: str) -> None:
+    x = np.array([2**24 + 1, -(2**31), 2**31 - 1, 0, -7], np.int32)
+    np.testing.assert_array_equal(run(chip, name, [x], [like(x)])[0], x)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_whole_numbers_are_selected_exactly(chip: str) -> None:
+    x = np.array([2**24 + 1, -(2**31), 2**31 - 1, 0, -7], np.int32)
+    mask, y = np.array([True, False, True, False, True]), x[::-1].copy()
+    wide = [] if chip == "Ascend910A" else [np.int64]
+    for kind in (np.int32, *wide):
+        a, b = (each.astype(kind) * (1 if kind is np.int32 else 2**30) for each in (x, y))
+        np.testing.assert_array_equal(
+            run(chip, "Select", [mask, a, b], [like(a)])[0], np.where(mask, a, b)
+        )
+        (got,) = run(chip, "MaskedFill", [a, mask, a[2].reshape(())], [like(a)])
+        np.testing.assert_array_equal(got, np.where(mask, a[2], a))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8])
 def test_bytes_are_compared(chip: str, kind: type[np.generic]) -> None:
     a, b = (np.array(each).astype(kind) for each in ([0, 0, 1, 1], [0, 1, 0, 1]))

@@ -38,11 +38,11 @@ def _of_whole_numbers(f: Formula, a: Operand, b: Operand, mode: CmpMode) -> Term
         x, y = f.max(x, y), y if mode in (CmpMode.GT, CmpMode.LE) else x
     equal = mode in (CmpMode.EQ, CmpMode.GE, CmpMode.LE)
     if f.profile.supports_vector("vcmpv_eq", INT32.intrinsic):
-        return _chosen(f, f.compare(x, y, CmpMode.EQ), where=equal)
+        return _truth(f, f.compare(x, y, CmpMode.EQ), where=equal)
     return _counted(f, step(f, f.abs(f.cast(f.sub(x, y), FLOAT))), negated=equal)
 
 
-def _chosen(f: Formula, mask: Term, *, where: bool = True) -> Term:
+def _truth(f: Formula, mask: Term, *, where: bool = True) -> Term:
     """The bytes of a truth value that is ``where`` under the mask."""
     values = (f.fill(float(value), FLOAT16) for value in (where, not where))
     return f.cast(f.select(mask, *values), UINT8)
@@ -54,11 +54,15 @@ def _counted(f: Formula, found: Term, *, negated: bool) -> Term:
 
 def _select(f: Formula, condition: Term, a: Operand, b: Operand) -> Term:
     x, y = f.tile(a), f.tile(b)
-    held: DType = x.dtype
-    if not f.profile.supports_vector("vsel", held.intrinsic):
-        x, y = f.cast(x, FLOAT), f.cast(y, FLOAT)
-    mask = f.compare(f.cast(condition, FLOAT16), 0.0, CmpMode.NE)
-    return f.cast(f.select(mask, x, y), held)
+    return chosen(f, f.compare(f.cast(condition, FLOAT16), 0.0, CmpMode.NE), x, y)
+
+
+def chosen(f: Formula, mask: Term, a: Term, b: Term) -> Term:
+    """a where the mask is set, else b, in their dtype; bytes are selected as float32."""
+    held: DType = a.dtype
+    if held.itemsize == 1:
+        a, b = f.cast(a, FLOAT), f.cast(b, FLOAT)
+    return f.cast(f.select(mask, a, b), held)
 
 
 def _comparison(
@@ -75,7 +79,7 @@ def _comparison(
             return _of_whole_numbers(f, a, b, mode)
         x, y = _float_operand(f, a), _float_operand(f, b)
         if f.masks_in_memory:
-            return _chosen(f, f.compare(x, y, mode))
+            return _truth(f, f.compare(x, y, mode))
         return _counted(f, step(f, positive(f, x, y)), negated=negated)
 
     return Compute(op_type, formula, raw=(0, 1), result=BOOL)

@@ -114,6 +114,21 @@ def test_any_shapes_that_broadcast(
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+_PRIMES = st.lists(st.sampled_from([1, 2, 3, 7, 53, 211]), min_size=2, max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_PRIMES, st.data(), st.sampled_from(CHIPS))
+def test_blocks_that_share_ragged_axes(shape: list[int], data: st.DataObject, chip: str) -> None:
+    while np.prod(shape) > 60_000:
+        shape = shape[:-1]
+    first, second = ([each if data.draw(st.booleans()) else 1 for each in shape] for _ in "ab")
+    a, b = numbers(*first), numbers(*second, seed=1)
+    want = np.maximum(a, b)
+    (got,) = run(chip, "Maximum", [a, b], [like(want)])
+    np.testing.assert_array_equal(got, want)
+
+
 @settings(max_examples=40, deadline=None)
 @given(broadcasting(), st.sampled_from(["Add", "Less", "Maximum"]), st.sampled_from(CHIPS))
 def test_time_doesnt_depend_on_numbers(

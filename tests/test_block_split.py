@@ -203,3 +203,11 @@ def test_no_element_is_left_out_and_no_core_has_two_blocks(shape: list[int], ite
     assert 1 <= split.block_dim <= 48
     assert split.before == prod(shape[: split.axis])
     assert (split.parts - 1) * split.length < shape[split.axis] <= split.parts * split.length
+
+
+def test_repetition_is_dealt_out_as_it_was_recorded() -> None:
+    """Of 4 rows of 1024 numbers, on 48 cores: 8 equal parts of each (reports/data)."""
+    inputs = (TensorSpec((1, 1024), "int64"),)
+    task = TaskSpec("BroadcastTo", inputs, (TensorSpec((4, 1024), "int64"),))
+    (kernel,) = kernels_of(load_profile("Ascend910B1"), task)
+    assert kernel.block_dim == 32

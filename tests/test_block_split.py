@@ -14,7 +14,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.elementwise.fills import Fill
 from npusim.runtime.task import run_tasks
-from npusim.schedules.block_split import Axes, block_split, fullest_share
+from npusim.schedules.block_split import Axes, block_split, broadcast_split, fullest_share
 from npusim.schedules.elementwise import FlatTiling
 from npusim.values.dtypes import FLOAT
 from npusim.values.tensors import parse_tensor
@@ -177,3 +177,37 @@ def test_gated_halves_are_cut_so_that_most_cores_work(rows: int, blocks: int) ->
     x, y = parse_tensor(f"fp16[{rows},1,6144]"), parse_tensor(f"fp16[{rows},1,3072]")
     (kernel,) = kernels_of(load_profile("Ascend910B2"), TaskSpec("SwiGlu", (x,), (y,), {}))
     assert kernel.block_dim == blocks
+
+
+@pytest.mark.parametrize(
+    ("shape", "itemsize", "blocks"),
+    [
+        ((8, 4096), 1, 32),  # 6 cores for each row, of which 4 get equal parts
+        ((2, 4096), 1, 32),
+        ((4, 1024), 8, 32),
+        ((4096, 4608), 2, 48),
+        ((3, 1, 64), 4, 1),
+        ((25, 977), 4, 25),  # more than half of the cores have a row
+        ((7, 100_003), 4, 42),
+    ],
+)
+def test_axes_that_operands_repeat_along_are_dealt_out(
+    shape: tuple[int, ...], itemsize: int, blocks: int
+) -> None:
+    assert broadcast_split(shape, itemsize, 48, 32).block_dim == blocks
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=4), st.sampled_from([1, 2, 4, 8]))
+def test_no_element_is_left_out_and_no_core_has_two_blocks(shape: list[int], itemsize: int) -> None:
+    split = broadcast_split(shape, itemsize, 48, 32)
+    assert 1 <= split.block_dim <= 48
+    assert split.before == prod(shape[: split.axis])
+    assert (split.parts - 1) * split.length < shape[split.axis] <= split.parts * split.length
+
+
+def test_repetition_is_dealt_out_as_it_was_recorded() -> None:
+    """Of 4 rows of 1024 numbers, on 48 cores: 8 equal parts of each (reports/data)."""
+    inputs = (TensorSpec((1, 1024), "int64"),)
+    task = TaskSpec("BroadcastTo", inputs, (TensorSpec((4, 1024), "int64"),))
+    (kernel,) = kernels_of(load_profile("Ascend910B1"), task)
+    assert kernel.block_dim == 32

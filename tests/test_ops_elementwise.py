@@ -114,6 +114,21 @@ def test_any_shapes_that_broadcast(
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+_PRIMES = st.lists(st.sampled_from([1, 2, 3, 7, 53, 211]), min_size=2, max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_PRIMES, st.data(), st.sampled_from(CHIPS))
+def test_blocks_that_share_ragged_axes(shape: list[int], data: st.DataObject, chip: str) -> None:
+    while np.prod(shape) > 60_000:
+        shape = shape[:-1]
+    first, second = ([each if data.draw(st.booleans()) else 1 for each in shape] for _ in "ab")
+    a, b = numbers(*first), numbers(*second, seed=1)
+    want = np.maximum(a, b)
+    (got,) = run(chip, "Maximum", [a, b], [like(want)])
+    np.testing.assert_array_equal(got, want)
+
+
 @settings(max_examples=40, deadline=None)
 @given(broadcasting(), st.sampled_from(["Add", "Less", "Maximum"]), st.sampled_from(CHIPS))
 def test_time_doesnt_depend_on_numbers(
@@ -357,6 +372,49 @@ def test_whole_numbers_of_64_bits_are_compared_exactly(name: str) -> None:
         want = COMPARE[name](a, other)
         (got,) = run("Ascend910B3", name, [a, other], [want.copy()])
         np.testing.assert_array_equal(got, want)
+
+
+_LIMITS = np.iinfo(np.int32)
+_AT_EDGES = st.sampled_from([_LIMITS.min, _LIMITS.max, -1, 0, 1, 2**24, 2**24 + 1, -(2**30)])
+_INT32 = _AT_EDGES | st.integers(_LIMITS.min, _LIMITS.max)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([*CHIPS, "Ascend310P3"]),
+    st.sampled_from(sorted(COMPARE)),
+    st.lists(_INT32.flatmap(lambda x: st.tuples(st.just(x), _INT32 | st.just(x))), min_size=2),
+    st.booleans(),
+)
+def test_whole_numbers_of_32_bits_are_compared_exactly(
+    chip: str, name: str, pairs: list[tuple[int, int]], with_one: bool
+) -> None:
+    a, b = np.array(pairs, np.int32).T
+    second = np.array(b[0]) if with_one else np.ascontiguousarray(b)
+    want = COMPARE[name](a, second)
+    (got,) = run(chip, name, [np.ascontiguousarray(a), second], [like(want, bool)])
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["Floor", "Ceil", "Round", "Trunc"])
+def test_whole_numbers_stay_when_they_are_rounded(chip: str, name: str) -> None:
+    x = np.array([2**24 + 1, -(2**31), 2**31 - 1, 0, -7], np.int32)
+    np.testing.assert_array_equal(run(chip, name, [x], [like(x)])[0], x)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_whole_numbers_are_selected_exactly(chip: str) -> None:
+    x = np.array([2**24 + 1, -(2**31), 2**31 - 1, 0, -7], np.int32)
+    mask, y = np.array([True, False, True, False, True]), x[::-1].copy()
+    wide = [] if chip == "Ascend910A" else [np.int64]
+    for kind in (np.int32, *wide):
+        a, b = (each.astype(kind) * (1 if kind is np.int32 else 2**30) for each in (x, y))
+        np.testing.assert_array_equal(
+            run(chip, "Select", [mask, a, b], [like(a)])[0], np.where(mask, a, b)
+        )
+        (got,) = run(chip, "MaskedFill", [a, mask, a[2].reshape(())], [like(a)])
+        np.testing.assert_array_equal(got, np.where(mask, a[2], a))
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -61,6 +61,22 @@ def test_any_axes(data: st.DataObject, shape: list[int], op: str, keep: bool, ch
     assert_time_needs_no_numbers(chip, op, [x], [out], **said)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    data=st.data(),
+    shape=st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=3),
+    op=st.sampled_from(["ReduceSum", "ReduceMax", "ReduceMin"]),
+)
+def test_integers_of_64_bits_are_folded_exactly(
+    data: st.DataObject, shape: list[int], op: str
+) -> None:
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))
+    x = np.random.default_rng(4).integers(-(2**45), 2**45, tuple(shape))
+    want = KINDS[op](x, axis=axes, keepdims=False)
+    (got,) = run("Ascend910B3", op, [x], [np.zeros_like(want)], axes=list(axes))
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
 def test_half_types_are_added_up_in_float32(axes: tuple[int, ...]) -> None:
     for kind, chips, tolerance in ((np.float16, CHIPS, 2e-3), (BFLOAT16, ("Ascend910B3",), 1e-2)):

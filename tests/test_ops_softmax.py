@@ -142,3 +142,17 @@ def test_values_of_code_for_any_shape_have_one_buffer(columns: int, times: int) 
     profile, x = load_profile("Ascend910B2"), TensorSpec((96, columns), "float32")
     (kernel,) = kernels_of(profile, TaskSpec("SoftmaxV2", (x,), (x,), {"axes": [-1]}))
     assert run_tasks([kernel], profile).tasks[0].bytes_read == times * x.nbytes
+
+
+@pytest.mark.parametrize(("op", "rows", "blocks"), [
+    ("LogSoftmax", 32, 4), ("LogSoftmax", 64, 8), ("LogSoftmax", 512, 16),
+    ("LogSoftmaxGrad", 32, 8), ("LogSoftmaxGrad", 64, 16),
+])  # fmt: skip
+def test_short_rows_are_dealt_out_in_blocks_of_the_narrowest_tile(
+    op: str, rows: int, blocks: int
+) -> None:
+    """Largest elements are found among halves on the first generation (recorded block counts)."""
+    x = TensorSpec((rows, 2), "float32")
+    task = TaskSpec(op, (x,) * (1 + op.endswith("Grad")), (x,))
+    (kernel,) = kernels_of(load_profile("Ascend910B"), task)
+    assert kernel.block_dim == blocks

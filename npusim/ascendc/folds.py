@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,10 @@ class Fold:
             return self.neutral
         limits = np.iinfo(str(dtype.numpy))
         return int(limits.min if self.neutral < 0 else limits.max)
+
+    def of_64_bits(self) -> Fold:
+        """The same by what compilers make of pairs of 64 bits, which have no lane of their own."""
+        return replace(self, pairwise=f"{self.pairwise}64", final="")
 
 
 SUM = Fold("sum", "vadd", "vcadd", np.add, 0.0)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
+_LEAST_BLOCKS = 2  # of 32 bytes for each core: of less one core makes everything
+_EVEN_BLOCKS = 64  # of 32 bytes for each core, up to which parts should be equal
 _FEW_TENSORS = 5  # computed tensors up to which a block gets twice the least bytes
 _ROW_BYTES = 512  # of one row for each core that are enough for a block
 _MOST_ROUNDS = 4  # blocks of a divisor for each core, at most
@@ -103,6 +105,32 @@ def block_split(shape: Sequence[int], itemsize: int, cores: int, least: int) -> 
         parts = _divisor(size, before, cores, nbytes, least)
     length = size // parts
     return BlockSplit(axis, before, ceil(size / length), length, inner)
+
+
+def broadcast_split(
+    shape: Sequence[int], itemsize: int, cores: int, block_bytes: int
+) -> BlockSplit:
+    """Blocks for a result whose operands repeat along axes, of a schedule for any shape.
+
+    Cores are dealt out to the first axes as long as these have fewer elements, and the next one is
+    split. Results up to 2 KB a core are split into equal parts, if that leaves over half of the
+    cores at work. Source: public host tiling (op_tiling/broadcast.cc, DoBlockTiling).
+    """
+    elements, each = prod(shape), block_bytes // itemsize
+    if elements <= _LEAST_BLOCKS * each * cores:
+        return BlockSplit(0, 1, 1, shape[0], prod(shape[1:]))
+    evenly = elements <= _EVEN_BLOCKS * each * cores
+    axis, left, before = 0, cores, 1
+    while (size := shape[axis]) <= left:
+        if evenly and left % size and before * size > cores // 2:
+            break
+        left, before, axis = left // size, before * size, axis + 1
+    parts = min(size, left)
+    if evenly and size > left:
+        equal = max(each for each in range(1, left + 1) if size % each == 0)
+        parts = equal if before * equal > cores // 2 else left
+    length = ceil(size / parts)
+    return BlockSplit(axis, before, ceil(size / length), length, prod(shape[axis + 1 :]))
 
 
 def _first_axis(shape: Sequence[int], wanted: int) -> tuple[int, int]:

@@ -64,15 +64,14 @@ class PlaneTiling:
         coexisting: float,
         itemsize: int,
         *,
-        share_rows: bool = False,
         narrowest: int = _COMPUTE_BYTES // 2,
         split: BlockSplit | None = None,
     ) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces.
 
-        ``share_rows`` lets cores share a row where there are fewer rows than cores. ``itemsize``
-        is that of the widest buffer, ``narrowest`` that of the one whose rows are padded by the
-        most elements. ``split`` says what each block gets, where the schedule decides that by axes.
+        ``itemsize`` is that of the widest buffer, ``narrowest`` that of the one whose rows are
+        padded by the most elements. ``split`` says what each block gets, where the schedule decides
+        that by axes.
         """
         block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
         limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
@@ -82,24 +81,17 @@ class PlaneTiling:
         if split and plane.columns > split.elements:
             width = split.elements
             parts = ceil(plane.columns / width)
-        elif share_rows and not split and total < cores:
-            least = profile.launch.elementwise_core_bytes // itemsize
-            parts = max(1, min(cores // total, plane.columns // least))
-            width = round_up(ceil(plane.columns / parts), max(_CORE_ALIGN, block))
-            parts = ceil(plane.columns / width)
         pad = max(2 * block, profile.buffers.block_bytes // narrowest)
         padded = round_up(width, pad)
         columns = min(width, plane.columns) if padded <= limit else limit
         per_core = max(1, split.elements // plane.columns) if split else ceil(total / cores)
-        if share_rows and not split:  # a core gets its least share, or it stays idle
-            least = profile.launch.elementwise_core_bytes // itemsize
-            per_core = min(total, max(per_core, least // plane.columns))
-        if plane.outer:  # a tile stays inside one plane
-            per_core = divisor_at_least(plane.rows, per_core)
+        blocks = split.block_dim if split else 0
+        if plane.outer and prod(plane.outer) * ceil(plane.rows / per_core) * parts > blocks:
+            per_core = divisor_at_least(plane.rows, per_core)  # a tile stays inside one plane
         rows = min(max(1, limit // padded), per_core)
         return cls(
             plane,
-            split.block_dim if split else ceil(total / per_core) * parts,
+            blocks or ceil(total / per_core) * parts,
             per_core,
             rows,
             columns,
@@ -120,14 +112,23 @@ class PlaneTiling:
         if self.plane.outer:
             inside = min(self.rows_per_core, self.plane.rows)
         begin, width = self._columns(part)
-        first_row = group * self.rows_per_core
+        first_row = self._first_row(group)
         for plane, first, rows in self._row_tiles(core, first_row, self._rows(group), inside):
             for start, columns in core.tiles(begin, width, self.tile_columns):
                 yield self._tile(plane, first, rows, start, columns)
 
     def _rows(self, group: int) -> int:
-        total = prod(self.plane.outer) * self.plane.rows
-        return max(0, min(self.rows_per_core, total - group * self.rows_per_core))
+        end = prod(self.plane.outer) * self.plane.rows
+        first = self._first_row(group)
+        if self.rows_per_core < self.plane.rows:  # a block stays inside one plane
+            end = min(end, round_up(first + 1, self.plane.rows))
+        return max(0, min(self.rows_per_core, end - first))
+
+    def _first_row(self, group: int) -> int:
+        if self.rows_per_core >= self.plane.rows:
+            return group * self.rows_per_core
+        plane, part = divmod(group, ceil(self.plane.rows / self.rows_per_core))
+        return plane * self.plane.rows + part * self.rows_per_core
 
     def _columns(self, part: int) -> tuple[int, int]:
         """First column and number of columns of one of the cores that share a row."""

@@ -15,7 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
-from npusim.schedules.block_split import Axes, BlockSplit, compiled_split
+from npusim.schedules.block_split import Axes, BlockSplit, broadcast_split, compiled_split
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.rows.shares import RowShare
@@ -206,14 +206,18 @@ class ElementwiseKernel(Kernel):
         )
 
     def _block_split(self, profile: Profile) -> BlockSplit | None:
-        """The blocks of a schedule for one shape; those for any shape fuse all axes."""
+        """The blocks of a schedule for one shape, or of axes that operands treat differently."""
         if not self.fills_cores:
             return None
-        shape = self.output.shape
+        shape, itemsize = self.output.shape, self.output.dtype.itemsize
+        fused = (*self.plane.outer, self.plane.rows, self.plane.columns)
+        if not profile.software.compiled_for_shape:
+            cores, block = profile.cores.vector_cores, profile.buffers.block_bytes
+            flat = self.plane.is_flat
+            return None if flat else broadcast_split(fused, itemsize, cores, block)
         if self.axes.fuses(self.operand_shapes):
-            shape = (*self.plane.outer, self.plane.rows, self.plane.columns)
-            shape = (self.output.numel,) if self.plane.is_flat else shape
-        return compiled_split(profile, shape, self.output.dtype.itemsize, self.computed)
+            shape = (self.output.numel,) if self.plane.is_flat else fused
+        return compiled_split(profile, shape, itemsize, self.computed)
 
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         for first, length in self.tiling.tiles(core):

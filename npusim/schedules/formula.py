@@ -17,7 +17,7 @@ from npusim.ascendc.core import Core
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
-from npusim.values.dtypes import FLOAT, INT64, UINT8, DType
+from npusim.values.dtypes import FLOAT, INT32, INT64, UINT8, DType
 from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
@@ -246,9 +246,10 @@ class Formula:
         return x if isinstance(x, Term) else self.fill(x)
 
     def select(self, mask: Term, a: Term | Number, b: Term | Number) -> Term:
-        """a where the mask is set, else b."""
+        """a where the mask is set, else b; integers of whole lanes are moved as they are."""
         x, y = self._tiles(a, b)
-        return self.step(Core.select, (mask, x, y), (), x.dtype)
+        call = Core.select_lanes if x.dtype in (INT32, INT64) else Core.select
+        return self.step(call, (mask, x, y), (), x.dtype)
 
     def copied(self, x: Term) -> Term:
         """``x`` in a buffer of its own."""

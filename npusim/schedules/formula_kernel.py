@@ -187,7 +187,7 @@ class FormulaKernel(ElementwiseKernel):
         self, profile: Profile, widest: int, split: BlockSplit | None
     ) -> PlaneTiling | PackedTiling:
         """Tiles for operands that broadcast along some axes."""
-        if PackedTiling.fits(profile, self.plane, widest):
+        if split and PackedTiling.fits(profile, self.plane, widest):
             return PackedTiling.of(profile, self.plane, self.coexisting, widest, split)
         tensors = (*self.outputs, *self.inputs)
         narrowest = min(*(each.dtype.itemsize for each in tensors), widest, *self.plan.widths)
@@ -196,7 +196,6 @@ class FormulaKernel(ElementwiseKernel):
             self.plane,
             self.coexisting,
             widest,
-            share_rows=True,
             narrowest=narrowest,
             split=split,
         )

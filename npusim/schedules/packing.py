@@ -14,6 +14,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.schedules.broadcast_tiling import Tile, divisor_at_least, outer_places
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -62,25 +63,22 @@ class PackedTiling:
         plane: Plane,
         coexisting: float,
         itemsize: int,
-        split: BlockSplit | None = None,
+        split: BlockSplit,
     ) -> PackedTiling:
         """As many units per tile as ``coexisting`` buffers of 4 bytes leave room for.
 
-        ``split`` says what each block gets, where the schedule decides that by axes.
+        ``split`` says what each block gets.
         """
         room = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
         limit = max(_ALIGN, room - _ALIGN)  # what is left over rounds slots up to whole blocks
-        deep = bool(plane.outer) and plane.rows * plane.columns <= limit
+        whole = plane.rows * plane.columns
+        deep = bool(plane.outer) and whole <= limit and split.elements >= whole
         outer, units, rows = plane.outer, plane.rows, 1
         if deep:
             outer, units, rows = plane.outer[:-1], plane.outer[-1], plane.rows
         size = rows * plane.columns
-        least = ceil(profile.launch.elementwise_core_bytes / (size * itemsize))
-        total = prod(outer) * units
-        per_core = max(ceil(total / profile.cores.vector_cores), min(least, units))
-        if split:
-            per_core = max(1, split.elements // size)
-        if outer:
+        per_core = max(1, split.elements // size)
+        if outer and prod(outer) * ceil(units / per_core) > split.block_dim:
             per_core = divisor_at_least(units, per_core)
         block = profile.buffers.block_bytes // itemsize
         fitting = max(1, limit // size)
@@ -91,7 +89,7 @@ class PackedTiling:
             units=units,
             rows=rows,
             columns=plane.columns,
-            block_dim=split.block_dim if split else ceil(total / per_core),
+            block_dim=split.block_dim,
             units_per_core=per_core,
             tile_units=tile,
             deep=deep,
@@ -104,8 +102,16 @@ class PackedTiling:
 
     def block_kind(self, block: int) -> int:
         """Units of a block."""
-        total = prod(self.outer) * self.units
-        return max(0, min(self.units_per_core, total - block * self.units_per_core))
+        end, first = prod(self.outer) * self.units, self._first(block)
+        if self.units_per_core < self.units:
+            end = min(end, round_up(first + 1, self.units))
+        return max(0, min(self.units_per_core, end - first))
+
+    def _first(self, block: int) -> int:
+        if self.units_per_core >= self.units:
+            return block * self.units_per_core
+        plane, part = divmod(block, ceil(self.units / self.units_per_core))
+        return plane * self.units + part * self.units_per_core
 
     def tiles(self, core: Core) -> Iterator[Tile]:
         """The tiles of one block."""
@@ -114,7 +120,7 @@ class PackedTiling:
         if not share:
             return
         inside = min(share, self.units)
-        plane, unit = divmod(block * self.units_per_core, self.units)
+        plane, unit = divmod(self._first(block), self.units)
         for turn in core.loop(ceil(share / inside)):
             for first, units in core.tiles(unit, inside, self.tile_units):
                 yield self._tile(turn + plane, first, units)

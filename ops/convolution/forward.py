@@ -148,7 +148,7 @@ class Conv2D(Kernel):
     def _shares(self, core: Core, *, alike: bool) -> Iterator[Share]:
         """What a core does, as a loop over packed groups where what they do is `alike`."""
         shares = self.tiling.shares(core.get_block_idx())
-        if len(shares) == 1 or not alike:
+        if len(shares) < 2 or not alike:
             yield from shares
             return
         geometry, first = self.geometry, shares[0]

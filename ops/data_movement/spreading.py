@@ -15,6 +15,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
+from npusim.schedules.block_split import broadcast_split
 from npusim.schedules.spreading import spread_column
 from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
@@ -109,6 +110,11 @@ class BroadcastTo(StridedCopy):
 
     op_type = "BroadcastTo"
     generated = True
+
+    def _most_cores(self) -> int:
+        """As for operands that repeat along axes."""
+        cores, block = self.profile.cores.vector_cores, self.profile.buffers.block_bytes
+        return broadcast_split(self.box.sizes, self.itemsize, cores, block).block_dim
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

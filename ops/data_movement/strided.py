@@ -56,8 +56,7 @@ class StridedCopy(Kernel):
         turns = not compiled or turns_whole(profile, self.itemsize)
         self.spaced = turns_axes and not turns
         self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
-        least = profile.launch.elementwise_core_bytes
-        self.core_count = max(1, min(profile.cores.vector_cores, ceil(dst.nbytes / least)))
+        self.core_count = self._most_cores()
         self.turned = self._turned_tile(axes) if axes is not None and turns_axes else None
         sizes, cores, block = self.box.sizes, self.core_count, self.block
         extent = whole_axes(sizes, self._limit(), cores, multiple=block, padded=block)
@@ -94,6 +93,10 @@ class StridedCopy(Kernel):
             out_que.copy_out(tile.dst, out)
 
     # -- tiles ------------------------------------------------------------------------------------
+
+    def _most_cores(self) -> int:
+        least = self.profile.launch.elementwise_core_bytes
+        return max(1, min(self.profile.cores.vector_cores, ceil(self.dst.nbytes / least)))
 
     def _limit(self) -> int:
         """Elements that a tile may have."""

@@ -52,9 +52,11 @@ def clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | N
 
 
 def _whole(mode: RoundMode) -> Callable[[Formula, Term], Term]:
-    """To whole numbers by way of int32."""
+    """To whole numbers by way of int32; what is whole stays."""
 
     def formula(f: Formula, x: Term) -> Term:
+        if not x.dtype.is_float:
+            return x
         return f.cast(f.cast(x, INT32, mode), FLOAT)
 
     return formula
@@ -104,9 +106,9 @@ def sign(f: Formula, x: Operand) -> Term:
 
 def _rounded(f: Formula, x: Term, decimals: int) -> Term:
     """To so many decimals, halves to even; below zero to tens, hundreds."""
-    if not decimals:
+    if not decimals or (decimals > 0 and not x.dtype.is_float):
         return _whole(RoundMode.CAST_RINT)(f, x)
-    shifted = f.mul(x, _power_of_ten(decimals))
+    shifted = f.mul(x if x.dtype.is_float else f.cast(x, FLOAT), _power_of_ten(decimals))
     return f.mul(_whole(RoundMode.CAST_RINT)(f, shifted), _power_of_ten(-decimals))
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
 from npusim.ops.elementwise.arithmetic import clip
+from npusim.ops.elementwise.comparison import chosen
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
-from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -25,11 +26,7 @@ def _lerp(f: Formula, start: Operand, end: Operand, weight: Operand) -> Term:
 def _masked_fill(f: Formula, x: Operand, mask: Operand, value: Operand) -> Term:
     """The value where the mask is set, in the dtype of x."""
     kept, given = f.tile(x), f.cast(value, f.tile(x).dtype)
-    held = kept.dtype
-    if not f.profile.supports_vector("vsel", held.intrinsic):
-        kept, given = f.cast(kept, FLOAT), f.cast(given, FLOAT)
-    chosen = f.compare(f.cast(mask, FLOAT16), 0.0, CmpMode.NE)
-    return f.cast(f.select(chosen, given, kept), held)
+    return chosen(f, f.compare(f.cast(mask, FLOAT16), 0.0, CmpMode.NE), given, kept)
 
 
 _ROWS = (

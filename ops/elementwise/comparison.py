@@ -13,7 +13,7 @@ from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
-from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT64, UINT8, DType
+from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT32, INT64, UINT8, DType
 
 
 def _float_operand(f: Formula, x: Operand) -> Operand:
@@ -28,13 +28,41 @@ def _float_operand(f: Formula, x: Operand) -> Operand:
     return x if keeps else f.cast(x, FLOAT16 if x.dtype is UINT8 else FLOAT)
 
 
+def _of_whole_numbers(f: Formula, a: Operand, b: Operand, mode: CmpMode) -> Term:
+    """By equality, which differences tell even where they wrap: a < b where a isn't the larger.
+
+    Source: the public operator sources, where the chip compares int32 (less.py, greater_equal.py).
+    """
+    x, y = (each if isinstance(each, Term) else f.fill(each, INT32) for each in (a, b))
+    if mode not in (CmpMode.EQ, CmpMode.NE):
+        x, y = f.max(x, y), y if mode in (CmpMode.GT, CmpMode.LE) else x
+    equal = mode in (CmpMode.EQ, CmpMode.GE, CmpMode.LE)
+    if f.profile.supports_vector("vcmpv_eq", INT32.intrinsic):
+        return _truth(f, f.compare(x, y, CmpMode.EQ), where=equal)
+    return _counted(f, step(f, f.abs(f.cast(f.sub(x, y), FLOAT))), negated=equal)
+
+
+def _truth(f: Formula, mask: Term, *, where: bool = True) -> Term:
+    """The bytes of a truth value that is ``where`` under the mask."""
+    values = (f.fill(float(value), FLOAT16) for value in (where, not where))
+    return f.cast(f.select(mask, *values), UINT8)
+
+
+def _counted(f: Formula, found: Term, *, negated: bool) -> Term:
+    return f.cast(f.add(f.mul(found, -1.0), 1.0) if negated else found, UINT8)
+
+
 def _select(f: Formula, condition: Term, a: Operand, b: Operand) -> Term:
     x, y = f.tile(a), f.tile(b)
-    held: DType = x.dtype
-    if not f.profile.supports_vector("vsel", held.intrinsic):
-        x, y = f.cast(x, FLOAT), f.cast(y, FLOAT)
-    mask = f.compare(f.cast(condition, FLOAT16), 0.0, CmpMode.NE)
-    return f.cast(f.select(mask, x, y), held)
+    return chosen(f, f.compare(f.cast(condition, FLOAT16), 0.0, CmpMode.NE), x, y)
+
+
+def chosen(f: Formula, mask: Term, a: Term, b: Term) -> Term:
+    """a where the mask is set, else b, in their dtype; bytes are selected as float32."""
+    held: DType = a.dtype
+    if held.itemsize == 1:
+        a, b = f.cast(a, FLOAT), f.cast(b, FLOAT)
+    return f.cast(f.select(mask, a, b), held)
 
 
 def _comparison(
@@ -47,13 +75,12 @@ def _comparison(
     """By a mask, or true where ``positive`` is more than zero, or where it isn't (``negated``)."""
 
     def formula(f: Formula, a: Operand, b: Operand) -> Term:
+        if any(isinstance(each, Term) and each.dtype is INT32 for each in (a, b)):
+            return _of_whole_numbers(f, a, b, mode)
         x, y = _float_operand(f, a), _float_operand(f, b)
-        if not f.masks_in_memory:
-            found = step(f, positive(f, x, y))
-            return f.cast(f.add(f.mul(found, -1.0), 1.0) if negated else found, UINT8)
-        mask = f.compare(x, y, mode)
-        chosen = f.select(mask, f.fill(1.0, FLOAT16), f.fill(0.0, FLOAT16))
-        return f.cast(chosen, UINT8)
+        if f.masks_in_memory:
+            return _truth(f, f.compare(x, y, mode))
+        return _counted(f, step(f, positive(f, x, y)), negated=negated)
 
     return Compute(op_type, formula, raw=(0, 1), result=BOOL)
 

@@ -21,7 +21,9 @@ _FLOOR, _TRUNC = RoundMode.CAST_FLOOR, RoundMode.CAST_TRUNC
 
 
 def whole(f: Formula, x: Term, mode: RoundMode) -> Term:
-    """A float32 rounded to a whole number: by one conversion, or by way of int32."""
+    """A float32 rounded to a whole number: by one conversion, or by way of int32; others stay."""
+    if not x.dtype.is_float:
+        return x
     if f.profile.supports_convert("float32", "float32"):
         return f.step(Core.cast, (x,), (mode,), FLOAT)
     return f.cast(f.cast(x, INT32, mode), FLOAT)

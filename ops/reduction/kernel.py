@@ -54,7 +54,8 @@ class Reduction(Kernel):
         given, result = (
             replace(each.view(each.numel), dtype=device_dtype(each.dtype)) for each in (x, out)
         )
-        job = Job(profile, self.kind, nest, given, result, kept)
+        kind = self.kind.on(profile, given.dtype)
+        job = Job(profile, kind, nest, given, result, kept)
         self.plan = self._plan(job, x.shape)
         self.block_dim = self.plan.block_dim
         self.scratch = getattr(self.plan, "scratch", ())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from npusim.ascendc.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
-from npusim.values.dtypes import FLOAT, FLOAT16, DType
+from npusim.values.dtypes import FLOAT, FLOAT16, INT64, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
@@ -27,6 +27,14 @@ class Kind:
     before: Before = ""
     after: After = ""
     keeps: bool = False
+
+    def on(self, profile: Profile, dtype: DType) -> Kind:
+        """The kind for elements of a dtype: integers of 64 bits are folded by pairs."""
+        wide = self.fold.of_64_bits()
+        known = dtype is INT64 and not self.before and not self.after
+        if known and profile.supports_vector(wide.pairwise, dtype.intrinsic):
+            return replace(self, fold=wide)
+        return self
 
     def compute_dtype(self, profile: Profile, dtype: DType) -> DType:
         """Sums and products of half types are formed in float32; comparisons need no wider type.

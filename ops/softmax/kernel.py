@@ -55,8 +55,8 @@ def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) 
 
 _TILES = (Form.TILE, Form.TILE)
 
-Softmax = kernel_of(RowOperator("Softmax", _softmax, depth=1, raw=True))
-LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, depth=1, raw=True))
+Softmax = kernel_of(RowOperator("Softmax", _softmax, depth=1, raw=True, compares=True))
+LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, depth=1, raw=True, compares=True))
 SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES, depth=1))
 LogSoftmaxGrad = kernel_of(
     RowOperator(

@@ -15,6 +15,7 @@ from npusim.ascendc.passes import Work
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
@@ -196,6 +197,23 @@ class Vector(Elementwise):
                 kept = np.unpackbits(bits, axis=-1, count=count, bitorder="little")
             other = src1 if isinstance(src1, LocalTensor) else number_of(src1, depth, src0)
             dst.becomes(_SELECT, kept, src0, other)
+        self.computed("select", dst)
+        return dst
+
+    def select_lanes(
+        self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor
+    ) -> LocalTensor:
+        """dst = src0 where the mask is set, else src1, whatever the lanes of four bytes stand for.
+
+        The instruction is that of float32 (vsel): it moves bits. 64 bits are two lanes.
+        """
+        self.same_dtypes("vsel", dst, src0, src1)
+        *rows, elements = dst.shape or (1,)
+        lanes = dst.same_place(*rows, elements * dst.dtype.itemsize // 4, dtype=FLOAT)
+        self.require("vsel", lanes)
+        self.issue("vsel", lanes, (mask, src0, src1), writes=dst)
+        if self.numerics:
+            dst.becomes(_SELECT, mask, src0, src1)
         self.computed("select", dst)
         return dst
 

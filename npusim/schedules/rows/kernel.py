@@ -14,7 +14,7 @@ from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
-from npusim.values.dtypes import FLOAT, INT8
+from npusim.values.dtypes import FLOAT, FLOAT16, INT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class RowOperator:
     kernels compute in the buffers of their operands too, so that these aren't filled again before
     all is done. ``rows_at_once`` says how many of the rows that are worked on one by one come and
     go together, of how many columns, on which chip. ``alone`` tells that where no core has more
-    than one row, chips with vector cores of their own work on it as on a long one.
+    than one row, chips with vector cores of their own work on it as on a long one. ``compares``
+    kernels look for largest elements, among halves where the chip folds no others.
     """
 
     op_type: str
@@ -60,6 +61,7 @@ class RowOperator:
     fuses: bool = True
     in_place: bool = False
     alone: bool = False
+    compares: bool = False
     rows_at_once: Callable[[Profile, int], int] | None = None
 
 
@@ -137,6 +139,7 @@ class RowKernel(Kernel):
             self.row.least_rows,
             generated=self.row.generated,
             axes=() if fuses else x.shape[:axis],
+            narrowest=self._compared_bytes(profile, itemsize),
         )
         alone = self.row.alone and profile.cores.style == "split"
         alone = alone and layout.rows <= profile.cores.vector_cores
@@ -145,6 +148,14 @@ class RowKernel(Kernel):
         if self.row.rows_at_once is not None:
             layout.rows_at_once = max(1, self.row.rows_at_once(profile, columns))
         return layout
+
+    def _compared_bytes(self, profile: Profile, itemsize: int) -> int:
+        """Bytes of an element of the narrowest tile.
+
+        Source: tensor compiler (te_schedule/softmax_schedule.py: blocks of the smallest dtype).
+        """
+        halves = self.row.compares and not profile.supports_vector("vcmax", FLOAT.intrinsic)
+        return min(itemsize, FLOAT16.itemsize) if halves else itemsize
 
     def need(self) -> Need:
         """Bytes of UB that tiles are chosen by."""

@@ -142,7 +142,8 @@ class RowsLayout(RowLayout):
     Tiles are (rows, columns), columns (rows,), lines (1, columns).
 
     ``least_rows`` is what a core gets at least. ``axes`` are those around the rows, for schedules
-    that don't fuse them.
+    that don't fuse them; ``narrowest`` is the width of what else is computed, which is to fill
+    blocks, too.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class RowsLayout(RowLayout):
         *,
         generated: bool = True,
         axes: tuple[int, ...] = (),
+        narrowest: int | None = None,
     ) -> None:
         super().__init__(profile, rows, columns, generated=generated)
         self.itemsize, self.least_rows = itemsize, least_rows
@@ -170,13 +172,13 @@ class RowsLayout(RowLayout):
         even = fullest_share(axes, cores) if axes else ceil(rows / cores)
         self.share = max(min(rows, least_rows), even)
         if self.packed and self.share < rows:
-            self.share = self._whole_blocks()
+            self.share = self._whole_blocks(block_bytes // (narrowest or itemsize))
         self.block_dim = ceil(rows / self.share)
 
-    def _whole_blocks(self) -> int:
+    def _whole_blocks(self, block: int) -> int:
         """The least share of rows that divides them and ends at a block, else the even one."""
         for share in range(self.share, self.rows // 2 + 1):
-            if self.rows % share == 0 and share * self.columns % self._step == 0:
+            if self.rows % share == 0 and share * self.columns % block == 0:
                 return share
         return self.share
 

@@ -487,6 +487,28 @@ def test_groups_in_step_do_what_each_does_by_itself(
         assert [s[:2] for s in spans(jumped, index)] == [s[:2] for s in spans(played, index)]
 
 
+def two_queues(*loops: tuple[int, int]) -> Program:
+    """Loops of a core one after the other, each with the queue of a number and how often it runs."""
+    writer = Writer()
+    queues = [writer.queue(Pipe.MTE2, Pipe.VECTOR, 2) for _ in range(2)]
+    for number, count in loops:
+        tiles = queues[number]
+        writer.open(count)
+        writer.do(Pipe.MTE2, "load", 9, waits=(tiles.free,), sets=(tiles.filled,))
+        writer.do(Pipe.VECTOR, "add", 40, waits=(tiles.filled,), sets=(tiles.free,))
+        writer.close()
+    return writer.program
+
+
+def test_groups_go_apart_where_one_has_come_to_another_queue() -> None:
+    """Nothing is known of flags whose step isn't the same."""
+    groups = ((1, two_queues((0, 12), (1, 5))), (7, two_queues((0, 11), (0, 1))))
+    jumped, played = (play(*groups, exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles)
+    for ours, theirs in zip(jumped.records, played.records, strict=True):
+        assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
+
+
 def test_groups_in_step_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
     worked = []
     work = Player._work

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.engine import Pipe, Program
+from npusim.engine.checkpoints import Checkpoint
 from npusim.engine.player import Player
+from npusim.engine.steady import SteadyState
 from support.programs import MemoryRates, Writer, machine, pipeline, play, spans, transfer
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -175,6 +177,22 @@ def test_groups_that_are_never_in_step_go_on_for_their_averages(turns: Turns) ->
     for ours, theirs in zip(run.records, played.records, strict=True):
         assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
         assert ours.busy == pytest.approx(theirs.busy, rel=0.1)  # shares of memory change
+
+
+def test_nobody_looks_where_everybody_is_for_each_of_many_groups(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at, take = 0, SteadyState._checkpoint
+
+    def counting(*given: Any) -> Checkpoint:
+        nonlocal looked_at
+        found = take(*given)
+        looked_at += len(found.pipes)
+        return found
+
+    monkeypatch.setattr(SteadyState, "_checkpoint", counting)
+    play(*((1, out_of_step(40, 1.0 + 397.3 * n)) for n in range(12)), on=machine(TIGHT))
+    assert looked_at < 5 * turns.count  # three times as many where each of them does
 
 
 @pytest.fixture

@@ -40,25 +40,6 @@ class Checkpoint:
     entries: list[int]
     busy: list[float]
 
-    def part(self, group: int, pipes: slice) -> Checkpoint:
-        """What of it concerns one group."""
-        own = set(self.pipes[pipes])
-        return Checkpoint(
-            self.shape[pipes],
-            self.pipes[pipes],
-            self.due[pipes],
-            self.ahead[pipes],
-            self.under_way[pipes],
-            {pipe: cycles for pipe, cycles in self.remaining.items() if pipe in own},
-            self.flags[group : group + 1],
-            self.runs[pipes],
-            self.turns[pipes],
-            self.now,
-            self.time,
-            self.entries[group : group + 1],
-            self.busy[pipes],
-        )
-
 
 class LongWaits:
     """Who waits from one checkpoint to the next and wakes at ``room`` cycles from now or later.

@@ -77,10 +77,14 @@ class _Alike:
             return self.loops.setdefault(id(step.loop), its.loop) is its.loop
         flags = [*step.waits, *(flag for flag, _ in step.sets)]
         own = [*its.waits, *(flag for flag, _ in its.sets)]
-        return all(
-            self.flags.setdefault(a, b) == b and self._taken.setdefault(b, a) == a
-            for a, b in zip(flags, own, strict=True)
-        )
+        return all(map(self._is_same_flag, flags, own))
+
+    def _is_same_flag(self, flag: int, own: int) -> bool:
+        known, taken = self.flags.get(flag), self._taken.get(own)
+        if known is None and taken is None:
+            self.flags[flag], self._taken[own] = own, flag
+            return True
+        return known == own and taken == flag
 
     def _lasts_as_long(self, step: Step, its: Step) -> bool:
         off = abs(step.cycles - its.cycles)

@@ -7,18 +7,20 @@ own periods as take about the same time.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, advance, step_of
-from npusim.engine.state import GroupState, PipeState, Stage, State
+from npusim.engine.state import GroupState, Stage, State
 from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
     from npusim.engine.state import LoopRun
     from npusim.engine.timeline import CoreRecord
 
+_HISTORY = 6  # longest period looked for, in iterations
 _SETTLED = 4  # periods in a row that have to be as long
 _TRIED = 256  # numbers of periods that are tried
 
@@ -62,34 +64,40 @@ class Paces:
         self._state = state
         self._found: dict[GroupState, Pace] = {}
         self._alone: dict[GroupState, bool] = {}
+        self._seen: dict[int, deque[Checkpoint]] = {}
 
     def forget(self) -> None:
         """Nothing that was seen holds any more."""
         self._found.clear()
+        self._seen.clear()
 
-    def jump(
-        self, mover: PipeState, history: Sequence[Checkpoint], now: Checkpoint, off: float
-    ) -> float | None:
-        """Jump if every group has a pace.
+    def left(self, run: LoopRun) -> None:
+        """Everybody has left a loop, or it has jumped."""
+        self._seen.pop(run.serial, None)
+
+    def has(self, group: GroupState) -> bool:
+        """Whether a group may have a pace beside those of others."""
+        return len(self._state.groups) > 1 and group.group.cluster is None
+
+    def jump(self, run: LoopRun, group: GroupState, now: Checkpoint, off: float) -> float | None:
+        """Jump if every group has a pace; called where an iteration of ``run`` has ended.
 
         Returns the cycles that the jump may be off by, which with the ``off`` of all jumps before
         it has to stay within tolerance; None if there is no jump.
         """
-        groups = self._state.groups
-        if len(groups) < 2:
-            return None
-        moving = [each for each in groups if not rests(each, now.now)]
-        if len(moving) < 2:
-            return None
-        group = mover.group
+        history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
         pace = self._pace(group, history, now)
+        history.append(now)
         known = self._found.pop(group, None)
         if pace is None:
             return None
         if known and abs(known.period - pace.period) <= TOLERANCE * pace.period:
             pace = replace(pace, times=known.times + 1)
         self._found[group] = pace
-        if not all(self._holds(each, now) for each in moving):
+        if pace.times < _SETTLED:
+            return None
+        moving = [each for each in self._state.groups if not rests(each, now.now)]
+        if len(moving) < 2 or not all(self._holds(each, now) for each in moving):
             return None
         return self._stride({each: self._found[each] for each in moving}, now, off)
 
@@ -97,17 +105,9 @@ class Paces:
         self, group: GroupState, history: Sequence[Checkpoint], now: Checkpoint
     ) -> Pace | None:
         """By the last time that a group was where it is now."""
-        if group.group.cluster is not None:
-            return None
-        index = self._state.groups.index(group)
-        first = now.pipes.index(group.pipes[0])
-        pipes = slice(first, first + len(group.pipes))
-        shape = now.shape[pipes]
-        after = None
         for earlier in reversed(history):
-            if earlier.shape[pipes] == shape:
-                after = after or now.part(index, pipes)
-                found = _between(earlier.part(index, pipes), after)
+            if earlier.shape == now.shape:
+                found = _between(earlier, now)
                 if found and (found.inside == len(group.pipes) or self._undisturbed(group)):
                     return found
         return None

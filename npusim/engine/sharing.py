@@ -93,7 +93,9 @@ class SharedBandwidth(Generic[Owner]):
         self._bandwidths = bandwidths
         self._ended = ended
         self._flows: list[Flow[Owner]] = []
-        self._rates: dict[tuple[Claim, ...], list[float]] = {}
+        self._rates: dict[
+            tuple[int, ...], dict[Claim, float]
+        ] = {}  # keeps those that it is known by
         self._updated = 0.0
         self._version = 0
         self._changed = False
@@ -135,16 +137,16 @@ class SharedBandwidth(Generic[Owner]):
         flows = self._flows
         if not flows:
             return
-        claims = tuple([flow.claim for flow in flows])
+        claims = tuple(sorted([id(flow.claim) for flow in flows]))
         rates = self._rates.get(claims)
-        if rates is None:  # else the same transfers have met before
+        if rates is None:  # else as many transfers with these claims have met before
             share(flows, self._bandwidths)
             if len(self._rates) > _MOST_RATES:
                 self._rates.clear()
-            self._rates[claims] = [flow.rate for flow in flows]
+            self._rates[claims] = {flow.claim: flow.rate for flow in flows}
         else:
-            for flow, rate in zip(flows, rates, strict=True):
-                flow.rate = rate
+            for flow in flows:
+                flow.rate = rates[flow.claim]
         delay = min([flow.remaining / flow.rate for flow in flows])
         Alarm(self._env, max(delay, 0.0), self._on_wake, self._version)
 

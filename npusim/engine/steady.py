@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.averages import Averages
 from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, go_on, step_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import simpy
 
     from npusim.engine.sharing import SharedBandwidth
-    from npusim.engine.state import LoopRun, PipeState, State
+    from npusim.engine.state import GroupState, LoopRun, PipeState, State
 
 _HISTORY = 6  # longest period looked for, in iterations
 _ROUNDING = 1e-6  # of a period: what rounding of the clock explains
@@ -35,7 +35,16 @@ _EAGER = 8  # iterations that are all looked at; then those that last as long as
 SHORTEST = 4  # loops with fewer iterations left are simply played
 _OFTEN = 48  # iterations after which only some in a row are looked at, now and then
 _NOW_AND_THEN = 32
+_SLOWER = 1.5  # times as long as those of another loop that iterations are of a slower one
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
+
+
+class _Leader(NamedTuple):
+    """The loop that looks where everybody is: when an iteration ended last, and how long it was."""
+
+    serial: int
+    time: float
+    lasts: float
 
 
 class SteadyState:
@@ -50,6 +59,7 @@ class SteadyState:
         self._seen: dict[int, deque[Checkpoint]] = {}
         self._played: dict[int, int] = {}
         self._ends: dict[int, deque[float]] = {}
+        self._leaders: dict[int, _Leader] = {}  # by the number of loops around
         self._given_up: list[LoopRun] = []
         self._paces = Paces(state)
         self._wandering = Wandering(state)
@@ -80,18 +90,37 @@ class SteadyState:
         regular = self._regular(run)
         if not self._is_worth_a_look(played, regular=regular):
             return []
-        checkpoint = self._checkpoint(state)
-        history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
-        waiting = self._repeats(run, played, history, checkpoint)
-        if waiting is not None:
-            return waiting
-        off = self._paces.jump(state, history, checkpoint, self._off) if regular else None
-        if off is not None:
-            self._off += off
-            self.forget_all()
-            return []
-        history.append(checkpoint)
+        if self._leads(run):
+            checkpoint = self._checkpoint(state, self._state.groups)
+            history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
+            waiting = self._repeats(run, played, history, checkpoint)
+            if waiting is not None:
+                return waiting
+            history.append(checkpoint)
+        if regular and self._paces.has(state.group):
+            own = self._checkpoint(state, [state.group])
+            off = self._paces.jump(run, state.group, own, self._off)
+            if off is not None:
+                self._off += off
+                self.forget_all()
         return []
+
+    def _leads(self, run: LoopRun) -> bool:
+        """Whether it is for a loop to look where everybody is.
+
+        What comes back does so after whole iterations of all loops of a level, so that one is
+        enough: the slowest that goes on.
+        """
+        ends = self._ends[run.serial]
+        lasts = ends[0] - ends[1] if len(ends) > 1 else 0.0
+        leader = self._leaders.get(run.level)
+        if leader is not None and leader.serial != run.serial:
+            patience = 2 * max(leader.lasts, lasts)
+            slower = 0.0 < _SLOWER * leader.lasts < lasts
+            if not slower and (not patience or ends[0] - leader.time <= patience):
+                return False
+        self._leaders[run.level] = _Leader(run.serial, ends[0], lasts)
+        return True
 
     def _repeats(
         self, run: LoopRun, played: int, history: Sequence[Checkpoint], now: Checkpoint
@@ -153,6 +182,10 @@ class SteadyState:
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
         self._ends.pop(run.serial, None)
+        leader = self._leaders.get(run.level)
+        if leader is not None and leader.serial == run.serial:
+            del self._leaders[run.level]
+        self._paces.left(run)
         self._closed.forget(run)
         self._averages.forget(run)
         run.watched = True
@@ -170,6 +203,7 @@ class SteadyState:
         self._seen.clear()
         self._played.clear()
         self._ends.clear()
+        self._leaders.clear()
         self._closed.forget_all()
         self._averages.forget_all()
         self._paces.forget()
@@ -178,10 +212,16 @@ class SteadyState:
             run.watched = True
         self._given_up.clear()
 
-    def _checkpoint(self, mover: PipeState) -> Checkpoint:
-        pipes, now = self._state.pipes, self._env.now
+    def _checkpoint(self, mover: PipeState, groups: list[GroupState]) -> Checkpoint:
+        """Where all pipes of some groups are, or of all."""
+        if groups is self._state.groups:
+            pipes, tables = self._state.pipes, self._state.flags
+        else:
+            pipes = [pipe for group in groups for pipe in group.pipes]
+            tables = [group.flags for group in groups]
+        now = self._env.now
         due = [state.clock if state.alarm is None else state.alarm for state in pipes]
-        flows = self._memory.flows  # brought up to now
+        flows, everybody = self._memory.flows, len(self._state.pipes)  # brought up to now
         return Checkpoint(
             [
                 (state is mover, state.place, state.stage, state.waited, state.ready)
@@ -191,13 +231,17 @@ class SteadyState:
             due,
             [time - now if time > now else 0.0 for time in due],
             [state.under_way(now) for state in pipes],
-            {flow.owner: flow.remaining / (flow.rate or flow.claim.ceiling) for flow in flows},
-            [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],
+            {
+                flow.owner: flow.remaining / (flow.rate or flow.claim.ceiling)
+                for flow in flows
+                if len(pipes) == everybody or flow.owner in pipes
+            },
+            [{flag: times[:] for flag, times in flags.held.items()} for flags in tables],
             [tuple(state.runs) for state in pipes],
             [tuple(state.turns) for state in pipes],
             now,
             now + self._state.shift,
-            [len(group.record.entries) for group in self._state.groups],
+            [len(group.record.entries) for group in groups],
             [state.busy for state in pipes],
         )
 

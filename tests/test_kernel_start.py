@@ -18,6 +18,7 @@ from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.validation.replay import simulate_task, start_of
+from npusim.validation.roles import Role
 from npusim.validation.table import read_rows
 from support.kernels import Probe, profile
 
@@ -228,12 +229,12 @@ def test_reductions_for_any_shape_are_mixed_and_those_and_rows_have_many_variant
     told = TensorSpec(shape, "float32"), TensorSpec(result, "float32")
     task = TaskSpec(op, told[:1], told[1:], attributes)
     found = profile(CHIP)
-    none = dict.fromkeys(("hard_sync_us", "variants_code_us", "variants_per_block_us"), 0.0)
+    none = dict.fromkeys(("preparing_us", "variants_code_us", "variants_per_block_us"), 0.0)
     launch = found.launch.model_copy(update=none)
     at_once = found.model_copy(update={"launch": launch})
     first, without = (simulate_task(each, task, "cold").duration_us for each in (found, at_once))
     again, before = (simulate_task(each, task, "loop").duration_us for each in (found, at_once))
-    start_us = found.launch.hard_sync_us if hard_sync else 0.0
+    start_us = found.launch.preparing_us if hard_sync else 0.0
     assert again - before == pytest.approx(start_us, rel=0.01, abs=0.01)
     assert (first - without > start_us + 0.9 * found.launch.variants_code_us) == many
 
@@ -309,3 +310,30 @@ def test_what_flushed_l2_left_modified_bytes_there() -> None:
     tensor = TensorSpec((4099, 4097), "float32")
     copy = TaskSpec("Relu", (tensor,), (tensor,))
     assert simulate_task(found, copy, "flushed").tasks[0].hbm_bytes > 1.2 * tensor.nbytes
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 1000])
+@pytest.mark.parametrize("columns", [8, 33, 500])
+def test_generated_kernels_find_out_along_which_axes_operands_repeat(
+    rows: int, columns: int
+) -> None:
+    """Not so with one number, nor where they are compiled for one shape, as in static graphs."""
+    found = profile(CHIP)
+    launch = found.launch.model_copy(update={"preparing_us": 0.0})
+    at_once = found.model_copy(update={"launch": launch})
+
+    def prepares_us(op: str, *shapes: tuple[int, ...], one_shape: bool = False) -> float:
+        inputs = tuple(TensorSpec(shape, "float32") for shape in shapes)
+        task = TaskSpec(op, inputs, (TensorSpec((rows, columns), "float32"),))
+        role = Role(streams=False, amid=False, layered=False, one_shape=one_shape)
+        with_it, without = (
+            simulate_task(each, task, "loop", role=role).duration_us for each in (found, at_once)
+        )
+        return with_it - without
+
+    repeats = found.launch.preparing_us if rows > 1 else 0.0
+    whole, row, number = (rows, columns), (columns,), (1,)
+    assert prepares_us("Add", whole, row) == pytest.approx(repeats, abs=0.02)
+    assert prepares_us("BroadcastTo", row) == pytest.approx(found.launch.preparing_us, abs=0.02)
+    assert prepares_us("Add", whole, number) == prepares_us("Add", whole, whole) == 0.0
+    assert prepares_us("Add", whole, row, one_shape=True) == 0.0

@@ -28,7 +28,7 @@ SWITCHES = {
     "by_lanes": "a repeat covers as many rows of a fractal as fit",
     "most_columns": "rows of any length are worked on together",
     "least_rows": "a core gets one row and more",
-    "many_variants": "reductions and rows for any shape look for their variant",
+    "many_variants": "reductions and rows for any shape wait for the code of many variants",
     "frequencies": "rows are added at places spread evenly",
 }
 _Module = tuple[str, ast.Module, list[str]]

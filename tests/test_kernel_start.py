@@ -18,6 +18,7 @@ from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.validation.replay import simulate_task, start_of
+from npusim.validation.roles import Role
 from npusim.validation.table import read_rows
 from support.kernels import Probe, profile
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.hardware import Profile
 
 CHIP = "Ascend910B2"
+MEASURED = Path(__file__).parent.parent / "reports" / "data" / "measured_ops.csv.gz"
 COLUMNS = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us,workload,notes"
 
 
@@ -193,44 +195,57 @@ def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])
-def test_kernels_of_many_variants_look_for_theirs(blocks: int) -> None:
-    """Each time; where they ran just before, what they look through is in the cores."""
+def test_kernels_of_many_variants_wait_for_more_code(blocks: int) -> None:
+    """But for where they ran just before."""
     launch, costs = profile(CHIP).launch, InstructionCosts(profile(CHIP))
     plain = costs.code_fetch(blocks, code=ALL_LOST)
     more = costs.code_fetch(blocks, code=ALL_LOST, many_variants=True) - plain
-    more += costs.kernel_head(tiling=False, searching=True) - costs.kernel_head(tiling=False)
-    expected = launch.variants_us + launch.variants_code_us
-    expected += (blocks - 1) * launch.variants_per_block_us
+    expected = launch.variants_code_us + (blocks - 1) * launch.variants_per_block_us
     assert more == pytest.approx(expected * profile(CHIP).clock_mhz)
     assert costs.code_fetch(blocks, code=Code(0.0), many_variants=True) == 0.0
     assert costs.code_fetch(blocks, code=Code(0.0), fits=False, many_variants=True) == plain
 
 
 @pytest.mark.parametrize(
-    ("op", "attributes", "looks"),
+    ("op", "attributes", "hard_sync", "many"),
     [
-        ("ReduceSum", {"axes": [1]}, True),
-        ("ReduceSumD", {"axes": [1]}, False),
-        ("LogSoftmaxV2", {"axes": [1]}, True),
-        ("Relu", {}, False),
+        ("ReduceSum", {"axes": [1]}, True, True),
+        ("ReduceSumD", {"axes": [1]}, False, False),
+        ("LpNormV2", {"axes": [1]}, False, False),
+        ("LogSoftmaxV2", {"axes": [1]}, False, True),
+        ("Relu", {}, False, False),
     ],
 )
 @pytest.mark.parametrize("shape", [(1, 1), (7, 13), (37, 999), (500, 101)])
-def test_reductions_and_rows_for_any_shape_have_many_variants(
-    op: str, attributes: dict[str, list[int]], shape: tuple[int, int], *, looks: bool
+def test_reductions_for_any_shape_are_mixed_and_those_and_rows_have_many_variants(
+    op: str,
+    attributes: dict[str, list[int]],
+    shape: tuple[int, int],
+    *,
+    hard_sync: bool,
+    many: bool,
 ) -> None:
-    result = shape[:1] if op.startswith("Reduce") else shape
+    result = shape if op in ("LogSoftmaxV2", "Relu") else shape[:1]
     told = TensorSpec(shape, "float32"), TensorSpec(result, "float32")
     task = TaskSpec(op, told[:1], told[1:], attributes)
     found = profile(CHIP)
-    none = dict.fromkeys(("variants_us", "variants_code_us", "variants_per_block_us"), 0.0)
+    none = dict.fromkeys(("preparing_us", "variants_code_us", "variants_per_block_us"), 0.0)
     launch = found.launch.model_copy(update=none)
     at_once = found.model_copy(update={"launch": launch})
     first, without = (simulate_task(each, task, "cold").duration_us for each in (found, at_once))
     again, before = (simulate_task(each, task, "loop").duration_us for each in (found, at_once))
-    looking_us, code_us = found.launch.variants_us, found.launch.variants_code_us
-    assert again - before == pytest.approx(looking_us if looks else 0.0, rel=0.01, abs=0.01)
-    assert (first - without > 0.9 * (looking_us + code_us)) == looks
+    start_us = found.launch.preparing_us if hard_sync else 0.0
+    assert again - before == pytest.approx(start_us, rel=0.01, abs=0.01)
+    assert (first - without > start_us + 0.9 * found.launch.variants_code_us) == many
+
+
+@pytest.mark.parametrize("op", ["NLLLoss", "TopKV2", "AdaptiveAvgPool3dGrad", "ReduceSum"])
+def test_what_profiles_list_as_mix_aiv_is_launched_so(op: str) -> None:
+    rows = [each for each in read_rows(MEASURED) if each.op == op and each.soc == CHIP]
+    for row in rows:
+        assert row.task is not None
+        assert any(each.hard_sync for each in kernels_of(profile(CHIP), row.task)), row.line
+    assert rows
 
 
 @pytest.mark.parametrize(
@@ -295,3 +310,30 @@ def test_what_flushed_l2_left_modified_bytes_there() -> None:
     tensor = TensorSpec((4099, 4097), "float32")
     copy = TaskSpec("Relu", (tensor,), (tensor,))
     assert simulate_task(found, copy, "flushed").tasks[0].hbm_bytes > 1.2 * tensor.nbytes
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 1000])
+@pytest.mark.parametrize("columns", [8, 33, 500])
+def test_generated_kernels_find_out_along_which_axes_operands_repeat(
+    rows: int, columns: int
+) -> None:
+    """Not so with one number, nor where they are compiled for one shape, as in static graphs."""
+    found = profile(CHIP)
+    launch = found.launch.model_copy(update={"preparing_us": 0.0})
+    at_once = found.model_copy(update={"launch": launch})
+
+    def prepares_us(op: str, *shapes: tuple[int, ...], one_shape: bool = False) -> float:
+        inputs = tuple(TensorSpec(shape, "float32") for shape in shapes)
+        task = TaskSpec(op, inputs, (TensorSpec((rows, columns), "float32"),))
+        role = Role(streams=False, amid=False, layered=False, one_shape=one_shape)
+        with_it, without = (
+            simulate_task(each, task, "loop", role=role).duration_us for each in (found, at_once)
+        )
+        return with_it - without
+
+    repeats = found.launch.preparing_us if rows > 1 else 0.0
+    whole, row, number = (rows, columns), (columns,), (1,)
+    assert prepares_us("Add", whole, row) == pytest.approx(repeats, abs=0.02)
+    assert prepares_us("BroadcastTo", row) == pytest.approx(found.launch.preparing_us, abs=0.02)
+    assert prepares_us("Add", whole, number) == prepares_us("Add", whole, whole) == 0.0
+    assert prepares_us("Add", whole, row, one_shape=True) == 0.0

@@ -136,19 +136,19 @@ class InstructionCosts:
         return self.profile.scalar.argument_cycles
 
     def kernel_head(
-        self, *, tiling: bool, buffers: int = 0, searching: bool = False, guarded: int = 0
+        self, *, tiling: bool, buffers: int = 0, prepares: bool = False, guarded: int = 0
     ) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
         ``tiling`` where it chooses among the variants of a kernel by its tiling data, and reserves
-        ``buffers``; ``searching`` where it is compiled with a variant for each way of cutting;
-        ``guarded`` are the operands of which a block finds out how much it has.
+        ``buffers``; ``prepares`` where it works out axes, or can wait for all cores; ``guarded``
+        are the operands of which a block finds out how much it has.
         """
         launch = self.profile.launch
         cycles = launch.kernel_head_cycles + guarded * launch.guard_cycles
         if tiling:
             cycles += launch.tiling_head_cycles + buffers * launch.buffer_cycles
-        return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
+        return cycles + (launch.preparing_us * self.profile.clock_mhz if prepares else 0.0)
 
     def code_fetch(
         self,

@@ -40,6 +40,10 @@ class Kernel(ABC):
     a shape, unlike those written in Ascend C. ``many_variants`` marks those of them that reduce or
     work on rows: made for any shape, they hold a variant for each way of cutting it, unless their
     name ends in D, as that of operators does whose axes are known when they are compiled.
+    ``hard_sync`` marks kernels of vector cores of which a variant waits for all others, so that all
+    are launched as mixed ones (KERNEL_TYPE_MIX_AIV_1_0, MIX_AIV in profiles), but for such names;
+    ``broadcasts`` generated ones of which an operand repeats along some axes, which they learn of
+    when they run unless they are made for one shape.
     ``division`` is how the work is divided, where that says which blocks are alike. ``guarded``
     counts the operands of which a block only finds out when it runs how much it has: those of
     kernels whose cut the compiler derives for a shape, if not all blocks have as much to do.
@@ -58,6 +62,8 @@ class Kernel(ABC):
     runs_on: ClassVar[str] = ""
     generated: bool = False
     many_variants: bool = False
+    hard_sync: bool = False
+    broadcasts: bool = False
     independent: ClassVar[bool] = False
     literal: ClassVar[bool] = False
 

@@ -115,16 +115,19 @@ def _groups(
     busy = _last_with_work(kinds, running)
     played = [running[blocks[0]] for blocks in kinds.values()]
     _issue(played, costs)
-    many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
+    for_any_shape = not kernel.op_type.endswith("D")
     reserved = max(core.pipe.reserved for block in played for core in block.cores)
     head = costs.kernel_head(
-        tiling=kernel.chooses, buffers=reserved, searching=many_variants, guarded=kernel.guarded
+        tiling=kernel.chooses,
+        buffers=reserved,
+        prepares=(kernel.hard_sync and for_any_shape) or (kernel.broadcasts and not code.one_shape),
+        guarded=kernel.guarded,
     )
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
         code=code,
         fits=not kernel.chooses,
-        many_variants=many_variants,
+        many_variants=kernel.many_variants and for_any_shape,
         mix=kernel.is_mix,
     )
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)

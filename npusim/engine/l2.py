@@ -67,7 +67,7 @@ class L2State:
     def place_of_code(self, code: Hashable, op_type: str = "") -> Code:
         """Where a kernel's instructions are; the cores have none of None, unless for one shape."""
         if code is not None and code in self._code:
-            return Code(lost=0.0)
+            return self.others._replace(lost=0.0, far=False)
         lost = self.others.lost if code is not None or self.others.one_shape else 1.0
         return self.others._replace(lost=lost, far=self.others.far and op_type not in self._ran)
 

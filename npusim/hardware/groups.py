@@ -313,11 +313,13 @@ class Launch(Group):
     tiling data, which are served one after the other: `code_per_block_us` more for each further
     block. The first loads and stores of a core, the more so the nearer they come to
     `code_spread_bytes`, wait in the same line: `load_queue_us` and `store_queue_us` for each
-    further block. Generated kernels with a variant for each way of cutting shapes they don't know
-    (reductions, rows) look `variants_us` for theirs, and wait `variants_code_us` for more code,
-    `variants_per_block_us` more for each further block. A cube core is busy for `message_us` with
-    each message by which a vector core asks for a product. The host needs `host_dispatch_us` to
-    launch an operator; the call of a whole offline model costs `model_call_us` beside its tasks.
+    further block. Kernels of vector cores that can wait for all others, and generated ones that
+    find out along which axes their operands repeat, take `preparing_us` to begin. Generated kernels
+    with a variant for each way of cutting shapes they don't know (reductions, rows) wait
+    `variants_code_us` for more code, `variants_per_block_us` more for each further block. A cube
+    core is busy for `message_us` with each message by which a vector core asks for a product. The
+    host needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
+    `model_call_us` beside its tasks.
     """
 
     base_us: Microseconds
@@ -335,7 +337,7 @@ class Launch(Group):
     load_queue_us: Microseconds = 0.0
     store_queue_us: Microseconds = 0.0
     code_spread_bytes: Annotated[int, Field(ge=0, le=MOST_CHIP_BYTES)] = 0
-    variants_us: Microseconds = 0.0
+    preparing_us: Microseconds = 0.0
     variants_code_us: Microseconds = 0.0
     variants_per_block_us: Microseconds = 0.0
     code_kernels: Annotated[int, Field(ge=0)] = 0

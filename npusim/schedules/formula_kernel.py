@@ -106,6 +106,7 @@ class FormulaKernel(ElementwiseKernel):
         kinds = [each.dtype for each in inputs] + [step.target.dtype for step in self.formula.steps]
         self.widest = max((each.itemsize for each in kinds), default=1)
         super().__init__(profile, tuple(inputs), whole)
+        self.broadcasts = self.generated and not self.plane.is_flat
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs
         self.cold = tuple(

@@ -58,6 +58,7 @@ class GroupNormGrad(Kernel):
     """
 
     op_type = "GroupNormGrad"
+    hard_sync = True
     independent = True
 
     def __init__(

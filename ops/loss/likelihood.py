@@ -41,6 +41,8 @@ class NLLLoss(Kernel):
     else one number, as the total weight is. Targets of ``ignore_index`` count nothing.
     """
 
+    hard_sync = True
+
     def __init__(
         self,
         profile: Profile,

@@ -70,6 +70,8 @@ class MoeInitRouting(Kernel):
     out, but take their time, for only data tells which pairs they are of.
     """
 
+    hard_sync = True
+
     def __init__(
         self,
         profile: Profile,

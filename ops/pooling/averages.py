@@ -97,7 +97,9 @@ def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Ker
         for size, count in zip(inside, grads.shape[:-1], strict=True)
     ]
     kind = Mapped.called("AdaptiveAvgPool3dGrad")
-    return kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
+    kernel = kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
+    kernel.hard_sync = True  # uneven windows meet in one place
+    return kernel
 
 
 adaptive_avg_pool_2d_grad = partial(_even_grad, axes=2)

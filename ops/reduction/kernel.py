@@ -30,7 +30,7 @@ class Reduction(Kernel):
     """
 
     generated = True
-    many_variants = True
+    many_variants = hard_sync = True
     op_type: str
     kind: ClassVar[Kind]
 

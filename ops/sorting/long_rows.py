@@ -42,6 +42,7 @@ class LongSort(Kernel):
     """values, places = the numbers of the rows of x [rows, n] in order."""
 
     op_type = "Sort"
+    hard_sync = True
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ class TopK(Kernel):
     """
 
     op_type = "TopKV2"
+    hard_sync = True
 
     def __init__(
         self,

@@ -127,6 +127,17 @@ def test_heads_put_together_in_fractals(chip: str) -> None:
     assert_moved(chip, "ConfusionTransposeD", [want], [x])
 
 
+@pytest.mark.parametrize(("batch", "blocks"), [(32, (48, 32)), (64, (96, 64)), (512, (768, 512))])
+def test_heads_are_moved_by_a_block_for_each_tile(batch: int, blocks: tuple[int, int]) -> None:
+    """Recorded block counts of the first generation."""
+    heads = TensorSpec((batch, 12, 4, 8, 16, 16), "float16")
+    rows = TensorSpec((48, 8 * batch, 16, 16), "float16")
+    for pair, count in zip(((heads, rows), (rows, heads)), blocks, strict=True):
+        task = TaskSpec("ConfusionTransposeD", pair[:1], pair[1:])
+        (kernel,) = kernels_of(load_profile("Ascend910B"), task)
+        assert kernel.block_dim == count
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     data=st.data(),

@@ -211,3 +211,16 @@ def test_repetition_is_dealt_out_as_it_was_recorded() -> None:
     task = TaskSpec("BroadcastTo", inputs, (TensorSpec((4, 1024), "int64"),))
     (kernel,) = kernels_of(load_profile("Ascend910B1"), task)
     assert kernel.block_dim == 32
+
+
+@pytest.mark.parametrize("elements", [1, 8, 129, 131_072, 294_912])
+def test_dropout_starts_all_cores_for_any_shape(elements: int) -> None:
+    """Segments of 128 elements; the last cores may have none (op_tiling/drop_out_do_mask.cc)."""
+    x, keep = TensorSpec((elements,), "float32"), TensorSpec((1,), "float32")
+    mask = TensorSpec(((elements + 127) // 128 * 16,), "uint8")
+    task = TaskSpec("DropOutDoMask", (x, mask, keep), (x,))
+    (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
+    assert kernel.block_dim == 48
+    shares = [kernel.tiling.length(block) for block in range(48)]  # type: ignore[attr-defined]
+    assert sum(shares) == elements
+    assert all(share % 128 == 0 for share in shares[: -(-elements // shares[0]) - 1])

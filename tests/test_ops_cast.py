@@ -85,3 +85,13 @@ def test_both_widths_are_moved() -> None:
     (kernel,), _ = kernels("Ascend910B3", "Cast", [values(np.float32, 999)], [values(np.int8, 999)])
     assert sum(each.nbytes for each in kernel.reads) == 4 * 999
     assert sum(each.nbytes for each in kernel.writes) == 999
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3", "Ascend910B3"])
+def test_numbers_of_64_bits_become_floats_whatever_they_are(chip: str) -> None:
+    """Chips without 64 bits leave it to the AI CPUs (ops-math, math/cast/op_api)."""
+    x = np.array([2**33 + 1, -(2**62), 2**31, 0, -1, 2**24 + 1])
+    (got,) = run(chip, "Cast", [x], [np.zeros(x.shape, np.float32)])
+    np.testing.assert_array_equal(got, x.astype(np.float32))
+    (back,) = run(chip, "Cast", [got], [np.zeros_like(x)])
+    np.testing.assert_array_equal(back, got.astype(np.int64))

@@ -127,6 +127,28 @@ def test_heads_put_together_in_fractals(chip: str) -> None:
     assert_moved(chip, "ConfusionTransposeD", [want], [x])
 
 
+@pytest.mark.parametrize(("rows", "blocks"), [(32, 8), (64, 16), (128, 30), (512, 30), (7, 2)])
+def test_columns_are_repeated_in_whole_blocks_by_all_cores(rows: int, blocks: int) -> None:
+    """Recorded launches of the first generation: the last of them may have nothing to do."""
+    x, y = TensorSpec((rows, 1), "float32"), TensorSpec((rows, 2), "float32")
+    (kernel,) = kernels_of(load_profile("Ascend910B"), TaskSpec("Tile", (x,), (y,)))
+    assert kernel.block_dim == blocks
+    data = numbers(rows, 1)
+    (got,) = run("Ascend910B", "Tile", [data], [np.zeros((rows, 2), np.float32)])
+    np.testing.assert_array_equal(got, np.tile(data, (1, 2)))
+
+
+@pytest.mark.parametrize(("batch", "blocks"), [(32, (48, 32)), (64, (96, 64)), (512, (768, 512))])
+def test_heads_are_moved_by_a_block_for_each_tile(batch: int, blocks: tuple[int, int]) -> None:
+    """Recorded block counts of the first generation."""
+    heads = TensorSpec((batch, 12, 4, 8, 16, 16), "float16")
+    rows = TensorSpec((48, 8 * batch, 16, 16), "float16")
+    for pair, count in zip(((heads, rows), (rows, heads)), blocks, strict=True):
+        task = TaskSpec("ConfusionTransposeD", pair[:1], pair[1:])
+        (kernel,) = kernels_of(load_profile("Ascend910B"), task)
+        assert kernel.block_dim == count
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     data=st.data(),

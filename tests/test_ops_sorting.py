@@ -215,3 +215,12 @@ def test_bytes_are_added_by_the_ai_cpu() -> None:
     np.add.at(expected, places, added)
     trace(task, profile, numerics=True)
     np.testing.assert_array_equal(task.writes[0].array, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_largest_numbers_of_64_bits_keep_all_of_them(axis: int) -> None:
+    x = np.random.default_rng(5).integers(-(2**60), 2**60, (3, 7, 5))
+    found = Device("Ascend910B3").run("aclnnMaxDim", self=x, dim=axis, keepdim=False).outputs
+    assert found is not None
+    np.testing.assert_array_equal(found["out"], x.max(axis))
+    np.testing.assert_array_equal(found["indices"], x.argmax(axis))

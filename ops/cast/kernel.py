@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import made
+from npusim.ops.cast.ai_cpu import AI_CPU
 from npusim.ops.cast.halves import Halves
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernel_of
-from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64
+from npusim.schedules.on_ai_cpu import OnAiCpu
+from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT32, INT64, UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
 def _is_not_zero(f: Formula, x: Operand) -> Term:
     return step(f, f.abs(f.cast(x, FLOAT)))
 
+
+# What an AI core of a chip without 64 bits converts; the rest is left to the AI CPUs.
+# Source: ops-math, math/cast/op_api/cast.cpp (ASCEND910_AICORE_DTYPE_SUPPORT_LIST).
+_BY_HALVES = {
+    (INT64, INT32), (INT32, INT64), (INT64, FLOAT16), (INT64, UINT8), (UINT8, INT64),
+    (BOOL, INT64),
+}  # fmt: skip
+_ON_AI_CPU = OnAiCpu("Cast", AI_CPU["Cast"])
 
 _Truth = kernel_of(Compute("Cast", _is_not_zero, raw=(0,), result=BOOL))
 
@@ -34,6 +44,8 @@ class Cast(kernel_of(Compute("Cast", lambda _, x: x, raw=(0,)))):  # type: ignor
         if to_truth and task.inputs[0] is not None and task.inputs[0].dtype is not BOOL:
             return _Truth.from_task(task)
         if task.inputs[0] is not None and task.outputs and _in_halves(task):
+            if (task.inputs[0].dtype, task.outputs[0].dtype) not in _BY_HALVES:
+                return _ON_AI_CPU.from_task(task)
             return _by_halves(task.profile, task.inputs[0], task.outputs[0])
         plain: tuple[Kernel, ...] = super().from_task(task)
         return plain

@@ -58,9 +58,29 @@ class TransposeNOD(Transpose):
 
 
 class ConfusionTransposeD(StridedCopy):
-    """Axes in another order, and split or joined before or after it; also on matrices in NZ."""
+    """Axes in another order, and split or joined before or after it; also on matrices in NZ.
+
+    Compiled for one shape it launches a block for each tile, more than there are cores, where equal
+    parts fill over half of UB. Source: recorded block counts.
+    """
 
     op_type = "ConfusionTransposeD"
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        self.overlaps = not profile.software.compiled_for_shape
+        super().__init__(profile, src, dst)
+
+    def _most_cores(self) -> int:
+        usual, inner, limit = super()._most_cores(), 1, self._limit()
+        if self.overlaps or self.through_vector:
+            return usual
+        for size in reversed(self.box.sizes):
+            fitting = min(size, max(1, limit // inner))
+            part = next(each for each in range(fitting, 0, -1) if size % each == 0)
+            inner *= part
+            if part < size:
+                break
+        return max(usual, self.box.numel // inner) if 2 * inner > limit else usual
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -47,9 +47,13 @@ class SpreadRows(Kernel):
         sizes, cores = self.box.sizes, profile.cores.vector_cores
         block = profile.buffers.block_bytes // self.kind.itemsize
         self.ragged = bool(sizes[-1] % block) and prod(sizes[:-1]) > 1
-        # Code for one shape splits the first axis; what it doesn't divide waits for a second round.
-        rounds = ceil(leading / cores) if leading > 1 else 1
-        shared = ceil(leading / rounds) if leading > 1 else cores
+        # Code for one shape launches a block for each core and splits the first axis; parts are
+        # whole blocks of 32 bytes, and the last cores may have none.
+        launched = shared = cores
+        if leading > 1:
+            even, least = ceil(leading / cores), ceil(block * leading / dst.numel)
+            shared = ceil(leading / max(even, least))
+            launched = min(leading, cores) if even >= least else shared
         self.depth = 1 if self.ragged else 2
         share = ceil(dst.numel / min(shared, cores))
         room = profile.buffers.ub_bytes // (2 * self.depth) // self.kind.itemsize - block
@@ -59,7 +63,7 @@ class SpreadRows(Kernel):
         extent = whole_axes(sizes, limit, shared, multiple=block, padded=block)
         self.tiling = BoxTiling.of(self.box, extent, min(shared, cores))
         self.division = self.tiling.grid
-        self.block_dim = self.tiling.grid.used_cores
+        self.block_dim = max(min(launched, cores), self.tiling.grid.used_cores)
 
     def process(self, core: Core) -> None:
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)

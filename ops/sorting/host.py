@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.ops.sorting.places import compares
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def _running(host: Host, op_type: str, x: GlobalTensor, dim: int) -> Any:
 
 
 def _with_place(host: Host, op_type: str, x: GlobalTensor, dim: int, *, keep: bool) -> Any:
-    wide = x if x.dtype in (FLOAT, FLOAT16) else host.cast(x, FLOAT)
+    held = compares(host.profile, x.dtype) and x.dtype in (FLOAT, FLOAT16, INT64)
+    wide = x if held else host.cast(x, FLOAT)
     shape = _without(x, dim, keep=keep)
     outputs = host.empty(shape, INT32, "places"), host.empty(shape, wide.dtype)
     places, found = host.run(op_type, wide, axis=dim, outputs=outputs)

@@ -51,7 +51,7 @@ class ArgMax(Kernel):
         values: GlobalTensor | None = None,
     ) -> None:
         before, axis, behind = x.shape
-        if not _compares(profile, x.dtype) or places.dtype is not INT32:
+        if not compares(profile, x.dtype) or places.dtype is not INT32:
             raise KernelError(self.op_type, f"doesn't compare {x.dtype}")
         self.wide = x.dtype if x.dtype in (FLOAT16, INT64) else FLOAT
         self.kept = INT64 if x.dtype is INT64 else FLOAT
@@ -85,7 +85,7 @@ class ArgMax(Kernel):
         view = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
         tasks: list[Kernel] = []
         source = x.view(*view)
-        alone = _compares(task.profile, x.dtype) and (x.dtype is not INT64 or view[2] == 1)
+        alone = compares(task.profile, x.dtype) and (x.dtype is not INT64 or view[2] == 1)
         # A framework has places in int64, the product's own operator in int32.
         counted = INT64 if task.op_type in _OF_FRAMEWORKS else INT32
         results = list(task.outputs) or [made((view[0], view[2]), counted)]
@@ -257,7 +257,7 @@ class ArgMax(Kernel):
         held[...] = np.where(better, values, held)
 
 
-def _compares(profile: Profile, kind: DType) -> bool:
+def compares(profile: Profile, kind: DType) -> bool:
     """Whether the kernel takes a dtype as it is; A2's also takes others (ops-math, arg_max_v2)."""
     if kind in (FLOAT, FLOAT16):
         return True

@@ -488,7 +488,7 @@ def test_groups_in_step_do_what_each_does_by_itself(
 
 
 def two_queues(*loops: tuple[int, int]) -> Program:
-    """Loops of a core one after the other, each with the queue of a number and how often it runs."""
+    """Loops of a core one after the other: the number of its queue, and how often each runs."""
     writer = Writer()
     queues = [writer.queue(Pipe.MTE2, Pipe.VECTOR, 2) for _ in range(2)]
     for number, count in loops:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
-from npusim.engine import Pipe, Program
-from npusim.engine.checkpoints import Checkpoint
+from npusim.engine import Pipe, Program, lockstep
 from npusim.engine.player import Player
 from npusim.engine.steady import SteadyState
 from support.programs import MemoryRates, Writer, machine, pipeline, play, spans, transfer
+
+if TYPE_CHECKING:
+    from npusim.engine.checkpoints import Checkpoint
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -193,6 +195,22 @@ def test_nobody_looks_where_everybody_is_for_each_of_many_groups(
     monkeypatch.setattr(SteadyState, "_checkpoint", counting)
     play(*((1, out_of_step(40, 1.0 + 397.3 * n)) for n in range(12)), on=machine(TIGHT))
     assert looked_at < 5 * turns.count  # three times as many where each of them does
+
+
+def test_what_is_ahead_of_a_core_is_found_once_for_all_that_it_is_compared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, ahead = 0, lockstep._ahead
+
+    def counting(*given: Any) -> Any:
+        nonlocal found
+        found += 1
+        return ahead(*given)
+
+    monkeypatch.setattr(lockstep, "_ahead", counting)
+    groups = [(1, late(50.0 + 300.0 * index, 200)) for index in range(6)]
+    play(*groups, on=machine(TIGHT))
+    assert found == 6 * 3  # pipes, not pairs of them
 
 
 @pytest.fixture

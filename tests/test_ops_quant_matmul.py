@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
-from npusim.ascendc import trace
+from npusim import Device, TensorSpec
+from npusim.ascendc import Kernel, trace
+from npusim.ascendc.loops import IndexArray, LoopIndex, dealt
 from npusim.ascendc.task import Task
 from npusim.hardware import load_profile
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import TaskSpec, kernels_of, kernels_on
 from npusim.ops.matmul.multi_scale import MultiScaleMatMul
 from npusim.values.formats import Format
 from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run, tensor
@@ -30,6 +31,53 @@ def bytes_of(*shape: int, seed: int = 0) -> Array:
 
 def positive(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=40), st.integers(1, 9))
+def test_numbers_that_are_dealt_tell_how_often_they_come_again(
+    numbers: list[int], unit: int
+) -> None:
+    table = unit * np.array(numbers, np.int64)
+    found = dealt(LoopIndex(0, 0, len(table), len(table)), table)
+    if len(set(numbers)) == 1:
+        assert found == table[0]
+        return
+    assert isinstance(found, IndexArray)
+    np.testing.assert_array_equal(found.values, table)
+    places, period = found.cycle
+    assert places == len(set(numbers))
+    assert 1 <= period < len(table)
+    assert found.unit % unit == 0
+    assert not (table % found.unit).any()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cycle"), [((0, 1, 2) * 5, (3, 3)), ((7, 7, 7, 8, 8, 8), (2, 1)), ((3, 1), (2, 1))]
+)
+def test_numbers_that_come_again_after_as_many_iterations(
+    numbers: tuple[int, ...], cycle: tuple[int, int]
+) -> None:
+    index = LoopIndex(0, 0, len(numbers), len(numbers))
+    found = dealt(index, np.array(numbers, np.int64))
+    assert isinstance(found, IndexArray)
+    assert found.cycle == cycle
+
+
+def dequantised(m: int, k: int, n: int) -> Kernel:
+    shapes = ((m, k, "int8"), (k, n, "int8"), (n, "float32"))
+    given = [TensorSpec(tuple(shape), kind) for *shape, kind in shapes]
+    rows, out = TensorSpec((m,), "float32"), TensorSpec((m, n), "bfloat16")
+    inputs = (*given, None, None, rows)
+    (kernel,) = kernels_of(load_profile(CHIP), TaskSpec("QuantBatchMatmulV3", inputs, (out,)))
+    return kernel
+
+
+def test_blocks_that_vector_cores_take_over_are_written_down_by_size() -> None:
+    """Cores have up to four sizes of blocks, however many blocks there are."""
+    profile = load_profile(CHIP)
+    few, many = (trace(dequantised(m, 2048, 4097), profile, numerics=False) for m in (1027, 9999))
+    listed = [max(len(group.program.listed()) for group in groups) for groups in (few, many)]
+    assert listed[1] < 1.5 * listed[0]
 
 
 @settings(max_examples=12, deadline=None)

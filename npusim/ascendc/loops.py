@@ -135,6 +135,23 @@ def looked_up(index: Index, table: NDArray[np.int64]) -> Index:
     return IndexArray(found.depth, table[found.values], (found.key, table.tobytes()))
 
 
+def dealt(index: Index, table: NDArray[np.int64]) -> Index:
+    """``table[index]`` for the number of an iteration, with how often a number comes again.
+
+    That is after as many iterations as between two that are the same, in the mean.
+    """
+    if (table == table[0]).all():
+        return int(table[0])
+    found = looked_up(index, table)
+    if not isinstance(found, IndexArray):
+        return found
+    order = np.argsort(table, kind="stable")
+    again = np.diff(order)[np.diff(table[order]) == 0]
+    period = max(1, round(again.mean())) if len(again) else 1
+    cycle, unit = (len(table) - len(again), period), int(np.gcd.reduce(table))
+    return replace(found, cycle=cycle, unit=unit)
+
+
 def mapped(
     index: Index,
     function: Callable[[NDArray[np.int64]], NDArray[np.int64]],

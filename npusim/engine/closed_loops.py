@@ -8,8 +8,8 @@ and their clocks go on by as many periods as the loop has left.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.checkpoints import advance
@@ -18,7 +18,7 @@ from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
     from npusim.engine.program import Loop
-    from npusim.engine.state import GroupState, LoopRun, PipeState, State
+    from npusim.engine.state import Flags, GroupState, LoopRun, PipeState, State
     from npusim.engine.streams import Step
 
 _HISTORY = 6  # longest period looked for, in iterations
@@ -46,6 +46,7 @@ class ClosedLoops:
     def __init__(self, state: State) -> None:
         self._state = state
         self._flags: dict[tuple[GroupState, int], frozenset[int] | None] = {}
+        self._users: dict[Flags, dict[int, set[PipeState]]] = {}
         self._loops: list[Loop] = []  # kept, so that no other one is known by the same number
         self._seen: dict[int, deque[_Moment]] = {}
         self._jumped: dict[GroupState, float] = {}
@@ -159,12 +160,19 @@ class ClosedLoops:
                 inside.add(pipe)
         if not touched.isdisjoint(group.flags.unordered):
             return None
-        for pipe in self._state.pipes:
-            if pipe.group.flags is group.flags and pipe not in inside:
-                for step in pipe.steps:
-                    if not touched.isdisjoint(_flags(step)):
-                        return None
-        return frozenset(touched)
+        users = self._users_of(group.flags)
+        return frozenset(touched) if all(users[flag] <= inside for flag in touched) else None
+
+    def _users_of(self, flags: Flags) -> Mapping[int, set[PipeState]]:
+        """The pipes that take or set each flag of a cluster."""
+        if flags not in self._users:
+            users = self._users[flags] = defaultdict(set)
+            for pipe in self._state.pipes:
+                if pipe.group.flags is flags:
+                    for step in pipe.steps:
+                        for flag in _flags(step):
+                            users[flag].add(pipe)
+        return self._users[flags]
 
 
 def _flags(step: Step) -> Iterator[int]:

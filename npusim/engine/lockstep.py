@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 
 from npusim.engine.checkpoints import TOLERANCE
@@ -33,6 +34,23 @@ class Team:
         self.flags = groups[0].flags
         self.members: list[_Member] = []  # for whom it stands
 
+    @cached_property
+    def ahead(self) -> list[list[Step]]:
+        """What every pipe does from where it started together with others to the next barrier."""
+        return [_ahead(state) for state in self.pipes]
+
+    @cached_property
+    def cycles(self) -> float:
+        """How long its busiest pipe is busy at least until then."""
+        return max(map(_cycles, self.ahead), default=0.0)
+
+    def start(self) -> None:
+        """Its pipes start together with others."""
+        for state in self.pipes:
+            state.origin = state.place
+        vars(self).pop("ahead", None)
+        vars(self).pop("cycles", None)
+
 
 @dataclass(frozen=True, slots=True)
 class _Member:
@@ -53,12 +71,12 @@ class _Alike:
 
     def __init__(self, one: Team, other: Team) -> None:
         self.team = other
-        self._slack = TOLERANCE * max(map(_cycles, one.pipes), default=0.0)
+        self._slack = TOLERANCE * one.cycles
         self.loops: dict[int, Loop] = {}
         self.flags: dict[int, int] = {}
         self._taken: dict[int, int] = {}  # flags of the first team by those of the second
-        pairs = zip(one.pipes, other.pipes, strict=True)
-        self.shared = [self._shared(_ahead(a), _ahead(b)) for a, b in pairs]
+        pairs = zip(one.ahead, other.ahead, strict=True)
+        self.shared = [self._shared(a, b) for a, b in pairs]
 
     def _shared(self, steps: Sequence[Step], its: Sequence[Step]) -> int:
         self._depth = 0  # how many loops are around a step
@@ -108,8 +126,8 @@ class Lockstep:
     def join(self) -> None:
         """All pipes are where a kernel starts, or at one barrier: put together what is alike."""
         self._split(self._teams)
-        for state in self._state.pipes:
-            state.origin = state.place
+        for team in self._teams:
+            team.start()
         parts: list[tuple[Team, list[_Alike]]] = []
         for team in self._alone:
             for first, others in parts:
@@ -203,10 +221,10 @@ def _is_like(step: Step, its: Step) -> bool:
     return all(one[1] == other[1] for one, other in zip(sets, others, strict=True))
 
 
-def _cycles(state: PipeState) -> float:
-    """How long a pipe is busy at least until the next barrier."""
+def _cycles(steps: Sequence[Step]) -> float:
+    """How long steps keep a pipe busy at least."""
     total, turns = 0.0, [1]
-    for step in _ahead(state):
+    for step in steps:
         if step.kind is Kind.ENTER:
             turns.append(turns[-1] * step.loop.count)
         elif step.kind is Kind.TURN:
@@ -222,9 +240,8 @@ def _going_on_alike(one: Team, other: Team) -> _Alike | None:
     if any(state.runs for state in (*one.pipes, *other.pipes)):
         return None  # a barrier in a loop
     alike = _Alike(one, other)
-    for state, its, shared in zip(one.pipes, other.pipes, alike.shared, strict=True):
-        ahead = _ahead(state)
-        whole = shared == len(ahead) == len(_ahead(its))
+    for ahead, its, shared in zip(one.ahead, other.ahead, alike.shared, strict=True):
+        whole = shared == len(ahead) == len(its)
         if not whole and all(step.kind is not Kind.TURN for step in ahead[:shared]):
             return None
     at_once = all(_past(one, flag) == _past(other, own) for flag, own in alike.flags.items())

@@ -7,10 +7,14 @@ matmul/quant_batch_matmul_v3, the kernels with bf16 results and with scales of r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.loops import dealt
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
@@ -21,7 +25,7 @@ from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from npusim.ascendc import LocalTensor
     from npusim.ascendc.cluster import CoreWait
@@ -85,6 +89,28 @@ class DequantMatMul(MatMul):
         side = _CubeSide(core, self) if core.unit.kind == "cube" else _VectorSide(core, self)
         for share, index in self.matrices(core):
             yield from side.rectangle(share, index)
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple((size, len(shares)) for size, shares in self._by_size(block_idx).items())
+
+    def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
+        """A core's rectangles, those of one size in a loop."""
+        for (count, *_), shares in self._by_size(core.get_block_idx()).items():
+            if count > 1:
+                for share in shares:
+                    yield from self.matrices_of(core, share)
+                continue
+            table = np.array([(each.first, each.row, each.column) for each in shares], np.int64)
+            for turn in core.loop(len(shares), sequential=True):
+                first, row, column = (dealt(turn, table[:, axis]) for axis in range(3))
+                yield replace(shares[0], row=row, column=column), first
+
+    def _by_size(self, block: int) -> dict[tuple[int, int, int], list[Share]]:
+        """A core's rectangles by matrices, rows and columns."""
+        found: dict[tuple[int, int, int], list[Share]] = {}
+        for share in self.partition.shares(block):
+            found.setdefault((share.count, share.rows, share.columns), []).append(share)
+        return found
 
     def slot(self, core: Core, number: int) -> GmMatrix:
         """Where a cluster hands over its blocks."""
@@ -266,7 +292,7 @@ class _Line:
         if tensor.dtype is not FLOAT:
             core.pipe.init_buffer(self._wide, 1, count * FLOAT.itemsize)
 
-    def load(self, first: Index, share: int, count: int) -> LocalTensor:
+    def load(self, first: Index, share: Index, count: int) -> LocalTensor:
         """Those of ``count`` columns."""
         places = () if self._alone else ((first, 1), (share, 1))
         count = 1 if self._alone else count

@@ -21,6 +21,7 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Operand, Problem
 
@@ -115,11 +116,15 @@ class MatMul(Kernel):
     def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, of one matrix after the other."""
         for share in self.partition.shares(core.get_block_idx()):
-            if share.count == 1:
-                yield share, share.first
-                continue
-            for index in core.loop(share.count):
-                yield share, index + share.first
+            yield from self.matrices_of(core, share)
+
+    def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:
+        """A rectangle of some matrices, one after the other."""
+        if share.count == 1:
+            yield share, share.first
+            return
+        for index in core.loop(share.count):
+            yield share, index + share.first
 
     def product(self, core: Core, share: Share, index: Place) -> Product:
         """The product of a rectangle of a matrix."""
@@ -136,7 +141,7 @@ class MatMul(Kernel):
             scale=None if self.scale is None else GmMatrix(self.scale, ((share.column, 1),), 0),
         )
 
-    def _row(self, index: Place, column: int) -> GmMatrix | None:
+    def _row(self, index: Place, column: Index) -> GmMatrix | None:
         """The bias of a product: one for all, or one for some of the batch each."""
         if self.bias is None:
             return None

@@ -16,6 +16,7 @@ from npusim.values.layouts import BLOCK_ROWS
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
 
 # Whether each operand is turned; None where nobody says.
 Turned = tuple[bool | None, bool | None]
@@ -68,7 +69,7 @@ class Operand:
         return (self.columns, self.rows) if turned else (self.rows, self.columns)
 
     def matrix(
-        self, turned: bool, index: Place, first_row: int = 0, first_column: int = 0
+        self, turned: bool, index: Place, first_row: Index = 0, first_column: Index = 0
     ) -> GmMatrix:
         """Matrix ``index`` of the batch, from one of its rows and columns on (as turned)."""
         if turned:

@@ -7,6 +7,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from npusim.ascendc.loops import Index
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.values.dtypes import DType
 
@@ -38,9 +39,9 @@ class Share:
 
     first: int
     count: int
-    row: int
+    row: Index
     rows: int
-    column: int
+    column: Index
     columns: int
 
 

@@ -13,6 +13,7 @@ from npusim import Device
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.dtypes import FLOAT16
+from npusim.values.errors import NpusimError
 from npusim.values.tensors import TensorSpec
 from support.tasks import (
     BFLOAT16,
@@ -128,6 +129,17 @@ def test_sums_through_a_gate(rows: int, half: int, left: bool, dynamic: bool, bi
     wanted, scale = by_largest(y) if dynamic else (y, got[1])
     one_apart(got[0], wanted)
     np.testing.assert_allclose(got[1], scale, rtol=1e-4)
+    if added is None:  # a list of what is given leaves the bias out
+        given = [x, by_column, by_row, line]
+        alike = run(CHIP, "DequantSwigluQuant", given, outputs, activate_left=left, quant_mode=mode)
+        np.testing.assert_array_equal(got[0], alike[0])
+
+
+def test_lines_of_another_length_are_refused() -> None:
+    x, line = np.ones((4, 64), np.int32), np.ones(48, np.float32)
+    outputs = [np.zeros((4, 32), np.int8), np.zeros(4, np.float32)]
+    with pytest.raises(NpusimError, match="have 64 numbers here"):
+        run(CHIP, "DequantSwigluQuant", [x, line, None, None, None, None], outputs)
 
 
 def test_a_later_interface_gates_sums_as_the_first_does() -> None:

@@ -262,9 +262,10 @@ class GmSlice:
         Places that the scalar unit computes aren't looked at.
         """
         held = self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
-        first, last = self._base, self._base + self._extent - 1
-        for index, step in self._affine.values():
-            moved = (index.count - 1) * step
+        first = last = self._base
+        moves = [(index.count, step) for index, step in self._affine.values()]
+        for count, step in (*moves, *zip(self.shape, self.steps, strict=True)):
+            moved = (count - 1) * step
             first, last = first + min(0, moved), last + max(0, moved)
         for offsets in self._irregular.values():
             first, last = first + int(offsets.min()), last + int(offsets.max())

@@ -80,6 +80,8 @@ class Kernel(ABC):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls.op_type = cls.op_type or cls.__name__
+        if cls.__module__ == "abc":  # made by calling type(): whose kernel it is its base tells
+            cls.__module__ = cls.__mro__[1].__module__
 
     @classmethod
     def built(cls, *arguments: object, **attributes: object) -> Self:

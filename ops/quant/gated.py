@@ -108,6 +108,11 @@ def swi_glu_quant(task: Task) -> tuple[Kernel, ...]:
 def dequant_swiglu_quant(task: Task) -> tuple[Kernel, ...]:
     """x, its scales by column and by row, its bias; scales and offsets of the result."""
     x, weight, per_row, bias, scale, offset = _known(task, 6)
+    columns = x.shape[-1] if x is not None and x.shape else 0
+    if bias is not None and scale is None and 2 * bias.numel == columns:
+        bias, scale = None, bias  # lists of what is given leave out a bias that isn't
+    if any(line is not None and line.numel != columns for line in (weight, bias)):
+        raise task.refused(f"scales and biases of a product have {columns} numbers here")
     lines = (*_halves(weight, task), per_row, *_halves(bias, task))
     return _launch(task, _DequantSwigluQuant, x, *lines, scale, offset)
 

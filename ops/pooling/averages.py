@@ -90,14 +90,21 @@ def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
 
 
 def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Kernel:
-    """Gradients of even windows with channels last."""
+    """Gradients of even windows with channels last.
+
+    All cores are launched, and share elements of planes. Source: public host tiling (ops-nn,
+    pooling/adaptive_avg_pool3d_grad/op_host).
+    """
     *inside, planes = out.shape
     maps = [
         even_means(size, count).transposed()
         for size, count in zip(inside, grads.shape[:-1], strict=True)
     ]
     kind = Mapped.called("AdaptiveAvgPool3dGrad")
-    return kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
+    kernel = kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
+    if not task.profile.software.compiled_for_shape:
+        kernel.block_dim = task.profile.cores.vector_cores
+    return kernel
 
 
 adaptive_avg_pool_2d_grad = partial(_even_grad, axes=2)

@@ -127,6 +127,13 @@ def test_heads_put_together_in_fractals(chip: str) -> None:
     assert_moved(chip, "ConfusionTransposeD", [want], [x])
 
 
+def test_transpositions_of_any_shape_start_all_cores() -> None:
+    """A row of 4 numbers has no work for most of them, which read where they begin all the same."""
+    x, y = TensorSpec((4, 1024), "int32"), TensorSpec((1024, 4), "int32")
+    (kernel,) = kernels_of(load_profile("Ascend910B1"), TaskSpec("Transpose", (x,), (y,)))
+    assert kernel.block_dim == 48
+
+
 @pytest.mark.parametrize(("rows", "blocks"), [(32, 8), (64, 16), (128, 30), (512, 30), (7, 2)])
 def test_columns_are_repeated_in_whole_blocks_by_all_cores(rows: int, blocks: int) -> None:
     """Recorded launches of the first generation: the last of them may have nothing to do."""

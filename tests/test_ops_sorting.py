@@ -224,3 +224,13 @@ def test_largest_numbers_of_64_bits_keep_all_of_them(axis: int) -> None:
     assert found is not None
     np.testing.assert_array_equal(found["out"], x.max(axis))
     np.testing.assert_array_equal(found["indices"], x.argmax(axis))
+
+
+@pytest.mark.parametrize(("kept", "blocks"), [(5, 16), (8, 32), (1, 4)])
+def test_cores_store_whole_blocks_of_the_first_numbers(kept: int, blocks: int) -> None:
+    """32 rows on 48 cores, of which recorded launches of 5 have 16."""
+    x = np.random.default_rng(3).standard_normal((32, 1000)).astype(np.float32)
+    values = np.zeros((32, kept), np.float32)
+    outputs = [values, np.zeros((32, kept), np.int32)]
+    found, _ = kernels("Ascend910B2", "TopKV2", [x, np.array(kept, np.int32)], outputs)
+    assert [each.block_dim for each in found] == [blocks]

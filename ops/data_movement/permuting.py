@@ -25,15 +25,22 @@ _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
 
 
 class Transpose(StridedCopy):
-    """Axes in another order; a kernel for any shape reads how the axes are cut, one by one."""
+    """Axes in another order; a kernel for any shape reads how the axes are cut, one by one.
+
+    It is launched on all cores, of which some may have nothing to do. Source: public host tiling
+    (op_tiling/transpose.cc).
+    """
 
     op_type = "Transpose"
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
-        if not (profile.software.compiled_for_shape and self.spaces):
+        any_shape = not (profile.software.compiled_for_shape and self.spaces)
+        if any_shape:
             self.overlaps, self.parameters = False, _PARAMETERS
             self.by_halves, self.row_operations = True, _ROW_OPERATIONS
         super().__init__(profile, src, dst)
+        if any_shape:
+            self.block_dim = profile.cores.vector_cores
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -90,7 +90,11 @@ def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
 
 
 def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Kernel:
-    """Gradients of even windows with channels last."""
+    """Gradients of even windows with channels last.
+
+    All cores are launched, and share elements of planes. Source: public host tiling (ops-nn,
+    pooling/adaptive_avg_pool3d_grad/op_host).
+    """
     *inside, planes = out.shape
     maps = [
         even_means(size, count).transposed()
@@ -99,6 +103,8 @@ def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Ker
     kind = Mapped.called("AdaptiveAvgPool3dGrad")
     kernel = kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
     kernel.hard_sync = True  # uneven windows meet in one place
+    if not task.profile.software.compiled_for_shape:
+        kernel.block_dim = task.profile.cores.vector_cores
     return kernel
 
 

@@ -75,7 +75,11 @@ class TopK(Kernel):
         self.writes = (values, places)
         self.x, self.values, self.places = (each.view(each.numel) for each in (x, values, places))
         self.origin = None if origin is None else origin.view(origin.numel)
-        self.division = self.grid = Grid((rows, self.length), (1, part), profile.cores.vector_cores)
+        cores = profile.cores.vector_cores
+        if self.parts == 1:  # what a core stores fills a block of 32 bytes at least
+            least = ceil(profile.buffers.block_bytes / max(1, self.kept * x.dtype.itemsize))
+            cores = ceil(rows / max(ceil(rows / cores), least))
+        self.division = self.grid = Grid((rows, self.length), (1, part), cores)
         self.block_dim = self.grid.used_cores
 
     def process(self, core: Core) -> None:

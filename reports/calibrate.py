@@ -47,6 +47,7 @@ KEPT = {
         "launch.per_block_us",
         "launch.kernel_head_cycles",
         "launch.tiling_head_cycles",
+        "launch.code_us",
         "launch.code_per_block_us",
         # Loads are priced by programs whose pipes do nothing else (reports/programs.py).
         "paths.gm_to_ub.setup_cycles",

@@ -325,7 +325,7 @@ def test_generated_kernels_find_out_along_which_axes_operands_repeat(
     def prepares_us(op: str, *shapes: tuple[int, ...], one_shape: bool = False) -> float:
         inputs = tuple(TensorSpec(shape, "float32") for shape in shapes)
         task = TaskSpec(op, inputs, (TensorSpec((rows, columns), "float32"),))
-        role = Role(streams=False, amid=False, layered=False, one_shape=one_shape)
+        role = Role(one_shape=one_shape)
         with_it, without = (
             simulate_task(each, task, "loop", role=role).duration_us for each in (found, at_once)
         )
@@ -337,3 +337,23 @@ def test_generated_kernels_find_out_along_which_axes_operands_repeat(
     assert prepares_us("BroadcastTo", row) == pytest.approx(found.launch.preparing_us, abs=0.02)
     assert prepares_us("Add", whole, number) == prepares_us("Add", whole, whole) == 0.0
     assert prepares_us("Add", whole, row, one_shape=True) == 0.0
+
+
+@pytest.mark.parametrize(("op", "finds"), [("BatchMatMulV2", True), ("BatchMatMulV3", False)])
+@pytest.mark.parametrize("shape", [(1, 16, 16), (3, 37, 129), (12, 256, 64)])
+def test_generated_products_for_any_shape_find_out_what_they_multiply(
+    op: str, shape: tuple[int, int, int], *, finds: bool
+) -> None:
+    batch, rows, inner = shape
+    x, y = TensorSpec(shape, "float16"), TensorSpec((batch, inner, rows), "float16")
+    task = TaskSpec(op, (x, y), (TensorSpec((batch, rows, rows), "float16"),))
+    found = profile(CHIP)
+    launch = found.launch.model_copy(update={"preparing_us": 0.0})
+    at_once = found.model_copy(update={"launch": launch})
+    for one_shape in (False, True):
+        role = Role(one_shape=one_shape)
+        with_it, without = (
+            simulate_task(each, task, "loop", role=role).duration_us for each in (found, at_once)
+        )
+        expected = found.launch.preparing_us if finds and not one_shape else 0.0
+        assert with_it - without == pytest.approx(expected, abs=0.02)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from calibrate import KEPT, PROFILES
 from leave_one_out import left_out, respond, simulated
 
 from npusim.hardware import load_profile
@@ -61,3 +63,14 @@ def test_every_network_is_left_out_once(tmp_path: Path) -> None:
         assert seen == pytest.approx(np.median([abs(each.error or 0.0) for each in known[:10]]))
         assert unseen < seen + 0.05
         assert 0.7 <= inside <= 1.0
+
+
+@pytest.mark.parametrize("key", KEPT["dav-c220"])
+def test_what_is_measured_by_itself_is_in_no_fitted_layer(key: str) -> None:
+    """Constants that counters bear out, the wait for code among them, hang on no workload alone."""
+    file = PROFILES / "microarchitecture" / "dav-c220-calibrated.yaml"
+    node = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for name in key.split("."):
+        node = node.get(name, {})
+    assert node == {}
+    assert value_of(load_profile("Ascend910B2"), key) > 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,17 @@ def add(size: int, kind: str = "fp16", **more: Any) -> Item:
 
 def step_of(*items: Item) -> Step:
     return Step("step", "calls", items)
+
+
+@pytest.mark.parametrize("rows", [2, 37, 1000])
+def test_offline_models_know_along_which_axes_operands_repeat(rows: int) -> None:
+    whole, row = TensorSpec((rows, 96), "fp16"), TensorSpec((96,), "fp16")
+    step = step_of(item("Add", TaskSpec("Add", (whole, row), (whole,))))
+    chip = load_profile("Ascend910B3")
+    eager, offline = (
+        retime(each, chip).duration_us for each in (step, replace(step, one_shape=True))
+    )
+    assert eager - offline == pytest.approx(chip.launch.preparing_us, abs=0.02)
 
 
 # Lists of calls

@@ -134,6 +134,14 @@ class Kernel(ABC):
         return self.cores == "vector" and not self.generated
 
     @property
+    def finds_axes(self) -> bool:
+        """Whether it works out the axes of its operands when it runs, unless made for one shape.
+
+        Generated elementwise kernels do where operands repeat, those that multiply always.
+        """
+        return self.broadcasts or (self.cores == "cube" and self.generated)
+
+    @property
     def code(self) -> Hashable:
         """What the kernel's binary is known by: its OpType and the dtypes of its operands.
 

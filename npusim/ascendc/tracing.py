@@ -120,7 +120,7 @@ def _groups(
     head = costs.kernel_head(
         tiling=kernel.chooses,
         buffers=reserved,
-        prepares=(kernel.hard_sync and for_any_shape) or (kernel.broadcasts and not code.one_shape),
+        prepares=(kernel.hard_sync and for_any_shape) or (kernel.finds_axes and not code.one_shape),
         guarded=kernel.guarded,
     )
     fetching = costs.code_fetch(

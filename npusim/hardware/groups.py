@@ -314,12 +314,12 @@ class Launch(Group):
     block. The first loads and stores of a core, the more so the nearer they come to
     `code_spread_bytes`, wait in the same line: `load_queue_us` and `store_queue_us` for each
     further block. Kernels of vector cores that can wait for all others, and generated ones that
-    find out along which axes their operands repeat, take `preparing_us` to begin. Generated kernels
-    with a variant for each way of cutting shapes they don't know (reductions, rows) wait
-    `variants_code_us` for more code, `variants_per_block_us` more for each further block. A cube
-    core is busy for `message_us` with each message by which a vector core asks for a product. The
-    host needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
-    `model_call_us` beside its tasks.
+    find out along which axes their operands repeat or what cube cores multiply, take `preparing_us`
+    to begin. Generated kernels with a variant for each way of cutting shapes they don't know
+    (reductions, rows) wait `variants_code_us` for more code, `variants_per_block_us` more for each
+    further block. A cube core is busy for `message_us` with each message by which a vector core
+    asks for a product. The host needs `host_dispatch_us` to launch an operator; the call of a whole
+    offline model costs `model_call_us` beside its tasks.
     """
 
     base_us: Microseconds

@@ -69,7 +69,7 @@ def retime(
         raise UnknownNameError("state of L2", l2, MODES)
     dispatch_us = host_dispatch_us if host_dispatch_us is not None else step.host_dispatch_us or 0.0
     verdicts = judge(step, chip)
-    timer = timer or Timer(chip, l2, origin, memo)
+    timer = timer or Timer(chip, l2, origin, memo, one_shape=step.one_shape)
     items = _timed(step, timer, verdicts, l2 == ORDER, progress)
     return _summed(step, chip, l2, origin, dispatch_us, items, verdicts)
 

@@ -215,7 +215,7 @@ class Step:
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
     file states, None where it doesn't; `alive_bytes` are the activations in memory while each item
     runs, empty where the file doesn't tell. `call_us` is what the call of an offline model costs
-    beside its tasks.
+    beside its tasks, whose kernels are compiled for `one_shape`.
     """
 
     name: str
@@ -228,6 +228,7 @@ class Step:
     notes: tuple[str, ...] = ()
     alive_bytes: tuple[int, ...] = ()
     call_us: float = 0.0
+    one_shape: bool = False
 
     @property
     def launches(self) -> int:

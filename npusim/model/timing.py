@@ -46,12 +46,21 @@ _WHY_BY_INDEX = "its time follows from how often indices repeat, which the file 
 
 
 class Timer:
-    """Times items on one chip and remembers; `measured_on` is where the file's times come from."""
+    """Times items on one chip and remembers; `measured_on` is where the file's times come from.
+
+    Kernels of an offline model are compiled for `one_shape`.
+    """
 
     def __init__(
-        self, profile: Profile, l2: str, measured_on: Profile | None, memo: Memo | None = None
+        self,
+        profile: Profile,
+        l2: str,
+        measured_on: Profile | None,
+        memo: Memo | None = None,
+        *,
+        one_shape: bool = False,
     ) -> None:
-        self.profile = profile
+        self.profile, self._one_shape = profile, one_shape
         self._l2 = l2
         self._measured_on = measured_on
         self._memo = Memo() if memo is None else memo
@@ -113,7 +122,7 @@ class Timer:
             else _call_plan(self.profile, work)
         )
         cache = empty_cache(self.profile)
-        hold_code(cache, plan.kernels, self._l2, Code(start.lost_code))
+        hold_code(cache, plan.kernels, self._l2, Code(start.lost_code, one_shape=self._one_shape))
         done = run_tasks(self._kernels(plan, cache, start), self.profile, cache, memo=self._memo)
         evidence = Evidence.CHIP
         if done.longest is not None:

@@ -18,7 +18,6 @@ from npusim.ops.data_movement.strided import StridedCopy, by_rows
 from npusim.schedules.block_split import broadcast_split
 from npusim.schedules.spreading import spread_column
 from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
-from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class BroadcastTo(StridedCopy):
     """A tensor repeated along axes of one element."""
 
     op_type = "BroadcastTo"
-    generated = True
+    generated = broadcasts = True
 
     def _most_cores(self) -> int:
         """As for operands that repeat along axes."""
@@ -127,9 +126,7 @@ class BroadcastTo(StridedCopy):
         profile, spread = task.profile, SpreadRows.called(task.op_type)
         src, dst = repeated(task.op_type, x, out)
         if not profile.software.compiled_for_shape:
-            kernel = cls(profile, src, dst)
-            kernel.broadcasts = dst.dtype.itemsize <= FLOAT.itemsize  # none of 64 bits is compiled
-            return (kernel,)
+            return (cls(profile, src, dst),)
         if x.numel == 1:  # the schedule for one shape uses two cores for little
             cores = 2 if dst.nbytes <= profile.buffers.ub_bytes else profile.cores.vector_cores
             one = replace(src, shape=(dst.numel,), strides=(0,))

@@ -181,6 +181,38 @@ def test_groups_that_are_never_in_step_go_on_for_their_averages(turns: Turns) ->
         assert ours.busy == pytest.approx(theirs.busy, rel=0.1)  # shares of memory change
 
 
+def rows_of(outer: int, inner: int) -> Program:
+    """A scalar unit that issues a little faster than its work is done, in loops in a loop."""
+    writer = Writer()
+    tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 1)
+    issued = len(writer.program.flags)
+    writer.program.flags.append(0)
+    writer.open(outer)
+    moves = transfer(4096, 100.0)
+    writer.do(Pipe.MTE2, "load", 1, waits=(tiles.free,), sets=(tiles.filled,), moves=moves)
+    writer.do(Pipe.VECTOR, "", 0, waits=(tiles.filled,))
+    writer.open(inner)
+    writer.do(Pipe.SCALAR, "issue", 81, sets=(issued,))
+    writer.do(Pipe.VECTOR, "add", 90, waits=(issued,))
+    writer.close()
+    writer.do(Pipe.VECTOR, "", 0, sets=(tiles.free,))
+    writer.close()
+    return writer.program
+
+
+def test_who_runs_away_slowly_does_not_hinder_the_others(turns: Turns) -> None:
+    """It is through at once, to the end of its last iteration: others wait for flags it has set."""
+    groups = ((2, rows_of(300, 16)), (34, rows_of(299, 38)), (4, rows_of(500, 23)))
+    on = machine(MemoryRates(hbm=1e5, l2_read=2243.0, l2_write=1754.0))
+    run = play(*groups, on=on)
+    assert turns.count < 1500, turns.count  # a third more where it stays in its last iteration
+    played = play(*groups, on=on, exact=True)
+    assert run.cycles == pytest.approx(played.cycles, rel=1e-3)
+    for ours, theirs in zip(run.records, played.records, strict=True):
+        assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
+        assert ours.busy == pytest.approx(theirs.busy, rel=1e-2)
+
+
 def test_nobody_looks_where_everybody_is_for_each_of_many_groups(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.engine.checkpoints import TOLERANCE
 from npusim.engine.paces import Pace, go_on_by, rests
 from npusim.engine.state import Stage
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _EFFORT = 60  # iterations of every group that are played before: most loops repeat by then
 _INSIDE = 200  # the same for loops in loops, which are over sooner
+_SURE = 10  # the same where the iterations at hand last as long as each other
 _LAST = 6  # iterations that a mean is of, at most
 _FEWEST = 4
 _SPREAD = 0.02  # of their mean, between the longest and the shortest two in a row; of all cores
@@ -74,9 +77,8 @@ class Averages:
 
     def forget(self, run: LoopRun) -> None:
         """``run`` has ended, or jumped."""
-        if not run.level:
-            for runs in self._seen.values():
-                runs.pop(run, None)
+        for runs in self._seen.values():
+            runs.pop(run, None)
 
     def forget_all(self) -> None:
         """Called when groups are put together or taken apart."""
@@ -89,7 +91,7 @@ class Averages:
         """
         group, now = mover.group, mover.clock + self._state.shift
         self._effort += 1
-        if group.group.cluster is not None:
+        if group.group.cluster is not None or len(run.members) != run.expected:
             return None  # nor do cores that wait for each other jump each by itself
         marks = self._seen.setdefault(group, {}).setdefault(run, deque(maxlen=_LAST + 1))
         if marks and marks[-1].inside != len(run.members):
@@ -97,6 +99,8 @@ class Averages:
         busy = tuple(pipe.busy for pipe in group.pipes)
         marks.append(_Mark(now, busy, len(group.record.entries), len(run.members)))
         tried = _INSIDE if run.level else _EFFORT
+        if marks.maxlen == len(marks) and not run.level and _steady(marks):
+            tried = _SURE
         if self._effort < tried * len(self._state.groups) or len(marks) <= _FEWEST:
             return None
         ways: dict[GroupState, _Way] = {}
@@ -143,9 +147,14 @@ class Averages:
         taken = {flag: -left for flag, left in flags.items() if left}
         room, held = pace.room, group.flags.held
         for flag, each in taken.items():
-            there = sum(1 for time in held.get(flag, ()) if time <= self._env.now)
-            room = min(room, there // each)
+            room = min(room, self._stocked(held.get(flag, ()), each, pace.period))
         yield _Way(pace, taken, flags.keys() - taken.keys(), room, spread)
+
+    def _stocked(self, times: Sequence[float], each: int, period: float) -> int:
+        """For how many periods there are flags: those of each are set before it begins."""
+        now = self._env.now
+        last = enumerate(times[each - 1 :: each])
+        return next((n for n, at in last if at > now + n * period), len(times) // each)
 
     def _stride(self, ways: Mapping[GroupState, _Way], now: float) -> _Jump | None:
         """Go about as far as the first group comes, the one of most cores by whole iterations."""
@@ -200,6 +209,12 @@ class Averages:
             self._flags[key] = _balance(run.members, run.loop)
             self._loops.append(run.loop)
         return self._flags[key]
+
+
+def _steady(marks: Sequence[_Mark]) -> bool:
+    """Whether iterations last as long as each other, to the tolerance of all jumps."""
+    lasts = [end.time - start.time for start, end in pairwise(marks)]
+    return max(lasts) - min(lasts) <= TOLERANCE * max(lasts)
 
 
 def _mean(numbers: Mapping[GroupState, float]) -> float:

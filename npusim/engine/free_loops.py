@@ -49,6 +49,7 @@ class FreeLoops:
         self._needs: dict[tuple[PipeState, int], _Needs | None] = {}
         self._loops: list[Loop] = []  # kept, so that no other one is known by the same number
         self._marks: dict[tuple[PipeState, LoopRun], _Mark | None] = {}  # None: it has been tried
+        self._through: dict[PipeState, LoopRun] = {}  # whose last iteration is still to be played
         self._open = 0  # marks of loops around each other: nobody else is to come between
         self._jumped: dict[PipeState, float] = {}
 
@@ -68,17 +69,21 @@ class FreeLoops:
             start = pipe.clock
             through = _jump(pipe, run, before, left)
             self._jumped[pipe] = self._jumped.get(pipe, 0.0) + pipe.clock - start
+            if through:
+                self._through.setdefault(pipe, run)
             return through or self._open > 0
-        if not self._open and turn < _ENTERED:
+        goes_on = self._open > 0 or pipe in self._through
+        if not goes_on and turn < _ENTERED:
             return False
         needs = self._needed(pipe, run.loop)
         if needs is None or left < _WORTH or (pipe, run) in self._marks:
-            return self._open > 0
-        if not self._open and needs.sets and not _is_ahead(run, turn):
+            return goes_on
+        ahead = _AHEAD if needs.takes else 1  # nothing holds back who takes no flags
+        if not goes_on and needs.sets and not _is_ahead(run, turn - ahead):
             return False  # nor does anybody run away from those who wait for it
         held = pipe.group.flags.held
         if any(len(held.get(flag, ())) < each * (left + 1) for flag, each in needs.takes.items()):
-            return self._open > 0
+            return goes_on
         self._marks[pipe, run] = _mark(pipe, needs)
         self._open += 1
         return True
@@ -86,10 +91,13 @@ class FreeLoops:
     def left(self, pipe: PipeState, run: LoopRun) -> None:
         """``pipe`` is through."""
         self._marks.pop((pipe, run), None)
+        if self._through.get(pipe) is run:
+            del self._through[pipe]
 
     def forget(self) -> None:
         """Groups are put together or taken apart."""
         self._marks.clear()
+        self._through.clear()
         self._open = 0
 
     def _needed(self, pipe: PipeState, loop: Loop) -> _Needs | None:
@@ -102,10 +110,10 @@ class FreeLoops:
 
 
 def _is_ahead(run: LoopRun, turn: int) -> bool:
-    """Whether somebody is far behind, or hasn't come yet, or nobody else is to come."""
+    """Whether somebody is behind a turn, or hasn't come yet, or nobody else is to come."""
     if len(run.members) != run.expected or run.expected == 1:
         return True
-    return min([member.turns[run.level] for member in run.members]) + _AHEAD <= turn
+    return min([member.turns[run.level] for member in run.members]) <= turn
 
 
 def _mark(pipe: PipeState, needs: _Needs) -> _Mark:

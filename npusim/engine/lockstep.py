@@ -75,12 +75,17 @@ class _Alike:
         if step.kind in _OF_LOOPS:
             self._depth += 1 if step.kind is Kind.ENTER else -1
             return self.loops.setdefault(id(step.loop), its.loop) is its.loop
-        flags = [*step.waits, *(flag for flag, _ in step.sets)]
-        own = [*its.waits, *(flag for flag, _ in its.sets)]
-        return all(
-            self.flags.setdefault(a, b) == b and self._taken.setdefault(b, a) == a
-            for a, b in zip(flags, own, strict=True)
-        )
+        for flag, own in zip(step.waits, its.waits, strict=True):
+            if not self._matches(flag, own):
+                return False
+        for (flag, _), (own, _) in zip(step.sets, its.sets, strict=True):
+            if not self._matches(flag, own):
+                return False
+        return True
+
+    def _matches(self, flag: int, own: int) -> bool:
+        """Whether a flag of the second team stands for one of the first, and no other does."""
+        return self.flags.setdefault(flag, own) == own and self._taken.setdefault(own, flag) == flag
 
     def _lasts_as_long(self, step: Step, its: Step) -> bool:
         off = abs(step.cycles - its.cycles)
@@ -196,7 +201,10 @@ def _is_like(step: Step, its: Step) -> bool:
     sets, others = step.sets, its.sets
     if len(step.waits) != len(its.waits) or len(sets) != len(others):
         return False
-    return all(one[1] == other[1] for one, other in zip(sets, others, strict=True))
+    for one, other in zip(sets, others, strict=True):  # noqa: SIM110 - quicker
+        if one[1] != other[1]:
+            return False
+    return True
 
 
 def _cycles(state: PipeState) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 
 from npusim.engine.checkpoints import TOLERANCE
@@ -51,14 +52,27 @@ class _Alike:
     a little longer in one, so that all that it is off by is nothing to what is to come.
     """
 
-    def __init__(self, one: Team, other: Team) -> None:
+    def __init__(self, one: Team, other: Team, *, in_step: bool = False) -> None:
         self.team = other
-        self._slack = TOLERANCE * max(map(_cycles, one.pipes), default=0.0)
+        self._one = one
         self.loops: dict[int, Loop] = {}
         self.flags: dict[int, int] = {}
         self._taken: dict[int, int] = {}  # flags of the first team by those of the second
-        pairs = zip(one.pipes, other.pipes, strict=True)
-        self.shared = [self._shared(_ahead(a), _ahead(b)) for a, b in pairs]
+        self.shared: list[int] = []
+        going_on = map(self._go_on_alike, one.pipes, other.pipes)
+        # Those that aren't in step are only put together if every pipe's next loop is alike.
+        self.goes_on = all(going_on if not in_step else [*going_on])
+
+    @cached_property
+    def _slack(self) -> float:
+        return TOLERANCE * max(map(_cycles, self._one.pipes), default=0.0)
+
+    def _go_on_alike(self, state: PipeState, its: PipeState) -> bool:
+        steps, others = _ahead(state), _ahead(its)
+        shared = self._shared(steps, others)
+        self.shared.append(shared)
+        whole = shared == len(steps) == len(others)
+        return whole or any(step.kind is Kind.TURN for step in steps[:shared])
 
     def _shared(self, steps: Sequence[Step], its: Sequence[Step]) -> int:
         self._depth = 0  # how many loops are around a step
@@ -134,7 +148,7 @@ class Lockstep:
             key = (step.cycles, _told(step), step.waits, step.sets, step.loop.count)
             parts.setdefault(key, []).append(member.team)
         for first, *others in parts.values():
-            self._unite(first, [_Alike(first, other) for other in others])
+            self._unite(first, [_Alike(first, other, in_step=True) for other in others])
 
     def end(self) -> None:
         """Every group is by itself again."""
@@ -226,11 +240,8 @@ def _going_on_alike(one: Team, other: Team) -> _Alike | None:
     if any(state.runs for state in (*one.pipes, *other.pipes)):
         return None  # a barrier in a loop
     alike = _Alike(one, other)
-    for state, its, shared in zip(one.pipes, other.pipes, alike.shared, strict=True):
-        ahead = _ahead(state)
-        whole = shared == len(ahead) == len(_ahead(its))
-        if not whole and all(step.kind is not Kind.TURN for step in ahead[:shared]):
-            return None
+    if not alike.goes_on:
+        return None
     at_once = all(_past(one, flag) == _past(other, own) for flag, own in alike.flags.items())
     return alike if at_once else None
 

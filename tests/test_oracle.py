@@ -441,3 +441,11 @@ def test_kernels_that_have_run_are_not_run_again_for_remedies(
         Device("Ascend910A").check(name, **call)
     Device("Ascend910B3").estimate(name, **call)
     assert Device("Ascend910A").check(name, **call) == at_first
+    chains = Mock(wraps=oracle.Chain)
+    monkeypatch.setattr(oracle, "Chain", chains)  # nor are they planned, on the chip where they ran
+    assert Device("Ascend910A").check(name, **call) == at_first
+    assert "Ascend910B3" not in {made.args[1].name for made in chains.call_args_list}
+    monkeypatch.setattr(oracle.proven, "_proven", OrderedDict())
+    with pytest.raises(AssertionError):
+        Device("Ascend910A").check(name, **call)
+    assert "Ascend910B3" in {made.args[1].name for made in chains.call_args_list}

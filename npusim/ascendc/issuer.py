@@ -89,6 +89,7 @@ class Issuer:
         self.block_bytes = costs.profile.buffers.block_bytes
         self.phase = 0
         self._storage = storage
+        self._capacities: dict[str, int] = {}  # bytes by memory, as they are asked for
         self._loops: list[LoopIndex] = []
         self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
@@ -143,10 +144,13 @@ class Issuer:
 
         0 where only its neighbours have it.
         """
-        if self.profile.cores.style == "split" and (memory == "UB") != (self.unit.kind == "vector"):
-            return 0
-        found: int | None = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
-        return found or 0
+        found = self._capacities.get(memory)
+        if found is None:
+            alone = self.profile.cores.style == "split"
+            away = alone and (memory == "UB") != (self.unit.kind == "vector")
+            held = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
+            found = self._capacities[memory] = 0 if away else held or 0
+        return found
 
     def require(self, intrinsic: str, tensor: Tile, *others: Tile) -> None:
         """Refuse a dtype that the chip's intrinsic doesn't have, and operands of other dtypes."""

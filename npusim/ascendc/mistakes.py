@@ -50,11 +50,14 @@ def site(frame: FrameType | None = None) -> str:
     if _spoken_for:
         return _spoken_for[-1]
     frame = frame or sys._getframe(1)
-    while _language[frame.f_code.co_filename]:
-        if frame.f_back is None:
+    code = frame.f_code
+    while _language[code.co_filename]:
+        back = frame.f_back
+        if back is None:
             return ""
-        frame = frame.f_back
-    return _place(frame)
+        frame, code = back, back.f_code
+    found = _places.get((id(code), frame.f_lasti))
+    return _place(frame) if found is None else found[1]
 
 
 class _Files(dict[str, bool]):

@@ -69,14 +69,26 @@ class _Alike:
     a little longer in one, so that all that it is off by is nothing to what is to come.
     """
 
-    def __init__(self, one: Team, other: Team) -> None:
+    def __init__(self, one: Team, other: Team, *, in_step: bool = False) -> None:
         self.team = other
-        self._slack = TOLERANCE * one.cycles
+        self._one = one
         self.loops: dict[int, Loop] = {}
         self.flags: dict[int, int] = {}
         self._taken: dict[int, int] = {}  # flags of the first team by those of the second
-        pairs = zip(one.ahead, other.ahead, strict=True)
-        self.shared = [self._shared(a, b) for a, b in pairs]
+        self.shared: list[int] = []
+        going_on = map(self._go_on_alike, one.ahead, other.ahead)
+        # Those that aren't in step are only put together if every pipe's next loop is alike.
+        self.goes_on = all(going_on if not in_step else [*going_on])
+
+    @cached_property
+    def _slack(self) -> float:
+        return TOLERANCE * self._one.cycles
+
+    def _go_on_alike(self, steps: Sequence[Step], its: Sequence[Step]) -> bool:
+        shared = self._shared(steps, its)
+        self.shared.append(shared)
+        whole = shared == len(steps) == len(its)
+        return whole or any(step.kind is Kind.TURN for step in steps[:shared])
 
     def _shared(self, steps: Sequence[Step], its: Sequence[Step]) -> int:
         self._depth = 0  # how many loops are around a step
@@ -93,11 +105,16 @@ class _Alike:
         if step.kind in _OF_LOOPS:
             self._depth += 1 if step.kind is Kind.ENTER else -1
             return self.loops.setdefault(id(step.loop), its.loop) is its.loop
-        flags = [*step.waits, *(flag for flag, _ in step.sets)]
-        own = [*its.waits, *(flag for flag, _ in its.sets)]
-        return all(map(self._is_same_flag, flags, own))
+        for flag, own in zip(step.waits, its.waits, strict=True):
+            if not self._matches(flag, own):
+                return False
+        for (flag, _), (own, _) in zip(step.sets, its.sets, strict=True):
+            if not self._matches(flag, own):
+                return False
+        return True
 
-    def _is_same_flag(self, flag: int, own: int) -> bool:
+    def _matches(self, flag: int, own: int) -> bool:
+        """Whether a flag of the second team stands for one of the first, and no other does."""
         known, taken = self.flags.get(flag), self._taken.get(own)
         if known is None and taken is None:
             self.flags[flag], self._taken[own] = own, flag
@@ -151,7 +168,7 @@ class Lockstep:
             key = (step.cycles, _told(step), step.waits, step.sets, step.loop.count)
             parts.setdefault(key, []).append(member.team)
         for first, *others in parts.values():
-            self._unite(first, [_Alike(first, other) for other in others])
+            self._unite(first, [_Alike(first, other, in_step=True) for other in others])
 
     def end(self) -> None:
         """Every group is by itself again."""
@@ -218,7 +235,10 @@ def _is_like(step: Step, its: Step) -> bool:
     sets, others = step.sets, its.sets
     if len(step.waits) != len(its.waits) or len(sets) != len(others):
         return False
-    return all(one[1] == other[1] for one, other in zip(sets, others, strict=True))
+    for one, other in zip(sets, others, strict=True):  # noqa: SIM110 - quicker
+        if one[1] != other[1]:
+            return False
+    return True
 
 
 def _cycles(steps: Sequence[Step]) -> float:
@@ -240,10 +260,8 @@ def _going_on_alike(one: Team, other: Team) -> _Alike | None:
     if any(state.runs for state in (*one.pipes, *other.pipes)):
         return None  # a barrier in a loop
     alike = _Alike(one, other)
-    for ahead, its, shared in zip(one.ahead, other.ahead, alike.shared, strict=True):
-        whole = shared == len(ahead) == len(its)
-        if not whole and all(step.kind is not Kind.TURN for step in ahead[:shared]):
-            return None
+    if not alike.goes_on:
+        return None
     at_once = all(_past(one, flag) == _past(other, own) for flag, own in alike.flags.items())
     return alike if at_once else None
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.player import Played
-from npusim.engine.program import Barrier, CoreGroup, Loop, Node, Transfer
+from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Transfer
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
@@ -130,22 +130,27 @@ def _groups(
         program = group.program
         about = (group.blocks, group.unit, group.cluster, tuple(program.flags))
         times = (tuple(program.starts.items()), tuple(program.delays.items()))
-        yield (*about, *times, tuple(_nodes(program.body, treated)))
+        told: list[Hashable] = []
+        _tell(told, program.body, treated)
+        yield (*about, *times, tuple(told))
 
 
-def _nodes(nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]) -> list[Hashable]:
-    found: list[Hashable] = []
+def _tell(
+    told: list[Hashable], nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]
+) -> None:
+    """One flat list for all nodes: what begins each says how much of it is the node's."""
     for node in nodes:
-        if isinstance(node, Loop):
-            found.append((node.count, *_nodes(node.body, treated)))
-        elif isinstance(node, Barrier):
-            found.append(node.site)
-        else:
-            about = (node.pipe, node.name, node.cycles, node.latency, node.detail, node.site)
+        if isinstance(node, Instruction):
             moved = node.transfer
-            if moved is None:
-                found.append((*about, node.waits, node.sets))
-            else:
-                bus = (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
-                found.append((*about, node.waits, node.sets, *bus, treated[moved]))
-    return found
+            told += (
+                node.pipe, node.name, node.cycles, node.latency, node.detail, node.site,
+                node.waits, node.sets, moved is None,
+            )  # fmt: skip
+            if moved is not None:
+                told += (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
+                told.append(treated[moved])
+        elif isinstance(node, Loop):
+            told += (node.count, len(node.body))
+            _tell(told, node.body, treated)
+        else:
+            told += (None, node.site)

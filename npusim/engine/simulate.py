@@ -102,12 +102,12 @@ def simulate(
     treated = {
         transfer: Treatment.of(
             transfer,
-            miss(transfer),
+            share := miss(transfer),
             l2_cost(transfer),
-            miss(transfer) * costs[transfer.write],
+            share * costs[transfer.write],
             machine.away,
         )
-        for transfer, _ in listed.transfers
+        for transfer in dict.fromkeys(transfer for transfer, _ in listed.transfers)
     }
     played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():

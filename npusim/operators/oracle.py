@@ -114,7 +114,7 @@ def planned(
     found = _answer(call, assume)
     if isinstance(found, Objection):
         raise AclnnError(_tried(found, call))
-    return found
+    return cast("tuple[Call, Chain]", found)
 
 
 def check_task(task: TaskSpec, profile: Profile) -> Status:
@@ -157,11 +157,11 @@ def has_run(call: Call, chain: Chain) -> None:
 
 def refusal(call: Call) -> Objection | None:
     """Why a call is refused, None when it is accepted; its remedy isn't tried."""
-    found = _answer(call, None)
+    found = _answer(call, None, planned_anew=False)
     if isinstance(found, Objection):
         return found
     whole, chain = found
-    if proven.is_known(whole):
+    if chain is None or proven.is_known(whole):
         return None
     if (unfit := _by_kernels(chain.tasks, chain.profile)) is None:
         proven.remember(whole)
@@ -199,11 +199,19 @@ def by_facts(call: Call, described: Call | None = None) -> Objection | None:
     return layout or objection_of(call, shapes) or refused or no_kernel(call)
 
 
-def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tuple[Call, Chain]:
+def _answer(
+    call: Call, assume: Mapping[str, object] | None, *, planned_anew: bool = True
+) -> Objection | tuple[Call, Chain | None]:
+    """An objection, or the whole call and its tasks.
+
+    Without ``planned_anew`` a call that has run on this very chip has no tasks made again.
+    """
     if found := by_facts(call) or memory.objection(call):
         return found
     try:
         whole = binding.complete(call)
+        if not planned_anew and proven.has_run(whole):
+            return whole, None
         if len(whole.arguments) > len(call.arguments) and (
             found := by_facts(whole, described=call) or memory.objection(whole)
         ):

@@ -32,6 +32,13 @@ def remember(call: Call) -> None:
             _proven.popitem(last=False)
 
 
+def has_run(call: Call) -> bool:
+    """Whether the kernels of a call have run on its very chip: it is planned there, and fits."""
+    with _lock:
+        _, chips = _proven.get(_key(call), (None, []))
+        return any(call.profile is other for other in chips)
+
+
 def is_known(call: Call) -> bool:
     """Whether the kernels of a call have run on cores like those of its chip."""
     chip = cast("Profile", call.profile)

@@ -34,7 +34,7 @@ class DType:
     intrinsic: str
     _numpy_name: str = ""
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of one element that stands alone (a 4-bit element rounds up to 1)."""
         return -(-self.bits // 8)

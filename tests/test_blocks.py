@@ -181,3 +181,15 @@ def test_a_share_is_an_outermost_loop() -> None:
 
     with pytest.raises(KernelError, match="outermost loop"):
         trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)
+
+
+def test_turns_of_a_share_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, turns = gm(numbers(TASKS)), []
+    monkeypatch.setattr(Core, "_batch", lambda *_: 10)
+
+    def body(core: Core) -> None:
+        turns.extend(task.last - task.first for task in core.share(FIRST.__getitem__))
+
+    use(monkeypatch, 1)
+    trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)
+    assert [turn for turn in turns if turn > 1] == [8, 8, 7]

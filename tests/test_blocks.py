@@ -38,6 +38,8 @@ def outputs(monkeypatch: pytest.MonkeyPatch, threads: int, op: str, arguments: A
     return {name: value.tobytes() for name, value in result.outputs.items()}, result.cycles
 
 
+_NUMBERS = np.linspace(-3, 3, 700 * 900, dtype=np.float32).reshape(70, 10, 900)
+
 CALLS = [
     *(
         (GROUP_NORM, group_norm(*sizes, kind=kind))
@@ -47,6 +49,10 @@ CALLS = [
     (GROUP_NORM, group_norm(9, 24, 300, 6)),
     (CROSS_ENTROPY, cross_entropy(300, 700)),
     (CROSS_ENTROPY, cross_entropy(3, kind="float16", reduction=1)),
+    ("aclnnMul", {"self": _NUMBERS, "other": np.array([1.5], np.float32)}),  # a single number
+    ("aclnnAddcmul", {"self": _NUMBERS, "tensor1": _NUMBERS, "tensor2": _NUMBERS[:1], "value": 3}),
+    ("aclnnGtTensor", {"self": _NUMBERS, "other": _NUMBERS[::-1].copy()}),
+    ("aclnnMul", {"self": _NUMBERS[0, 0].copy(), "other": _NUMBERS[:, :1].copy()}),
 ]
 
 

@@ -58,7 +58,7 @@ class Kernel(ABC):
     runs_on: ClassVar[str] = ""
     generated: bool = False
     many_variants: bool = False
-    independent: ClassVar[bool] = False
+    independent: bool = False
     literal: ClassVar[bool] = False
 
     block_dim: int

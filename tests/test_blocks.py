@@ -38,6 +38,8 @@ def outputs(monkeypatch: pytest.MonkeyPatch, threads: int, op: str, arguments: A
     return {name: value.tobytes() for name, value in result.outputs.items()}, result.cycles
 
 
+_NUMBERS = np.linspace(-3, 3, 700 * 900, dtype=np.float32).reshape(70, 10, 900)
+
 CALLS = [
     *(
         (GROUP_NORM, group_norm(*sizes, kind=kind))
@@ -47,6 +49,10 @@ CALLS = [
     (GROUP_NORM, group_norm(9, 24, 300, 6)),
     (CROSS_ENTROPY, cross_entropy(300, 700)),
     (CROSS_ENTROPY, cross_entropy(3, kind="float16", reduction=1)),
+    ("aclnnMul", {"self": _NUMBERS, "other": np.array([1.5], np.float32)}),  # a single number
+    ("aclnnAddcmul", {"self": _NUMBERS, "tensor1": _NUMBERS, "tensor2": _NUMBERS[:1], "value": 3}),
+    ("aclnnGtTensor", {"self": _NUMBERS, "other": _NUMBERS[::-1].copy()}),
+    ("aclnnMul", {"self": _NUMBERS[0, 0].copy(), "other": _NUMBERS[:, :1].copy()}),
 ]
 
 
@@ -181,3 +187,15 @@ def test_a_share_is_an_outermost_loop() -> None:
 
     with pytest.raises(KernelError, match="outermost loop"):
         trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)
+
+
+def test_turns_of_a_share_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, turns = gm(numbers(TASKS)), []
+    monkeypatch.setattr(Core, "_batch", lambda *_: 10)
+
+    def body(core: Core) -> None:
+        turns.extend(task.last - task.first for task in core.share(FIRST.__getitem__))
+
+    use(monkeypatch, 1)
+    trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)
+    assert [turn for turn in turns if turn > 1] == [8, 8, 7]

@@ -386,3 +386,30 @@ def test_large_runs_are_compiled_where_there_is_a_compiler(monkeypatch: pytest.M
         assert tracing._engine(kernel) is chosen.run
     monkeypatch.setattr(tracing, "_WORTH_COMPILING_BYTES", x.nbytes + 1)
     assert tracing._engine(kernel) is blockwise.run
+
+
+def test_truth_values_are_stored_by_the_pass_that_finds_them(engine: list[Pass]) -> None:
+    x = odd_numbers(3, 40, 100)
+    found = Device(CHIPS[0]).run("aclnnGtTensor", self=x, other=x.T.reshape(x.shape)).outputs
+    assert found is not None
+    np.testing.assert_array_equal(found["out"], x > x.T.reshape(x.shape))
+    assert found["out"].dtype == np.bool_
+    for work in engine:
+        names = [step.work.name for step in work.steps]
+        assert {"compare gt", "truth"} <= set(names)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_byte_of_any_value_is_true(name: str) -> None:
+    if name == "machine code":
+        pytest.importorskip("llvmlite")
+    number, found = np.array([0, 1, 2, 255], np.uint8), np.zeros(4, np.bool_)
+    work = Pass.of(
+        (4,),
+        [number],
+        [Step(chains.TRUTH, (0,), found.dtype)],
+        [Output(0, found)],
+        saturates=False,
+    )
+    (machine_code if name == "machine code" else blockwise).run(work)
+    assert found.view(np.uint8).tolist() == [0, 1, 1, 1]

@@ -149,3 +149,16 @@ def test_casting_in_a_kernel_rounds_once() -> None:
     np.testing.assert_array_equal(content(y).view(np.uint16), want.view(np.uint16))
     (cast,) = [i for i, _ in instructions(groups) if i.name == "vconv"]
     assert cast.detail == "float32->bfloat16 CAST_ROUND"
+
+
+@pytest.mark.parametrize("mode", RoundMode)
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "int32"])
+def test_every_half_becomes_the_integer_that_the_mode_says(kind: str, mode: RoundMode) -> None:
+    halves = np.arange(1 << 16).astype(np.uint16).view(np.float16)
+    limits = np.iinfo(kind)
+    found = np.empty(halves.size, kind)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        convert(halves, found, INT32, mode)
+        whole = to_whole(halves, mode).astype(np.float64)
+    wanted = np.clip(np.nan_to_num(whole, posinf=np.inf, neginf=-np.inf), limits.min, limits.max)
+    np.testing.assert_array_equal(found, wanted.astype(kind))

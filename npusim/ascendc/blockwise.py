@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.passes import Pass, Shape, Step
 
-_ELEMENTS = 1 << 16  # of a block: some arrays of them stay in a core's caches
+_ELEMENTS = 1 << 17  # of a block: some arrays of them stay in a core's caches
 _FEWEST = 1 << 12  # below, calling NumPy takes longer than what it computes
 
 Index = tuple[int | slice, ...]

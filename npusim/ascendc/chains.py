@@ -26,6 +26,8 @@ _MOST_STEPS = 48
 FOREVER = 0  # home of what no loop ends: the number of loops around it
 
 COPY = Work("copy", lambda values, out: np.copyto(out, values), settles=False)
+# A byte that the device computes with becomes a truth value of the host.
+TRUTH = Work("truth", lambda values, out: np.not_equal(values, 0, out=out), settles=False)
 
 
 class _Spot(NamedTuple):

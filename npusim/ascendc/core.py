@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Crossing
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
-_SHARE_BYTES = 1 << 25  # the same for tasks of several blocks, whose chains pass through L3 anyway
+_SHARE_BYTES = 1 << 27  # the same for tasks of several blocks, whose chains need no memory
 
 
 class Core(
@@ -180,7 +181,8 @@ class Core(
         done = max(0, progress.reached.get(self._shares, start) - start)
         known = first(progress.last_block + 1) - start
         if done < count:
-            step = self._batch(known - done, inner_bytes, _SHARE_BYTES)
+            most = self._batch(known - done, inner_bytes, _SHARE_BYTES)
+            step = ceil((known - done) / ceil((known - done) / most))  # turns of the same length
             turns = [(begin, min(begin + step, known)) for begin in range(done, count, step)]
             progress.reached[self._shares] = start + turns[-1][1]
             yield from self._turns(count, turns, apart=True)

@@ -64,7 +64,7 @@ class Kernel(ABC):
     many_variants: bool = False
     hard_sync: bool = False
     broadcasts: bool = False
-    independent: ClassVar[bool] = False
+    independent: bool = False
     literal: ClassVar[bool] = False
 
     block_dim: int

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.passes import Pass
 
 MOST_OUTER_AXES = 3
-_TYPES = {"float32": "float", "bfloat16": "i16", "uint8": "i8"}
+_TYPES = {"float32": "float", "bfloat16": "i16", "uint8": "i8", "bool": "i8"}
 
 
 @cache
@@ -156,6 +156,10 @@ def _compared(condition: str) -> Emit:
     return emit
 
 
+def _truth(f: _Lines, byte: str) -> str:
+    return f.value(f"zext i1 {f.value(f'icmp ne i8 {byte}, 0')} to i8")
+
+
 def _selected(f: _Lines, mask: str, a: str, b: str) -> str:
     return f.value(f"select i1 {f.value(f'icmp ne i8 {mask}, 0')}, float {a}, float {b}")
 
@@ -217,6 +221,7 @@ _WORKS: dict[tuple[str, tuple[str, ...], str], Emit] = {
     ("duplicate", _F1, "float32"): lambda _, x: x,
     ("fold sum", _F1, "float32"): _sum,
     ("select", ("uint8", *_F2), "float32"): _selected,
+    ("truth", ("uint8",), "bool"): _truth,
     **{
         (f"compare {mode}", _F2, "uint8"): _compared(condition)
         for mode, condition in _CONDITIONS.items()

@@ -48,7 +48,10 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
     elif src.dtype.itemsize == 2 and src.dtype.kind == "V" and dst.dtype == np.float32:
         np.left_shift(src.view(np.uint16), np.uint32(16), out=dst.view(np.uint32), dtype=np.uint32)
     elif dst.dtype.kind in "iu" and src.dtype.kind == "f":
-        _to_integers(to_whole(src, mode), dst)
+        exact = (
+            src.astype(np.float32) if src.dtype == np.float16 else src
+        )  # NumPy is slow on halves
+        _to_integers(to_whole(exact, mode), dst)
     elif dst.dtype == np.float16 and src.dtype == np.float32 and mode not in _TO_EVEN:
         _to_float16(src, dst, mode)
     else:

@@ -80,6 +80,7 @@ class FormulaKernel(ElementwiseKernel):
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object
     ) -> None:
+        self.scalars: dict[tuple[Core, int], Scalar] = {}  # of cores that read them just now
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
         self.formula, operands, results = self._record(profile, given, outputs, attributes)
@@ -87,6 +88,7 @@ class FormulaKernel(ElementwiseKernel):
         # The gradient of an operand that is a single element is a sum.
         several = outputs[0].numel > 1
         self.sums = {term: out for term, out in stored if several and out.numel == 1}
+        self.independent = not self.sums  # which are added up in the order of the tiles
         self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
         self.plan = BufferPlan.of(self.formula.steps, self.results, tuple(self.sums))
         self.operands: dict[int, Term] = {}  # place among the inputs -> its value
@@ -264,7 +266,7 @@ class FormulaKernel(ElementwiseKernel):
             return None
         if tensor.numel == 1 and (output.numel > 1 or index in self.row.numbers):
             self.quantities[index] = tensor
-            return Quantity(lambda _: self.scalars[index])
+            return Quantity(lambda core: self.scalars[core, index])
         return formula.operand(tensor.dtype)
 
     def _computed_tensors(self) -> int:
@@ -284,7 +286,6 @@ class FormulaKernel(ElementwiseKernel):
     def _read_numbers(self, core: Core) -> None:
         """The single elements come with every tile; the scalar unit computes with them."""
         queue = self.number_que
-        self.scalars: dict[int, Scalar] = {}
         loaded = {}
         for index, tensor in self.quantities.items():
             loaded[index] = queue.alloc_tensor(tensor.dtype, 1)
@@ -294,9 +295,15 @@ class FormulaKernel(ElementwiseKernel):
             number = core.get_value(queue.deque(loaded[index]))
             if number.value is not None and tensor.dtype.is_float:
                 number.value = np.asarray(number.value, np.float32)
-            self.scalars[index] = number
+            self.scalars[core, index] = number
             queue.free_tensor(loaded[index])
+        self._begin(core)
+
+    def _begin(self, core: Core) -> None:
+        """Compute with the single elements that have been read."""
         self.runner = Runner(core, self.formula.steps)
+        for index in self.quantities:
+            del self.scalars[core, index]
 
     def _operand(
         self, core: Core, tile: Tile, index: int

@@ -32,7 +32,8 @@ class _Part(FormulaKernel):
     def process(self, core: Core) -> None:
         """The work of one block."""
         self.scalars = {
-            place: core.load_scalar(each.span(0, 1)) for place, each in self.quantities.items()
+            (core, place): core.load_scalar(each.span(0, 1))
+            for place, each in self.quantities.items()
         }
         super().process(core)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import rounding
-from npusim.ascendc.chains import COPY, FOREVER
+from npusim.ascendc.chains import COPY, FOREVER, TRUTH
 from npusim.ascendc.gm import GmSlice
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
@@ -201,7 +201,8 @@ class Copies(Issuer):
         values = src.shown(self.depth)
         if place is None or place.shape != values.shape:
             return False
-        if not self.chain.compute(COPY, place, values, home=FOREVER):
+        work = TRUTH if place.dtype == np.bool_ else COPY
+        if not self.chain.compute(work, place, values, home=FOREVER):
             return False
         if self.observer is not None:
             self.observer.stored(self, dst, adds=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from time import process_time
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from npusim.ops.elementwise.fills import Fill
 from npusim.runtime.task import run_tasks
 from npusim.schedules.block_split import Axes, block_split, fullest_share
 from npusim.schedules.elementwise import FlatTiling
+from npusim.values.arithmetic import divisors
 from npusim.values.dtypes import FLOAT
 from npusim.values.tensors import parse_tensor
 
@@ -177,3 +179,14 @@ def test_gated_halves_are_cut_so_that_most_cores_work(rows: int, blocks: int) ->
     x, y = parse_tensor(f"fp16[{rows},1,6144]"), parse_tensor(f"fp16[{rows},1,3072]")
     (kernel,) = kernels_of(load_profile("Ascend910B2"), TaskSpec("SwiGlu", (x,), (y,), {}))
     assert kernel.block_dim == blocks
+
+
+@given(st.integers(1, 5000))
+def test_divisors_are_all_in_order(number: int) -> None:
+    assert [*divisors(number)] == [each for each in range(1, number + 1) if number % each == 0]
+
+
+def test_shares_of_a_thousand_million_rows_are_found_at_once() -> None:
+    start = process_time()
+    assert fullest_share((2**31 - 1, 3), 40) > 0
+    assert process_time() - start < 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from time import process_time
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from npusim.ops.elementwise.fills import Fill
 from npusim.runtime.task import run_tasks
 from npusim.schedules.block_split import Axes, block_split, broadcast_split, fullest_share
 from npusim.schedules.elementwise import FlatTiling
+from npusim.values.arithmetic import divisors
 from npusim.values.dtypes import FLOAT
 from npusim.values.tensors import parse_tensor
 
@@ -224,3 +226,14 @@ def test_dropout_starts_all_cores_for_any_shape(elements: int) -> None:
     shares = [kernel.tiling.length(block) for block in range(48)]  # type: ignore[attr-defined]
     assert sum(shares) == elements
     assert all(share % 128 == 0 for share in shares[: -(-elements // shares[0]) - 1])
+
+
+@given(st.integers(1, 5000))
+def test_divisors_are_all_in_order(number: int) -> None:
+    assert [*divisors(number)] == [each for each in range(1, number + 1) if number % each == 0]
+
+
+def test_shares_of_a_thousand_million_rows_are_found_at_once() -> None:
+    start = process_time()
+    assert fullest_share((2**31 - 1, 3), 40) > 0
+    assert process_time() - start < 1.0

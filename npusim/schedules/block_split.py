@@ -8,11 +8,13 @@ elewise_schedule.py): what a block gets at least, the search for the axis, its d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil, prod
 from typing import TYPE_CHECKING
+
+from npusim.values.arithmetic import divisors
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -146,7 +148,7 @@ def _first_axis(shape: Sequence[int], wanted: int) -> tuple[int, int]:
 def _divisor(size: int, before: int, cores: int, nbytes: int, least: int) -> int:
     """The divisor of an axis that comes closest to one block for each core."""
     small = large = 1
-    for factor in _divisors(size):
+    for factor in divisors(size):
         if factor * before > cores:
             large = factor
             break
@@ -155,10 +157,6 @@ def _divisor(size: int, before: int, cores: int, nbytes: int, least: int) -> int
     if blocks > cores * _MOST_ROUNDS or nbytes < blocks * least or small * before > cores * _ENOUGH:
         return small
     return large
-
-
-def _divisors(size: int) -> Iterator[int]:
-    return (factor for factor in range(1, size + 1) if size % factor == 0)
 
 
 def fullest_share(axes: Sequence[int], cores: int) -> int:
@@ -179,8 +177,8 @@ def fullest_share(axes: Sequence[int], cores: int) -> int:
             inner = prod(axes[first + 1 : last])
             ways += [
                 (blocks / cores, ceil(total / blocks))
-                for left in _divisors(axes[first])
-                for right in _divisors(axes[last])
+                for left in divisors(axes[first])
+                for right in divisors(axes[last])
                 if (blocks := left * inner * right) <= cores
             ]
     return max(ways, key=lambda way: way[0])[1]

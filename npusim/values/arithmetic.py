@@ -1,8 +1,21 @@
-"""Whole numbers: rounding up to multiples."""
+"""Whole numbers: rounding up to multiples, and what divides one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isqrt
 
 
 def round_up(value: int, step: int) -> int:
     """The least multiple of ``step`` that isn't below ``value``."""
     return -(-value // step) * step
+
+
+def divisors(number: int) -> Iterator[int]:
+    """What divides a positive number, from 1 up."""
+    small: list[int] = []
+    for factor in range(1, isqrt(number) + 1):
+        if number % factor == 0:
+            small.append(factor)
+            yield factor
+    yield from (number // factor for factor in reversed(small) if factor * factor < number)

@@ -19,7 +19,7 @@ from npusim.schedules.rows.folds import (
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import spread_column
-from npusim.values.arithmetic import round_up
+from npusim.values.arithmetic import divisors, round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -177,8 +177,8 @@ class RowsLayout(RowLayout):
 
     def _whole_blocks(self, block: int) -> int:
         """The least share of rows that divides them and ends at a block, else the even one."""
-        for share in range(self.share, self.rows // 2 + 1):
-            if self.rows % share == 0 and share * self.columns % block == 0:
+        for share in divisors(self.rows):
+            if self.share <= share < self.rows and share * self.columns % block == 0:
                 return share
         return self.share
 

@@ -204,3 +204,27 @@ def test_a_kernel_of_ones_own_is_traced_each_time(monkeypatch: pytest.MonkeyPatc
     once = device.launch(Doubled, x, x).cycles
     monkeypatch.setattr(Doubled, "turns", 50)
     assert device.launch(Doubled, x, x).cycles > once
+
+
+def test_estimates_leave_no_garbage() -> None:
+    device = Device("Ascend910B3")
+
+    def estimate(queries: int) -> None:
+        device.estimate(
+            "MultiScaleDeformableAttentionGrad",
+            value=TensorSpec((1, 1600, 8, 32), "float32"),
+            spatialShape=TensorSpec((4, 2), "int32"),
+            levelStartIndex=TensorSpec((4,), "int32"),
+            location=TensorSpec((1, queries, 8, 4, 4, 2), "float32"),
+            attnWeight=TensorSpec((1, queries, 8, 4, 4), "float32"),
+            gradOutput=TensorSpec((1, queries, 256), "float32"),
+        )
+
+    estimate(150)
+    gc.collect()
+    gc.disable()
+    try:
+        estimate(200)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -85,6 +85,11 @@ class Core(
         self._shares = 0  # begun so far
         self._number: tuple[int, int] | None = None
 
+    def let_go(self) -> None:
+        """Forget what was written down and reserved: these know the core, and it knows them."""
+        self.recorder.let_go()
+        vars(self.pipe).clear()
+
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""
         return self._number[0] if self._number else self.cluster.block_idx

@@ -87,7 +87,7 @@ def trace(
     groups = _groups(kernel, profile, costs, kinds, running, code=code)
     _refuse_endless(kernel, groups)
     for core in (core for block in running.values() for core in block.cores):
-        core.recorder.let_go()
+        core.let_go()
     return groups
 
 

@@ -168,6 +168,7 @@ class State:
                 state.runs.clear()
             group.pipes.clear()
             group.runs.clear()
+            group.flags.waiters.clear()
 
 
 def _prepared(

@@ -16,7 +16,7 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from npusim.values.garbage import collect_rarely
+from npusim.values.garbage import WORKERS_COLLECT_AFTER, collect_rarely
 from npusim.values.host import cores
 from npusim.values.signals import hidden_from_children
 
@@ -120,7 +120,7 @@ class LocalCrew:
 def _begin(leash: Connection) -> None:
     """Prepare a worker process: Ctrl-C is for the one that asks, and without it we end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_rarely()
+    collect_rarely(WORKERS_COLLECT_AFTER)
     threading.Thread(target=_watch, args=(leash,), daemon=True).start()
 
 

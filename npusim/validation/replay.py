@@ -24,7 +24,7 @@ from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roles import ALONE, Role
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
-from npusim.values.garbage import collect_rarely
+from npusim.values.garbage import WORKERS_COLLECT_AFTER, collect_rarely
 from npusim.values.signals import hidden_from_children, in_order
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _answers(rows: Sequence[MeasuredRow], l2: str, workers: int) -> _Answers:
 def _begin() -> None:
     """Prepare a worker process."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    collect_rarely()
+    collect_rarely(WORKERS_COLLECT_AFTER)
 
 
 def _predict_all(l2: str, rows: Sequence[MeasuredRow]) -> list[Prediction]:

@@ -6,15 +6,17 @@ import atexit
 import gc
 
 _COLLECT_AFTER = 300_000
+WORKERS_COLLECT_AFTER = 3_000_000
+"""Estimates leave no garbage, and what a worker keeps of them is less than so many objects."""
 
 
-def collect_rarely() -> None:
+def collect_rarely(after: int = _COLLECT_AFTER) -> None:
     """Look for garbage after many new objects instead of, as Python does by default, 700.
 
     Imports, profiles and programs are many objects that stay; to go through them again and again
     takes a tenth of the time of a short command, and of a sweep's worker. What is there when the
     process ends goes with it: to search that for garbage takes another tenth.
     """
-    gc.set_threshold(_COLLECT_AFTER)
+    gc.set_threshold(after)
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)

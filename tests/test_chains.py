@@ -413,3 +413,42 @@ def test_a_byte_of_any_value_is_true(name: str) -> None:
     )
     (machine_code if name == "machine code" else blockwise).run(work)
     assert found.view(np.uint8).tolist() == [0, 1, 1, 1]
+
+
+HALVES: dict[str, Callable[..., Array]] = {
+    "aclnnAdd": np.add,
+    "aclnnSub": np.subtract,
+    "aclnnMul": np.multiply,
+    "aclnnDiv": np.divide,
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("op", HALVES)
+def test_halves_are_computed_as_numpy_does(
+    op: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = np.random.default_rng(7).permutation(1 << 16).astype(np.uint16)
+    x, y = np.arange(1 << 16).astype(np.uint16).view(np.float16), bits.view(np.float16)
+    with using(name, monkeypatch), np.errstate(all="ignore"):
+        if name == "machine code":
+            if not machine_code._converts_halves():
+                pytest.skip("this host has no instructions for halves")
+            monkeypatch.setattr(blockwise, "run", None)
+        alpha = {"alpha": 1.0} if op in ("aclnnAdd", "aclnnSub") else {}
+        found = Device(CHIPS[0]).run(op, self=x, other=y, **alpha).outputs
+        wanted = HALVES[op](x, y)
+    assert found is not None
+    assert_same(found["out"], wanted)
+
+
+@pytest.mark.parametrize("mode", ["CAST_NONE", "CAST_RINT"])
+def test_halves_are_rounded_by_machine_code_as_by_numpy(mode: str) -> None:
+    pytest.importorskip("llvmlite")
+    x = np.concatenate([odd_numbers(11, 4096), np.float32([65519.9, 65520, 2**-25, 6.1e-5])])
+    found = np.empty(x.size, np.float16)
+    work = Work(f"float32 to float16 {mode}", lambda values, out: np.copyto(out, values))
+    steps, outputs = [Step(work, (0,), found.dtype)], [Output(0, found)]
+    machine_code.run(Pass.of(x.shape, [x], steps, outputs, saturates=False))
+    with np.errstate(all="ignore"):
+        assert_same(found, x.astype(np.float16))

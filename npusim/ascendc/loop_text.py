@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.passes import Pass
 
 MOST_OUTER_AXES = 3
-_TYPES = {"float32": "float", "bfloat16": "i16", "uint8": "i8", "bool": "i8"}
+_TYPES = {"float32": "float", "float16": "half", "bfloat16": "i16", "uint8": "i8", "bool": "i8"}
 
 
 @cache
@@ -111,8 +111,8 @@ class _Lines:
 Emit = Callable[..., str]
 
 
-def _operation(name: str) -> Emit:
-    return lambda f, a, b: f.value(f"{name} float {a}, {b}")
+def _operation(name: str, dtype: str = "float") -> Emit:
+    return lambda f, a, b: f.value(f"{name} {dtype} {a}, {b}")
 
 
 def _larger(comparison: str) -> Emit:
@@ -194,6 +194,7 @@ def _narrowed(mode: str) -> Emit:
 
 
 _MODES = ("CAST_NONE", "CAST_RINT", "CAST_ROUND", "CAST_TRUNC", "CAST_FLOOR", "CAST_CEIL")
+_TO_EVEN = ("CAST_NONE", "CAST_RINT")
 _CONDITIONS = {"lt": "olt", "gt": "ogt", "eq": "oeq", "le": "ole", "ge": "oge", "ne": "une"}
 
 _F1, _F2, _F3 = (("float32",) * count for count in (1, 2, 3))
@@ -228,6 +229,22 @@ _WORKS: dict[tuple[str, tuple[str, ...], str], Emit] = {
     },
     **{(f"bfloat16 to float32 {mode}", ("bfloat16",), "float32"): _widened for mode in _MODES},
     **{(f"float32 to bfloat16 {mode}", _F1, "bfloat16"): _narrowed(mode) for mode in _MODES},
+    **{
+        (f"float16 to float32 {mode}", ("float16",), "float32"): lambda f, x: f.value(
+            f"fpext half {x} to float"
+        )
+        for mode in _MODES
+    },
+    **{
+        (f"float32 to float16 {mode}", _F1, "float16"): lambda f, x: f.value(
+            f"fptrunc float {x} to half"
+        )
+        for mode in _TO_EVEN
+    },
+    **{
+        (name, ("float16",) * 2, "float16"): _operation(f"f{name[:3]}", "half")
+        for name in ("add", "adds", "sub", "mul", "muls", "div")
+    },
 }
 
 _LARGEST = "0x47EFFFFFE0000000"  # float32's largest number, as LLVM spells it
@@ -253,6 +270,8 @@ def _is_known(structure: Structure) -> bool:
     dtypes = [each.dtype for each in structure.arrays[: structure.inputs]]
     for step in structure.steps:
         dtypes.append(step.dtype)
+        if step.settles and step.dtype != "float32":
+            return False
         if (step.name, tuple(dtypes[source] for source in step.sources), step.dtype) not in _WORKS:
             return False
     return all(each.dtype in _TYPES for each in structure.arrays) and all(

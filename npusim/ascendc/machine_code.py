@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from platform import machine
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,17 @@ def _table(
 @cache
 def _code(structure: Structure) -> Code | None:
     text = text_of(structure)
-    return None if text is None else _compiler()(text)
+    dtypes = [each.dtype for each in structure.arrays] + [step.dtype for step in structure.steps]
+    if text is None or ("float16" in dtypes and not _converts_halves()):
+        return None
+    return _compiler()(text)
+
+
+@cache
+def _converts_halves() -> bool:
+    """Whether the host has instructions for that; LLVM calls a library elsewhere."""
+    features = import_module("llvmlite.binding").get_host_cpu_features()
+    return machine().lower() in ("aarch64", "arm64") or bool(features.get("f16c"))
 
 
 @cache
@@ -96,13 +107,13 @@ def _compiler() -> Callable[[str], Code]:
     llvm: Any = import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
+    target = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3
     )
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    builder = llvm.create_pass_builder(machine, options)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    builder = llvm.create_pass_builder(target, options)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
 
     def compiled(text: str) -> Code:
         name = f"pass_{len(kept)}"

@@ -6,14 +6,16 @@ Every intrinsic computes on its tile and appends its instruction.
 from npusim.ascendc.core import Core
 from npusim.ascendc.decorated import kernel
 from npusim.ascendc.events import Event
-from npusim.ascendc.gm import GlobalTensor, GmSlice
+from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
+from npusim.ascendc.gm_slices import GmSlice
 from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.kernel import Kernel, Phases
 from npusim.ascendc.loops import IndexArray, LoopIndex
 from npusim.ascendc.queues import TBuf, TPipe, TPosition, TQue, TQueBind
 from npusim.ascendc.rounding import RoundMode
-from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.ascendc.scalars import Scalar
+from npusim.ascendc.tensors import LocalTensor
 from npusim.ascendc.tracing import trace
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, UINT8

@@ -11,7 +11,7 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from npusim.ascendc.loops import mapped, values_of
-from npusim.ascendc.tensors import Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType

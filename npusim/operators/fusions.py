@@ -18,8 +18,8 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.task import Task
-    from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula_kernel import Compute
 

@@ -16,12 +16,13 @@ from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.ascendc.rounding import RoundMode
-from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.values.dtypes import FLOAT, INT32, INT64, UINT8, DType
 from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from npusim.ascendc.intrinsics.vector import CmpMode
+    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
 
 Value = Scalar | float

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.kernel import Kernel
-    from npusim.ascendc.tensors import LocalTensor, Scalar
+    from npusim.ascendc.scalars import Scalar
+    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 

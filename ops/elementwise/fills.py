@@ -15,8 +15,8 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.task import Task
-    from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
 
 _C0 = 16  # channels in the innermost axis of NC1HWC0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, Kernel, TBuf, TPosition, TQue
-from npusim.ascendc.tensors import Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.engine.program import Pipe
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare

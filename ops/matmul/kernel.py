@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.rounding import RoundMode, convert
-from npusim.ascendc.tensors import Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
 from npusim.ops.matmul.shapes import Partition, Shape, Share
@@ -20,7 +20,7 @@ from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Operand, Problem

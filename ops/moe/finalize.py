@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from npusim.ascendc.loops import Index
-    from npusim.ascendc.tensors import Scalar
+    from npusim.ascendc.scalars import Scalar
     from npusim.hardware.profile import Profile
 
 _DEPTH = 2  # rows of experts under way

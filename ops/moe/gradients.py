@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from npusim.ascendc.loops import Index
-    from npusim.ascendc.tensors import Scalar
+    from npusim.ascendc.scalars import Scalar
     from npusim.hardware.profile import Profile
 
 _MOST_PAIRS = 256  # whose weights are fetched together

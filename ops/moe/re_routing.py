@@ -14,8 +14,8 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up, values_of
 from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.scalars import Scalar
 from npusim.ascendc.task import Task, made
-from npusim.ascendc.tensors import Scalar
 from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:

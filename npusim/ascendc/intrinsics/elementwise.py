@@ -17,7 +17,8 @@ import numpy as np
 
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.passes import Work
-from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.ascendc.scalars import Scalar
+from npusim.ascendc.tensors import LocalTensor
 from npusim.values.dtypes import INT16
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 

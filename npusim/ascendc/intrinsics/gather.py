@@ -10,12 +10,14 @@ import numpy as np
 
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import Index, LoopIndex
-from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from npusim.ascendc.tensors import LocalTensor
 
 
 _BLOCK_ROWS = 16  # rows that vnchwconv turns at a time

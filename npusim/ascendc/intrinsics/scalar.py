@@ -8,11 +8,12 @@ import numpy as np
 
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import IndexArray
-from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.ascendc.scalars import Scalar
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
+    from npusim.ascendc.tensors import LocalTensor
 
 
 class Scalars(Issuer):

@@ -275,7 +275,8 @@ def against(other: Path) -> Iterator[Figure]:
             used: dict[str, list[tuple[float, float]]] = {who: [] for who in pythons}
             for _ in range(TURNS):
                 for who, python in pythons.items():
-                    used[who].append(times_of((python, "-m", "npusim", *words, "--workers", "2")))
+                    # One process: those of a sweep are nobody's to wait for, and wouldn't count.
+                    used[who].append(times_of((python, "-m", "npusim", *words, "--workers", "1")))
             ours, theirs = (
                 [min(each) for each in zip(*used[who], strict=True)] for who in ("this", "other")
             )

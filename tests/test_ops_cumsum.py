@@ -29,6 +29,19 @@ def test_sums_so_far(chip: str, shape: tuple[int, ...], kind: Any, data: st.Data
     np.testing.assert_allclose(found, x.cumsum(axis), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32])
+def test_sums_at_once_are_those_place_by_place(kind: Any) -> None:
+    """Bit for bit as a core adds them, with zeros of both signs, and over the host's pieces."""
+    x = (np.random.default_rng(0).standard_normal((3, 2**19 + 7, 2)) * 9).astype(kind)
+    x[0, :3], x[1, 5] = -0.0, -0.0
+    (found,) = run("Ascend910B3", "Cumsum", [x], [like(x)], axis=1)
+    so_far = np.zeros_like(x[:, 0])
+    for place in (0, 1, 2, 3, 4, 5):
+        so_far = so_far + x[:, place]
+        np.testing.assert_array_equal(found[:, place].view(np.uint8), so_far.view(np.uint8))
+    np.testing.assert_array_equal(found, np.add.accumulate(x, axis=1, dtype=kind))
+
+
 def test_long_axes_are_followed_place_by_place() -> None:
     """Twice as many places take twice as long."""
     short, long = (

@@ -7,16 +7,21 @@ together. Source: public operator sources (impl/cum_computer.py).
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
+_TOGETHER = 2**20  # elements whose sums the host finds at a time
 _TILES = 3  # of UB: what comes, the sum, what goes
 
 
@@ -63,11 +68,34 @@ class Cumsum(Kernel):
         come, go, total = buffers
         so_far = core.duplicate(total.get(self.kind, width), 0)
         row, begin = where
-        for place in core.loop(self.length, sequential=True):
-            places = ((row, self.length * self.inner), (place, self.inner), (begin, 1))
-            part = come.copy_in(self.x.window(places, (width,), (1,)))
-            sums = go.alloc_tensor(self.kind, width)
-            core.add(sums, so_far, part)
-            core.move(so_far, sums)
-            come.free_tensor(part)
-            go.copy_out(self.y.window(places, (width,), (1,)), sums)
+        start = (row, self.length * self.inner), (begin, 1)
+
+        def place_by_place() -> None:
+            for place in core.loop(self.length, sequential=True):
+                places = (*start, (place, self.inner))
+                part = come.copy_in(self.x.window(places, (width,), (1,)))
+                sums = go.alloc_tensor(self.kind, width)
+                core.add(sums, so_far, part)
+                core.move(so_far, sums)
+                come.free_tensor(part)
+                go.copy_out(self.y.window(places, (width,), (1,)), sums)
+
+        def at_once() -> None:
+            core.chain.run()
+            together = max(1, _TOGETHER // (width * core.stack_size(0, core.depth)))
+            sums: NDArray[Any] | int = 0
+            for first in range(0, self.length, together):
+                shape = (min(together, self.length - first), width)
+                places = (*start, (first, self.inner))
+                x, y = (each.window(places, shape, (self.inner, 1)) for each in (self.x, self.y))
+                values = np.array(x.read(core.depth))
+                values[..., 0, :] += sums  # the first of all to zero, which turns -0.0 into 0.0
+                np.add.accumulate(values, axis=-2, out=values)
+                y.write(values, core.depth)
+                sums = values[..., -1, :]
+
+        # A chip without infinities cuts every sum off.
+        if self.kind.is_float and (core.widened or not core.profile.features.inf_nan):
+            place_by_place()
+        else:
+            core.separately(place_by_place, at_once)

@@ -71,6 +71,15 @@ def test_optimizer_steps_deal_out_whole_tiles() -> None:
     assert found == [1, 16, 21, 29, 27]
 
 
+@pytest.mark.parametrize("elements", [1_000, 196_611, 16_777_221])
+def test_tiles_of_optimizer_steps_fit_where_nothing_is_overwritten(elements: int) -> None:
+    """The vendor's schedule counts on operands that are, and its tiles are longer than ours."""
+    tensor, rate = TensorSpec((elements,), "float32"), TensorSpec((1,), "float32")
+    profile = load_profile("Ascend910A")
+    task = TaskSpec("ApplyGradientDescent", (tensor, rate, tensor), (tensor,))
+    assert run_tasks(kernels_of(profile, task), profile, numerics=False).duration_us > 0
+
+
 def test_definitions_say_when_axes_are_fused() -> None:
     alike, row, number = ((4, 5), (4, 5)), ((4, 5), (1, 5)), ((4, 5), (1,))
     expected = {

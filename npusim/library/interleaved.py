@@ -16,6 +16,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.tile_grid import Grid
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.ascendc import LocalTensor
+    from npusim.ascendc import GmSlice, LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import Piece
 
 _BUFFERS = 5  # of a tile in float32
 _MOST_ROWS = 128
@@ -61,7 +63,8 @@ class Interleaved(Kernel):
         self.by_heads = heads > 1
         down, beside = (heads, self.tokens) if self.by_heads else (self.tokens, 1)
         cores = profile.cores.vector_cores
-        room = profile.buffers.ub_bytes // (2 * _BUFFERS * self.width * FLOAT.itemsize)
+        padded = round_up(self.width * FLOAT.itemsize, profile.buffers.block_bytes)
+        room = profile.buffers.ub_bytes // (2 * _BUFFERS * padded)
         share = ceil(down / max(1, cores // max(1, batches * beside)))
         tile = max(1, min(room, _MOST_ROWS, share))
         self.division = self.grid = Grid((batches, beside, down), (1, 1, tile), cores)
@@ -74,20 +77,14 @@ class Interleaved(Kernel):
         lines = [TQue(TPosition.VECIN, 1, name) for name in ("cos", "sin")]
         buffers = [TBuf(name) for name in ("apart", "turned", "cos_wide", "sin_wide")]
         for queue in (ins, outs, *lines):
-            core.pipe.init_buffer(queue, 1, rows * width * kind.itemsize)
+            row_bytes = round_up(width * kind.itemsize, core.block_bytes)
+            core.pipe.init_buffer(queue, 1, rows * row_bytes)
         for buffer in buffers:
-            core.pipe.init_buffer(buffer, 1, rows * width * FLOAT.itemsize)
+            row_bytes = round_up(width * FLOAT.itemsize, core.block_bytes)
+            core.pipe.init_buffer(buffer, 1, rows * row_bytes)
         for piece in self.grid.pieces(core):
             (batch, beside, first), count = piece.starts, piece.shape[-1]
-            steps = (self.x.head, self.x.token) if self.by_heads else (self.x.token, self.x.head)
-            places = (
-                (self.x.start, 1),
-                (batch, self.x.batch),
-                (beside, steps[1]),
-                (first, steps[0]),
-            )
-            source = self.x.tensor.window(places, (count, width), (steps[0], 1))
-            x = ins.copy_in(source.by_rows() if count > 1 else source)
+            x = ins.copy_in(self._heads(self.x, piece))
             line = 1 if self.by_heads else count
             token = beside if self.by_heads else first
             where = ((batch, self.tokens * width), (token, width))
@@ -104,15 +101,15 @@ class Interleaved(Kernel):
             ins.free_tensor(x)
             for queue, tile in zip(lines, angles, strict=True):
                 queue.free_tensor(tile)
-            steps = (self.y.head, self.y.token) if self.by_heads else (self.y.token, self.y.head)
-            places = (
-                (self.y.start, 1),
-                (batch, self.y.batch),
-                (beside, steps[1]),
-                (first, steps[0]),
-            )
-            target = self.y.tensor.window(places, (count, width), (steps[0], 1))
-            outs.copy_out(target.by_rows() if count > 1 else target, y)
+            outs.copy_out(self._heads(self.y, piece), y)
+
+    def _heads(self, rows: Rows, piece: Piece) -> GmSlice:
+        """The rows of a tile: heads of a token, or tokens of a head."""
+        (batch, beside, first), count = piece.starts, piece.shape[-1]
+        down, across = (rows.head, rows.token) if self.by_heads else (rows.token, rows.head)
+        places = ((rows.start, 1), (batch, rows.batch), (beside, across), (first, down))
+        found = rows.tensor.window(places, (count, self.width), (down, 1))
+        return found.by_rows() if count > 1 else found
 
 
 def turn(

@@ -99,16 +99,24 @@ def _core_align(profile: Profile, itemsize: int) -> int:
     return _CORE_ALIGN
 
 
-def whole_tiles(profile: Profile, elements: int, itemsize: int, buffers: float) -> FlatTiling:
+def whole_tiles(
+    profile: Profile, elements: int, itemsize: int, buffers: float, coexisting: float
+) -> FlatTiling:
     """Tiles as long as half of UB holds in ``buffers`` of them, dealt out whole.
 
     Source: schedule of the optimizers' steps (public: tbe/impl/util/util_apply_op_schedule.py).
+    Where that counts on operands being overwritten, ``coexisting`` buffers of 4 bytes take shorter
+    ones at a time.
     """
     room = int(profile.buffers.ub_bytes // 2 // (2 * buffers * _CORE_ALIGN))
     tile = min(room * _CORE_ALIGN * 2 // itemsize, elements)
     each = ceil(elements / tile / profile.cores.vector_cores)
     block_dim = ceil(elements / tile / each)
-    return FlatTiling(elements, each * tile, tile, block_dim, double_buffer=each > 1)
+    fits = [int(profile.buffers.ub_bytes // depth / coexisting) for depth in (1, 2)]
+    single, double = (nbytes // _COMPUTE_BYTES // _CORE_ALIGN * _CORE_ALIGN for nbytes in fits)
+    if each == 1 and tile <= single:
+        return FlatTiling(elements, tile, tile, block_dim, double_buffer=False)
+    return FlatTiling(elements, each * tile, min(tile, double), block_dim, double_buffer=True)
 
 
 class ElementwiseKernel(Kernel):
@@ -199,7 +207,7 @@ class ElementwiseKernel(Kernel):
     def _flat_tiling(self, profile: Profile, split: BlockSplit | None) -> FlatTiling:
         elements, itemsize = self.output.numel, self.output.dtype.itemsize
         if self.buffers and profile.software.compiled_for_shape:
-            return whole_tiles(profile, elements, itemsize, self.buffers)
+            return whole_tiles(profile, elements, itemsize, self.buffers, self.coexisting)
         least = profile.launch.elementwise_core_bytes if self.fills_cores else 0
         if least and not profile.software.compiled_for_shape:
             itemsize = max(itemsize, self.widest)  # code for any shape counts in that

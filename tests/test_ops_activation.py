@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import TensorSpec
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.task import run_tasks
 from support.tasks import BFLOAT16, CHIPS, cycles, like, run
 
 if TYPE_CHECKING:
@@ -114,6 +118,14 @@ def test_gradients(chip: str) -> None:
     for op, inputs, want in cases:
         (got,) = run(chip, op, inputs, [like(x)])
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=op)
+
+
+@pytest.mark.parametrize("elements", [484_623, 489_000, 1_184_627])
+def test_tiles_by_a_mask_fit_where_its_bytes_are_rounded_up(elements: int) -> None:
+    x, mask = TensorSpec((elements,), "float32"), TensorSpec((-(-elements // 8),), "uint8")
+    profile = load_profile("Ascend910B3")
+    kernels = kernels_of(profile, TaskSpec("ReluGradV2", (x, mask), (x,)))
+    assert run_tasks(kernels, profile, numerics=False).duration_us > 0
 
 
 @pytest.mark.parametrize("chip", CHIPS)

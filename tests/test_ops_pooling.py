@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.hardware import load_profile
-from npusim.operators.tasks import TaskSpec
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.pooling.columns import pieces_of
 from npusim.validation.replay import simulate_task
 from npusim.values.errors import AclnnError, KernelError
@@ -120,6 +120,15 @@ def test_gradients_go_where_the_largest_elements_were(
         chip, "MaxPoolGradWithArgmax", [x, grad, mask], [dx], ksize=ksize, strides=strides
     )
     np.testing.assert_array_equal(found, scattered(x, grad, window, stride, same))
+
+
+def test_planes_too_wide_for_a_pass_are_refused_before_one_begins() -> None:
+    image, grad = (TensorSpec((1, 2, 228, size, 16), "float32") for size in (408, 404))
+    mask = TensorSpec((1, 2, 25, 5815, 16), "uint16")
+    windows = {"ksize": [1, 5, 5, 1], "strides": [1, 1, 1, 1]}
+    task = TaskSpec("MaxPoolGradWithArgmaxV1", (image, grad, mask), (image,), windows)
+    with pytest.raises(KernelError, match="5 rows of 408 columns take"):
+        kernels_of(load_profile("Ascend310P3"), task)
 
 
 def test_masks_as_profilers_list_them() -> None:

@@ -106,6 +106,8 @@ class BitMaskKernel(Kernel):
         )
         per_core = round_up(plain.per_core, _ALIGN)
         tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
+        if tile < per_core and not plain.double_buffer:  # whole bytes of mask don't fit at once
+            tile = round_up(ceil(per_core / 2), _ALIGN)
         blocks = plain.block_dim if split and split.inner > 1 else ceil(plain.rows / per_core)
         return FlatTiling(plain.rows, per_core, tile, blocks, tile < per_core)
 

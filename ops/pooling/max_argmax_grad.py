@@ -278,10 +278,12 @@ class MaxPoolGradWithArgmax(Kernel):
         high, wide = self.height, self.width
         if self.own:
             return OWN_ROWS
-        if high.window > 2 * high.stride or wide.window > 2 * wide.stride:
-            return 1
-        rows = high.out
-        while rows > 1 and self._bytes(rows) > profile.buffers.ub_bytes:
+        apart = high.window <= 2 * high.stride and wide.window <= 2 * wide.stride
+        rows = high.out if apart else 1
+        while (need := self._bytes(rows)) > profile.buffers.ub_bytes:
+            if rows == 1:
+                least = f"{high.window} rows of {wide.size} columns take {need} bytes of UB"
+                raise KernelError(self.op_type, f"{least}, the chip has {profile.buffers.ub_bytes}")
             rows = ceil(rows / 2)
         return rows
 

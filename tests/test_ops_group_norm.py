@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
+from npusim.hardware import load_profile
+from npusim.ops.group_norm.tiling import Tiling
+from npusim.values.dtypes import dtype
 from npusim.values.errors import KernelError
 from support.tasks import (
     BFLOAT16,
@@ -71,6 +74,16 @@ def test_any_groups_and_time_by_shapes(
         if channels * prod(spatial) > 1:  # of a single element the deviation is epsilon's root
             np.testing.assert_allclose(ours, want, rtol=2e-3, atol=2e-3)
     assert_time_needs_no_numbers(chip, "GroupNorm", inputs, outputs, **said)
+
+
+@pytest.mark.parametrize("shape", [(3, 9000), (2, 3000, 20), (2, 64, 32)], ids=str)
+def test_halves_with_scales_in_float32(shape: tuple[int, ...]) -> None:
+    """In UB scales then take more room than x."""
+    x, *lines = operands(shape)
+    inputs = [x.astype(np.float16), *lines]
+    got = run("Ascend910B3", "GroupNormSilu", inputs, results(inputs[0], 4), num_groups=4)[0]
+    y = normalised(inputs, 4)[0]
+    np.testing.assert_allclose(got, y / (1 + np.exp(-y)), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("kind", [np.float16, BFLOAT16, np.float32])
@@ -139,3 +152,68 @@ def test_by_its_aclnn_name() -> None:
     want = normalised([x, gamma, beta], 4)
     for name, each in zip(("out", "meanOut", "rstdOut"), want, strict=True):
         np.testing.assert_allclose(done.outputs[name].ravel(), each.ravel(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "kind", "passes"),
+    [
+        ((2, 64, 16, 16), 8, "float32", 1),  # a group is a tile
+        ((2, 64, 16, 16), 8, "float16", 1),
+        ((2, 64, 15, 15), 8, "float32", 2),  # its channels don't start at blocks
+        ((2, 64, 64, 64), 8, "float16", 2),  # a group is several tiles
+        ((64, 64), 1, "float32", 2),
+    ],
+    ids=str,
+)
+def test_a_group_is_read_once_where_it_fits(
+    shape: tuple[int, ...], groups: int, kind: str, passes: int
+) -> None:
+    line = TensorSpec((shape[1],), kind)
+    sizes = {"N": shape[0], "C": shape[1], "HxW": prod(shape[2:]), "group": groups, "eps": EPSILON}
+    done = Device("Ascend910B2").estimate(
+        "aclnnGroupNorm", self=TensorSpec(shape, kind), gamma=line, beta=line, **sizes
+    )
+    (task,) = done.tasks
+    lines = 2 * shape[1] * task.block_dim * dtype(kind).itemsize
+    if len(shape) == 2:  # scales and shifts of every group
+        lines = 2 * prod(shape) * dtype(kind).itemsize
+    read = task.bytes_read - lines
+    assert read == pytest.approx(passes * prod(shape) * dtype(kind).itemsize, rel=0.02)
+
+
+def test_channels_that_share_a_tile_are_faster_than_ones_off_the_blocks() -> None:
+    """A tile of many short channels is one load and one store."""
+    times = []
+    for area in (120, 128):
+        inputs = [np.zeros((64, 64, area), np.float32), *(np.zeros(64, np.float32),) * 2]
+        off_blocks = [each.astype(np.float16) for each in inputs]
+        times.append(
+            cycles("Ascend910B2", "GroupNorm", off_blocks, results(off_blocks[0], 4), num_groups=4)
+        )
+    assert times[1] < 0.8 * times[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    chip=st.sampled_from(CHIPS),
+    images=st.integers(1, 300),
+    groups=st.integers(1, 64),
+    depth=st.integers(1, 300),
+    area=st.one_of(st.integers(1, 40), st.integers(1, 30_000)),
+    kind=st.sampled_from(["float32", "float16"]),
+)
+def test_every_group_belongs_to_one_core_and_results_to_whole_blocks(
+    chip: str, images: int, groups: int, depth: int, area: int, kind: str
+) -> None:
+    profile = load_profile(chip)
+    shape = (images, groups * depth, area)
+    tiling = Tiling.of(profile, shape, groups, dtype(kind), dtype(kind))
+    lengths = [tiling.share.length(block) for block in range(tiling.share.cores)]
+    assert sum(lengths) == images * groups
+    assert min(lengths) > 0
+    assert tiling.length == depth * area
+    block = profile.buffers.block_bytes // dtype(kind).itemsize
+    assert tiling.share.cores == 1 or max(area, depth if area == 1 else 0) >= block
+    assert tiling.rows * area <= tiling.tile
+    assert tiling.rows == 0 or area % block == 0
+    assert tiling.whole is False or tiling.length <= tiling.tile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
 from npusim.values.errors import DeviceFault
 from support.tasks import BFLOAT16, assert_time_needs_no_numbers, run
 
@@ -385,3 +386,23 @@ def test_groups_that_there_are_not() -> None:
     for change in ({"group_count": 7}, {"k_group": 9}, {"k": 200, "k_group": 2}, {"renorm": 1}):
         assert device.check("MoeGatingTopK", **call | change).code == 561003
     assert device.check("MoeGatingTopK", **call | {"k": 300}).code == 161002
+
+
+@pytest.mark.parametrize(
+    ("experts", "k", "sorts", "merges"),
+    [
+        (32, 4, True, 0),
+        (64, 4, True, 1),
+        (64, 1, False, 0),  # the largest by a reduction
+        (256, 1, True, 2),
+        (512, 8, True, 2),
+        (520, 8, True, 4),  # the one group beyond 16, and then row by row
+        (1024, 8, True, 5),
+    ],
+)
+def test_rows_of_experts_are_merged_by_four(experts: int, k: int, sorts: bool, merges: int) -> None:
+    x = TensorSpec((6, experts), "float32")  # a row for each core
+    played = Device(CHIP).estimate("MoeGatingTopKSoftmax", x=x, k=k).timeline.slices()
+    names = Counter(each.name for each in played)
+    assert (names["vbitsort32"] > 0) is sorts
+    assert names["vmrgsort4v2"] == 6 * merges

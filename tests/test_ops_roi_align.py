@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
 from npusim.values.errors import KernelError
 from support.tasks import CHIPS, cycles, kernels, run
 
@@ -51,7 +51,7 @@ def pooled(x: Array, boxes: Array, bins: tuple[int, int], each: int, aligned: bo
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.tuples(st.integers(1, 2), st.integers(1, 35), st.integers(3, 9), st.integers(3, 9)),
+    st.tuples(st.integers(1, 2), st.integers(1, 35), st.integers(1, 9), st.integers(1, 9)),
     st.integers(1, 5),
     st.tuples(st.integers(1, 4), st.integers(1, 4)),
     st.integers(1, 3),
@@ -134,3 +134,19 @@ def test_a_record_has_to_tell_the_bins() -> None:
     x, boxes = np.zeros((1, 32, 20, 20), np.float32), np.zeros((64, 5), np.float32)
     with pytest.raises(KernelError, match="how many bins"):
         kernels("Ascend910B2", "ROIAlign", [x, boxes], [], {})
+
+
+def test_two_neighbours_are_one_load() -> None:
+    """Each of the four pixels of a sample has a neighbour beside it."""
+    done = Device("Ascend910B2").estimate(
+        "aclnnRoiAlignV2", self=TensorSpec((1, 48, 20, 20), "float32"),
+        boxes=TensorSpec((1, 5), "float32"), pooledHeight=3, pooledWidth=2, spatialScale=1.0,
+        samplingRatio=2, aligned=True,
+    )  # fmt: skip
+    pixels = [
+        each.bytes
+        for each in done.timeline.slices()
+        if (each.task, each.pipe) == ("ROIAlign", "MTE2") and each.bytes > 32
+    ]
+    assert len(pixels) == 2 * 3 * 2 * 2 * 2
+    assert set(pixels) == {2 * 48 * 4}

@@ -191,27 +191,57 @@ class MoeGatingTopKSoftmax(Kernel):
         """Rows in whole groups of 32, sorted, and eight of each merged until eight are left."""
         rows, lanes = shares.shape[0], core.costs.repeat_elements(FLOAT.itemsize)
         pairs = self.pairs.get(FLOAT, 2 * rows * self.padded)
-        if self.padded > self.columns:
+        if self.count == 1 and self.columns <= lanes:
+            core.record_vector("vcmax", pairs, self.columns, rows=rows)
+        else:
             core.move_bursts(pairs, shares, rows, ceil(self.columns / _FEW))
-            core.record_vector("vector_dup", pairs, GROUP, rows=rows)
-        self._count_up(core, pairs, rows)
-        core.record_vector("vbitsort32", pairs, lanes, rows=rows * self.padded // GROUP)
-        lists = self.padded // GROUP
-        while lists > 1:
-            for _ in range(lists):
-                core.move_bursts(pairs, pairs, rows, _FEW * PAIR_BYTES // core.block_bytes)
-            merges = ceil(lists / LISTS)
-            steps = ceil(rows * merges * _FEW * LISTS / _MERGED)
-            core.record_vector("vmrgsort4v2", pairs, lanes, rows=steps)
-            lists = merges
+            if self.padded > self.columns:
+                core.record_vector("vector_dup", pairs, GROUP, rows=rows)
+            self._count_up(core, pairs, rows)
+            core.record_vector("vbitsort32", pairs, lanes, rows=rows * self.padded // GROUP)
+            self._merge_groups(core, pairs, rows)
         for each in results[:2]:
             core.record_vector("vreducev2", each, lanes, rows=rows)
             core.wait_vector()  # to read how many were kept
         if self.finished is not None:
-            for _ in range(6):  # flags converted twice, times experts, spread, gathered, compared
-                core.record_vector("vadds", results[1], results[1].numel)
+            self._name_nobody(core, results[1])
         if self.kind is not FLOAT:
             core.record_vector("vadds", results[0], results[0].numel)
+
+    def _merge_groups(self, core: Core, pairs: LocalTensor, rows: int) -> None:
+        """Up to 16 groups of every row by four; those beyond apart, then the two row by row."""
+        groups, most = self.padded // GROUP, LISTS**2
+        if groups == 1:
+            return
+        self._merge(core, pairs, rows, min(groups, most))
+        if groups > most:
+            self._merge(core, pairs, rows, groups - most)
+            for _ in core.loop(rows):
+                core.scalar_call()
+                core.record_vector("vmrgsort4v2", pairs, core.costs.repeat_elements(FLOAT.itemsize))
+            core.move_bursts(pairs, pairs, rows, 2 * _FEW * PAIR_BYTES // core.block_bytes)
+
+    def _merge(self, core: Core, pairs: LocalTensor, rows: int, lists: int) -> None:
+        """The eight largest of so many groups; lists that there aren't are filled up."""
+        lanes = core.costs.repeat_elements(FLOAT.itemsize)
+        for room in (LISTS**2, LISTS) if lists > LISTS else (LISTS,):
+            if lists < room:
+                core.record_vector("vector_dup", pairs, 2 * _FEW * room * rows)
+            for _ in range(lists):
+                core.move_bursts(pairs, pairs, rows, _FEW * PAIR_BYTES // core.block_bytes)
+            steps = ceil(rows * room * _FEW / _MERGED)
+            core.record_vector("vmrgsort4v2", pairs, lanes, rows=steps)
+            lists = LISTS
+
+    def _name_nobody(self, core: Core, experts: LocalTensor) -> None:
+        """Flags converted twice and times the experts, spread, gathered, and the larger taken."""
+        rows = experts.shape[0]
+        for _ in range(3):
+            core.record_vector("vadds", experts, rows)
+        core.record_vector("vbrcb", experts, rows)
+        core.record_vector("vreducev2", experts, _FEW, rows=rows)
+        core.wait_vector()
+        core.record_vector("vadds", experts, experts.numel)
 
     def _count_up(self, core: Core, pairs: LocalTensor, rows: int) -> None:
         """Places of the first row, and copies of them for the others."""

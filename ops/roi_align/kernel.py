@@ -1,10 +1,12 @@
 """ROIAlign: samples of boxes between four pixels of NC1HWC0 images, and their means.
 
 A core takes boxes one by one, of each the rows of bins, of those sample after sample. The scalar
-unit reads where a sample lies and what its four pixels weigh; each pixel is a load of all channels,
-which are weighted and added up, and then to the bin, 16 at a time. Where the number of samples is
-left to the boxes, and nobody knows them, one in each bin is assumed. Images lie in NC1HWC0 before
-and NCHW behind. Source: public operator sources (dynamic/roi_align.py).
+unit reads where a sample lies and what its four pixels weigh; two neighbours are a load of all
+channels, which are weighted and added up, and then to the bin, 16 at a time. Weights are divided by
+the number of samples. The next sample is loaded when the vector unit has weighted this one. Where
+the number of samples is left to the boxes, and nobody knows them, one in each bin is assumed.
+Images lie in NC1HWC0 before and NCHW behind. Source: public operator sources
+(dynamic/roi_align.py of CANN 8.1, four points at a time).
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ class ROIAlign(Kernel):
             )
         self.reads, self.writes, self.bins = (x, boxes), (y,), bins
         self.images, self.slices, self.height, self.width, _ = x.shape
+        self.pair = min(2, self.width)  # neighbours in a load
         self.x, self.boxes, self.y = (each.view(each.numel) for each in (x, boxes, y))
         self.kind = x.dtype
         count = boxes.numel // _BOX
@@ -72,11 +75,11 @@ class ROIAlign(Kernel):
         bins, size = self.bins, self.kind.itemsize
         pixel, row_of_bins = self.slices * _LANES, bins.wide * _LANES
         line, each = self.slices * row_of_bins, bins.high * row_of_bins
-        box_que, pixels = TQue(TPosition.VECIN, 1, "box"), TQue(TPosition.VECIN, 8, "pixels")
+        box_que, pixels = TQue(TPosition.VECIN, 1, "box"), TQue(TPosition.VECIN, 2, "pixels")
         out_que = TQue(TPosition.VECOUT, 1, "bins")
         placed, weighted = TBuf("placed"), TBuf("weighted")
         core.pipe.init_buffer(box_que, 1, _BOX * size)
-        core.pipe.init_buffer(pixels, 8, pixel * size)
+        core.pipe.init_buffer(pixels, 2, self.pair * pixel * size)
         core.pipe.init_buffer(out_que, 1, line * size)
         core.pipe.init_buffer(placed, 1, _BATCH * FLOAT.itemsize)
         core.pipe.init_buffer(weighted, 1, pixel * size)
@@ -94,11 +97,12 @@ class ROIAlign(Kernel):
                     out_que.alloc_tensor(self.kind, self.slices, bins.wide * _LANES), 0.0
                 )
                 for turn in core.loop(bins.samples, sequential=True):
+                    for _ in range(2):  # what the neighbours of all samples of the row weigh
+                        core.record_vector("vmuls", placed.get(FLOAT, _BATCH), 2 * _BATCH)
                     core.wait_vector()
                     for column in core.loop(bins.wide * bins.samples, sequential=True):
                         where = (image, row, turn, column)
                         self._sample(core, pixels, weighted, total, where, samples)
-                core.muls(total, total, 1.0 / bins.samples**2)
                 places = ((box, self.slices * each), (row, row_of_bins))
                 out_que.copy_out(self.y.window(places, total.shape, (each, 1)), total)
 
@@ -132,22 +136,21 @@ class ROIAlign(Kernel):
         core.scalar_loop()
         core.emit_scalar("ld_ub", loads=_READ, operations=_SAMPLE_OPERATIONS)
         taken = []
-        for corner in range(4):
-            down, right, weight = self._corner(core, (row, turn, column), corner, samples)
+        for below in (False, True):
+            down, right, weights = self._neighbours(core, (row, turn, column), samples, below=below)
             plane = self.height * self.width * _LANES
             places = (
                 (image, self.slices * plane),
                 (down, self.width * _LANES),
                 (right, _LANES),
             )
-            tile = pixels.copy_in(self.x.window(places, (self.slices, _LANES), (plane, 1)))
-            taken.append((tile, weight))
+            shape = (self.slices, self.pair * _LANES)
+            taken.append((pixels.copy_in(self.x.window(places, shape, (plane, 1))), weights))
         part = weighted.get(self.kind, self.slices * _LANES)
         for _ in range(4):
             core.emit_vector("vmuls", self.kind, _LANES, rows=self.slices, chained=False)
         for _ in range(3):
             core.record_vector("vadd", part, _LANES, rows=self.slices)
-        core.scalar_loop(self.slices)
         core.emit_vector("vadd", self.kind, _LANES, rows=self.slices, chained=False)
         core.noted(total)
         if core.numerics:
@@ -155,39 +158,47 @@ class ROIAlign(Kernel):
         for tile, _ in taken:
             pixels.free_tensor(tile)
 
-    def _corner(
+    def _neighbours(
         self,
         core: Core,
         where: tuple[Index, Index, Index],
-        corner: int,
         samples: tuple[Samples, Samples] | None,
-    ) -> tuple[Scalar, Scalar, NDArray[Any]]:
-        """Row and column of one of the four pixels, and its weight."""
+        *,
+        below: bool,
+    ) -> tuple[Scalar, Scalar, list[tuple[NDArray[Any], NDArray[Any]]]]:
+        """Row and first column of two neighbours; and of each its place in the load and weight."""
         if samples is None:
             nowhere = Scalar(core, None, core.depth)
-            return nowhere, nowhere, np.zeros(())
+            return nowhere, nowhere, []
         along, across = samples
         row, turn, column = (values_of(each) for each in where)
         rows, number = row * self.bins.samples + int(turn[0]), int(column[0])
-        down = (along.low, along.high)[corner // 2][:, rows]
-        right = (across.low, across.high)[corner % 2][:, number, None]
-        weight = (along.near, along.far)[corner // 2][:, rows]
-        weight = weight * (across.near, across.far)[corner % 2][:, number, None]
         missing = (1,) * (core.depth - 2)  # of loops that run one by one
-        down = down.reshape(*down.shape, *missing)
-        weight = weight.reshape(*weight.shape, *missing)
-        right = right.reshape(*right.shape, *missing)
-        return Scalar(core, down, core.depth), Scalar(core, right, core.depth), weight
+
+        def shown(values: NDArray[Any]) -> NDArray[Any]:
+            return values.reshape(*values.shape, *missing)
+
+        first = np.minimum(across.low[:, number, None], self.width - self.pair)
+        down = shown((along.low, along.high)[below][:, rows])
+        weight = (along.near, along.far)[below][:, rows] / np.float32(self.bins.samples**2)
+        pixels = [
+            (shown(at[:, number, None] - first), shown(weight * share[:, number, None]))
+            for at, share in ((across.low, across.near), (across.high, across.far))
+        ]
+        return Scalar(core, down, core.depth), Scalar(core, shown(first), core.depth), pixels
 
     def _add(
         self, core: Core, total: LocalTensor, taken: list[tuple[LocalTensor, Any]], number: int
     ) -> None:
-        depth, bins = core.depth, self.bins
-        column = number // bins.samples
+        depth, column = core.depth, number // self.bins.samples
         held = total.target(depth, whole=False)
-        for tile, weight in taken:
-            part = tile.values(depth) * weight[..., None, None].astype(self.kind.numpy)
-            held[..., column * _LANES : (column + 1) * _LANES] += part
+        for tile, neighbours in taken:
+            values = tile.values(depth)
+            pairs = values.reshape(*values.shape[:-1], self.pair, _LANES)
+            for at, weight in neighbours:
+                picked = np.take_along_axis(pairs, at[..., None, None, None], -2)[..., 0, :]
+                part = picked * weight[..., None, None].astype(self.kind.numpy)
+                held[..., column * _LANES : (column + 1) * _LANES] += part
 
 
 def roi_align(task: Task) -> tuple[Kernel, ...]:

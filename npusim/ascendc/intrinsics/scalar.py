@@ -40,14 +40,17 @@ class Scalars(Issuer):
         return Scalar.of(self, values[..., index] if tensor.shape else values, tensor.depth)
 
     def set_value(self, tensor: LocalTensor, index: int, value: Scalar | float) -> None:
-        """Store one element of a tile (SetValue)."""
+        """Store one element of a tile (SetValue); a tile of shape () has just one."""
         if self.recording:
             self.recorder.after_vector()
         self.emit_scalar("st_ub", stores=1, detail=tensor.buffer)
+        tensor.check_write()
+        self.filled(tensor)
         if self.numerics:
             depth = self.depth
             number = value.values(depth) if isinstance(value, Scalar) else value
-            tensor.target(depth, whole=False)[..., index] = number
+            target = tensor.target(depth, whole=False)
+            target[(..., index) if tensor.shape else ...] = number
 
     def load_scalar(self, source: GmSlice) -> Scalar:
         """One element of global memory, read by the scalar unit through its cache."""

@@ -16,7 +16,8 @@ from npusim.engine import Memo, simulate
 from npusim.engine.l2 import L2State
 from npusim.engine.player import Player
 from npusim.engine.program import CoreGroup
-from npusim.runtime import streams
+from npusim.runtime import streams, task
+from npusim.values.garbage import collect_later
 from support.programs import machine, pipeline
 
 if TYPE_CHECKING:
@@ -226,5 +227,29 @@ def test_estimates_leave_no_garbage() -> None:
     try:
         estimate(200)
         assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_estimates_are_made_without_a_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    real = task.play
+
+    def noting(*given: Any, **how: Any) -> Any:
+        searched.append(gc.isenabled())
+        return real(*given, **how)
+
+    monkeypatch.setattr(task, "play", noting)
+    device, x = Device(CHIP), TensorSpec((64,), "float32")
+    device.launch(Doubled, x, x)
+    assert searched == [False]
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="inside"), collect_later():
+        raise ValueError("inside")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        device.launch(Doubled, x, x)
+        assert not gc.isenabled()
     finally:
         gc.enable()

@@ -273,3 +273,57 @@ def test_a_large_group_norm_is_played_in_some_thousand_iterations(
         C=channels, HxW=size, group=group, outputMask=[True, True, True],
     )  # fmt: skip
     assert turns.count < 5000, turns.count
+
+
+def in_steps(turns: int, loads: tuple[int, ...], work: float, size: int, late: float) -> Program:
+    """A loop of phases with a barrier in front of each: what loads bring is worked on."""
+    writer = Writer()
+    tiles = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    outside = writer.queue(Pipe.VECTOR, Pipe.MTE3, 1)
+    writer.open(turns)
+    for count in loads:
+        writer.barrier()
+        writer.open(count)
+        moves = transfer(size, 60.0)
+        writer.do(Pipe.MTE2, "load", 3, waits=(tiles.free,), sets=(tiles.filled,), moves=moves)
+        writer.do(Pipe.VECTOR, "add", work, waits=(tiles.filled,), sets=(tiles.free,))
+        writer.close()
+        writer.do(Pipe.VECTOR, "end", 1, waits=(outside.free,), sets=(outside.filled,))
+        waits, sets = (outside.filled,), (outside.free,)
+        writer.do(Pipe.MTE3, "store", 5, waits=waits, sets=sets, latency=late)
+    writer.close()
+    return writer.program
+
+
+@FEW
+@given(
+    st.integers(1, 12),
+    st.lists(st.integers(1, 20), min_size=1, max_size=3),
+    st.integers(1, 90),
+    st.integers(64, 4096),
+    st.sampled_from((0.0, 30.0, 2000.0)),
+    st.sampled_from((300.0, 1e6)),
+)
+def test_steps_between_barriers_end_when_playing_does(
+    turns: int, loads: list[int], work: int, size: int, late: float, rate: float
+) -> None:
+    on = machine(MemoryRates(hbm=rate, l2_read=2 * rate, l2_write=rate))
+    groups = [(n, in_steps(turns, tuple(each + n for each in loads), work, size, late))
+              for n in (1, 2, 3)]  # fmt: skip
+    jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles, rel=1e-4)
+    for index, (ours, theirs) in enumerate(zip(jumped.records, played.records, strict=True)):
+        assert ours.busy == pytest.approx(theirs.busy, rel=1e-3)
+        pairs = zip(ours.totals(), theirs.totals(), strict=True)
+        assert all(a.times == b.times for a, b in pairs)
+        assert [s[:2] for s in spans(jumped, index)] == [s[:2] for s in spans(played, index)]
+
+
+def test_of_few_steps_between_barriers_two_are_played(turns: Turns) -> None:
+    counts = []
+    for steps in (2, 3, 7):
+        turns.count = 0
+        play((2, in_steps(steps, (3, 2), 50, 900, 0.0)), (3, in_steps(steps, (2, 3), 9, 500, 0.0)))
+        counts.append(turns.count)
+    assert counts[1] <= counts[0] + 6, counts
+    assert counts[2] == counts[1], counts

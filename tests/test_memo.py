@@ -13,10 +13,15 @@ import pytest
 from npusim import Device, Result, TensorSpec
 from npusim.ascendc import Core, GlobalTensor, Kernel, trace
 from npusim.engine import Memo, simulate
+from npusim.engine import memo as memos
 from npusim.engine.l2 import L2State
 from npusim.engine.player import Player
 from npusim.engine.program import CoreGroup
-from npusim.runtime import streams
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.matmul.grouped import Groups
+from npusim.runtime import streams, task
+from npusim.runtime.task import run_tasks
+from npusim.values.garbage import collect_later
 from support.programs import machine, pipeline
 
 if TYPE_CHECKING:
@@ -228,3 +233,46 @@ def test_estimates_leave_no_garbage() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_estimates_are_made_without_a_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+    real = task.play
+
+    def noting(*given: Any, **how: Any) -> Any:
+        searched.append(gc.isenabled())
+        return real(*given, **how)
+
+    monkeypatch.setattr(task, "play", noting)
+    device, x = Device(CHIP), TensorSpec((64,), "float32")
+    device.launch(Doubled, x, x)
+    assert searched == [False]
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="inside"), collect_later():
+        raise ValueError("inside")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        device.launch(Doubled, x, x)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_is_known_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, dealt = [], []
+    tell, blocks = memos._tell, Groups.blocks
+    monkeypatch.setattr(memos, "_tell", lambda *given: told.append(1) or tell(*given))
+    monkeypatch.setattr(Groups, "blocks", lambda *given: dealt.append(1) or blocks(*given))
+    device = Device(CHIP)
+    given = (TensorSpec((700, 64), "float16"), TensorSpec((5, 64, 256), "float16"))
+    task = TaskSpec("GroupedMatmul", (*given, None, None, None, None, None,
+                    TensorSpec((5,), "int64")), (TensorSpec((700, 256), "float16"),),
+                    {"split_item": 3, "group_type": 0})  # fmt: skip
+    kept, runs = Memo(), []
+    for _ in range(2):
+        runs.append(run_tasks(kernels_of(device.profile, task), device.profile, memo=kept))
+        assert bool(told) is bool(dealt) is (len(runs) == 1)
+        told.clear()
+        dealt.clear()
+    assert runs[0].duration_us == runs[1].duration_us

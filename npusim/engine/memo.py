@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.player import Played
-from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Transfer
+from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Program, Transfer
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
@@ -128,16 +128,21 @@ def _groups(
 ) -> Iterator[Hashable]:
     for group in groups:
         program = group.program
-        about = (group.blocks, group.unit, group.cluster, tuple(program.flags))
-        times = (tuple(program.starts.items()), tuple(program.delays.items()))
+        treatments = tuple([treated[each] for each in program.moved()])
+        yield group.blocks, group.unit, group.cluster, _known(program), treatments
+
+
+def _known(program: Program) -> Hashable:
+    """Equal for programs that go alike where their transfers are treated alike; found once."""
+    if program.known_as is None:
         told: list[Hashable] = []
-        _tell(told, program.body, treated)
-        yield (*about, *times, tuple(told))
+        _tell(told, program.body, {each: n for n, each in enumerate(program.moved())})
+        times = (tuple(program.starts.items()), tuple(program.delays.items()))
+        program.known_as = Key((tuple(program.flags), *times, tuple(told)))
+    return program.known_as
 
 
-def _tell(
-    told: list[Hashable], nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]
-) -> None:
+def _tell(told: list[Hashable], nodes: Sequence[Node], places: Mapping[Transfer, int]) -> None:
     """One flat list for all nodes: what begins each says how much of it is the node's."""
     for node in nodes:
         if isinstance(node, Instruction):
@@ -148,9 +153,9 @@ def _tell(
             )  # fmt: skip
             if moved is not None:
                 told += (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
-                told.append(treated[moved])
+                told.append(places[moved])
         elif isinstance(node, Loop):
             told += (node.count, len(node.body))
-            _tell(told, node.body, treated)
+            _tell(told, node.body, places)
         else:
             told += (None, node.site)

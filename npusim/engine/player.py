@@ -90,6 +90,7 @@ class Player:
         self._sync_cycles = machine.sync_cycles
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
+        self._begun = False  # whether somebody has gone on behind the barrier
         self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
         self._free = None if exact else FreeLoops()
         self._lockstep = Lockstep(self.state, self._replace)
@@ -356,6 +357,9 @@ class Player:
 
     def _meet(self, state: PipeState) -> bool:
         if state.stage is Stage.MEETING:
+            if self._steady is not None and not self._begun:
+                self._begun = True
+                self._steady.met(state)
             state.stage = Stage.BEFORE
             state.place += 1
             record = state.group.record
@@ -372,7 +376,7 @@ class Player:
                 self._lockstep.join()
             for each in self._meeting:
                 self._sleep(each, together)
-            self._meeting = []
+            self._meeting, self._begun = [], False
         return False
 
 

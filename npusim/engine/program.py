@@ -129,6 +129,7 @@ class Program:
     ``starts`` are the cycles at which flags that the launch sets arrive, a list for each.
     ``delays`` are the cycles between setting a flag and its arrival, for flags between cores. The
     programs of one cluster share both. ``kernel`` and the ``names`` of flags are for errors.
+    ``known_as`` is kept for those who compare programs that don't change any more.
     """
 
     body: list[Node] = field(default_factory=list)
@@ -140,6 +141,8 @@ class Program:
     _listed: list[tuple[Instruction, int]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
+    _moved: dict[Transfer, int] | None = field(default=None, init=False, repr=False, compare=False)
+    known_as: Hashable = field(default=None, init=False, repr=False, compare=False)
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""
@@ -152,6 +155,16 @@ class Program:
         if self._listed is None:
             self._listed = self.instructions()
         return self._listed
+
+    def moved(self) -> dict[Transfer, int]:
+        """The different transfers among :meth:`listed` in their order, with how often they run."""
+        if self._moved is None:
+            found: dict[Transfer, int] = {}
+            for instruction, times in self.listed():
+                if (transfer := instruction.transfer) is not None:
+                    found[transfer] = found.get(transfer, 0) + times
+            self._moved = found
+        return self._moved
 
 
 def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:

@@ -107,7 +107,7 @@ def simulate(
             share * costs[transfer.write],
             machine.away,
         )
-        for transfer in dict.fromkeys(transfer for transfer, _ in listed.transfers)
+        for transfer in listed.transfers
     }
     played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():
@@ -141,21 +141,19 @@ def _played(
 
 
 class _Listed:
-    """The instructions of all groups with how often they run, and what follows from them."""
+    """The different transfers of all groups with how often they run, and what follows from them."""
 
     def __init__(self, groups: tuple[CoreGroup, ...]) -> None:
-        self.groups = [(group, group.program.listed()) for group in groups]
-        self.transfers: list[tuple[Transfer, int]] = [
-            (instruction.transfer, times * group.size)
-            for group, instructions in self.groups
-            for instruction, times in instructions
-            if instruction.transfer is not None
-        ]
+        self.groups = [(group, group.program.moved()) for group in groups]
+        self.transfers: dict[Transfer, int] = {}
+        for group, moved in self.groups:
+            for transfer, times in moved.items():
+                self.transfers[transfer] = self.transfers.get(transfer, 0) + times * group.size
 
     def footprint(self, *, loads_only: bool = False) -> dict[int, float]:
         """Bytes first touched, or loaded, per buffer, in the order of first touch."""
         sizes: dict[int, float] = {}
-        for transfer, times in self.transfers:
+        for transfer, times in self.transfers.items():
             if transfer.bypasses_l2 or (loads_only and transfer.write):
                 continue
             first = transfer.payload_bytes * times * transfer.fresh_share
@@ -165,20 +163,18 @@ class _Listed:
     def users(self) -> dict[int, int]:
         """How many cores touch each buffer."""
         users: dict[int, int] = {}
-        for group, instructions in self.groups:
-            transfers = (each.transfer for each, _ in instructions)
-            for buffer in dict.fromkeys(each.buffer for each in transfers if each is not None):
+        for group, moved in self.groups:
+            for buffer in dict.fromkeys(each.buffer for each in moved):
                 users[buffer] = users.get(buffer, 0) + group.size
         return users
 
     def produced(self) -> tuple[int, ...]:
         """Buffers that some core writes before it reads them, if it ever does."""
         produced: dict[int, None] = {}
-        for _, instructions in self.groups:
+        for _, moved in self.groups:
             seen: set[int] = set()
-            for instruction, _ in instructions:
-                transfer = instruction.transfer
-                if transfer is not None and transfer.buffer not in seen:
+            for transfer in moved:
+                if transfer.buffer not in seen:
                     seen.add(transfer.buffer)
                     if transfer.write:
                         produced[transfer.buffer] = None
@@ -195,7 +191,7 @@ class _Listed:
         ``turnaround`` is what that costs for each byte of what it does less of.
         """
         loaded = written = 0.0
-        for transfer, times in self.transfers:
+        for transfer, times in self.transfers.items():
             nbytes = transfer.bus_bytes * times * miss(transfer)
             if transfer.write:
                 written += nbytes
@@ -214,7 +210,7 @@ class _Listed:
         """What has been moved; ``treated`` says how memory treats each transfer."""
         read = written = 0
         hbm = l2_read = l2_written = 0.0
-        for transfer, times in self.transfers:
+        for transfer, times in self.transfers.items():
             traffic = transfer.traffic_bytes * times
             if transfer.write:
                 written += transfer.payload_bytes * times
@@ -228,7 +224,7 @@ class _Listed:
     def memory_cycles(self, treated: Mapping[Transfer, Treatment], rates: MemoryRates) -> float:
         """What the busiest of HBM and the two ways of L2 needs to move everything."""
         hbm = read = written = 0.0
-        for transfer, times in self.transfers:
+        for transfer, times in self.transfers.items():
             nbytes = transfer.bus_bytes * times
             hbm += nbytes * treated[transfer].hbm_cost
             if transfer.write:

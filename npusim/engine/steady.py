@@ -61,6 +61,7 @@ class SteadyState:
         self._ends: dict[int, deque[float]] = {}
         self._leaders: dict[int, _Leader] = {}  # by the number of loops around
         self._given_up: list[LoopRun] = []
+        self._met: dict[tuple[int, ...], Checkpoint] = {}  # by where every pipe was
         self._paces = Paces(state)
         self._wandering = Wandering(state)
         self._averages = Averages(env, state)
@@ -104,6 +105,26 @@ class SteadyState:
                 self._off += off
                 self.forget_all()
         return []
+
+    def met(self, pipe: PipeState) -> None:
+        """Called where all have met at a barrier, ``pipe`` among them; jumps in a loop around it.
+
+        All begin together behind it, so that a second turn is often as the first: short loops, too,
+        needn't be played.
+        """
+        if not pipe.turns or pipe.turns[-1] >= _EAGER:
+            return
+        now = self._checkpoint(None, self._state.groups)
+        place = tuple([state.place for state in now.pipes])
+        earlier = self._met.get(place)
+        self._met[place] = now
+        if earlier is None or earlier.shape != now.shape:
+            return
+        waits = LongWaits(earlier, now)
+        progress = self._progress(earlier, now) if waits.alike and not waits.pipes else None
+        if progress and self._jump(earlier, now, progress, waits, patient=False):
+            self._jumped([moved for moved, _ in progress])
+            self._met.clear()
 
     def _leads(self, run: LoopRun) -> bool:
         """Whether it is for a loop to look where everybody is.
@@ -204,6 +225,7 @@ class SteadyState:
         self._played.clear()
         self._ends.clear()
         self._leaders.clear()
+        self._met.clear()
         self._closed.forget_all()
         self._averages.forget_all()
         self._paces.forget()
@@ -212,7 +234,7 @@ class SteadyState:
             run.watched = True
         self._given_up.clear()
 
-    def _checkpoint(self, mover: PipeState, groups: list[GroupState]) -> Checkpoint:
+    def _checkpoint(self, mover: PipeState | None, groups: list[GroupState]) -> Checkpoint:
         """Where all pipes of some groups are, or of all."""
         if groups is self._state.groups:
             pipes, tables = self._state.pipes, self._state.flags

@@ -7,6 +7,7 @@ replayed measurement all use it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.results import TaskResult, pipe_ratios
 from npusim.runtime.streams import streams_of
+from npusim.values.garbage import collect_later
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -68,12 +70,13 @@ def run_tasks(
     runs: list[KernelRun] = []
     start_us = 0.0
     cache = empty_cache(profile) if l2 is None else l2
-    for kernel in kernels:
-        run = play(kernel, profile, cache, numerics=numerics, exact=exact, memo=memo)
-        task = describe(kernel, profile, run, start_us)
-        start_us = task.start_us + task.duration_us
-        runs.append(run)
-        tasks.append(task)
+    with nullcontext() if numerics else collect_later():
+        for kernel in kernels:
+            run = play(kernel, profile, cache, numerics=numerics, exact=exact, memo=memo)
+            task = describe(kernel, profile, run, start_us)
+            start_us = task.start_us + task.duration_us
+            runs.append(run)
+            tasks.append(task)
     return TaskRuns(tuple(tasks), tuple(runs))
 
 

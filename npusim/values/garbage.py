@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _COLLECT_AFTER = 300_000
 WORKERS_COLLECT_AFTER = 3_000_000
@@ -20,3 +22,19 @@ def collect_rarely(after: int = _COLLECT_AFTER) -> None:
     gc.set_threshold(after)
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
+
+
+@contextmanager
+def collect_later() -> Iterator[None]:
+    """Inside, Python doesn't look for garbage: for work that makes many objects and leaves none.
+
+    In a process that keeps much, to look at all of it takes longer than many an estimate.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

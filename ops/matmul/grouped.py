@@ -8,6 +8,7 @@ groups. Source: ops-transformer gmm/grouped_matmul, host tiling and device sched
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -111,10 +112,15 @@ class GroupedMatMul(Kernel):
         self.grain = grain = grain_of(profile, x.dtype)
         base = min(BASE[0], round_up(longest, grain)), min(BASE[1], round_up(groups.n, grain))
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
+        self.base = base
         self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
-        blocks = [each for each in groups.blocks(*base) if each[0].k]
         self.block_dim = profile.cores.cube_cores
-        self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
+
+    @cached_property
+    def _dealt(self) -> list[dict[Size, list[_Place]]]:
+        """The blocks of every core; a kernel that is known already is never asked for them."""
+        blocks = [each for each in self.groups.blocks(*self.base) if each[0].k]
+        return [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
 
     def block_kind(self, block_idx: int) -> Hashable:
         return tuple((size, len(places)) for size, places in self.blocks_of(block_idx).items())

@@ -63,7 +63,7 @@ DOORS = {
         ai_cpu cluster conversions core costs decorated events flat.compute flat.copies
         flat.launching flat.listings flat.memory flat.queues flat.spans flat.station folds gm
         intrinsics.elementwise intrinsics.vector kernel loops mistakes queues rounding task
-        tensors tile_states windows
+        tensors tile_states tracing windows
         """,
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_kernel functions masks

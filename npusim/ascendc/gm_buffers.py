@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +15,70 @@ if TYPE_CHECKING:
 _numbers = count(1)
 
 
-@dataclass(eq=False, slots=True)
 class GmBuffer:
     """A piece of device memory. ``data`` is its flat content, None in a run without numbers.
 
     ``wide`` keeps half-type numbers as float32 between the tasks of a chain that rounds once, at
-    its end; traffic and time stay those of the half type.
+    its end; traffic and time stay those of the half type. ``asked`` says whether anybody has asked
+    for ``data`` since it was last set to False.
     """
 
-    name: str
-    nbytes: int
-    data: NDArray[Any] | None = None
-    wide: bool = False
-    number: int = field(default_factory=lambda: next(_numbers))
+    __slots__ = ("_data", "asked", "name", "nbytes", "number", "wide")
+
+    def __init__(
+        self, name: str, nbytes: int, data: NDArray[Any] | None = None, *, wide: bool = False
+    ) -> None:
+        self.name, self.nbytes, self.wide, self.number = name, nbytes, wide, next(_numbers)
+        self._data, self.asked = data, False
+
+    def shown_as(self, data: NDArray[Any] | None, **others: Any) -> GmBuffer:
+        """The same memory, as far as traffic is concerned, with other numbers or attributes."""
+        given: dict[str, Any] = {"name": self.name, "nbytes": self.nbytes, "wide": self.wide}
+        found = GmBuffer(data=data, **given | others)
+        found.number = self.number
+        return found
+
+    @property
+    def data(self) -> NDArray[Any] | None:
+        """The flat content."""
+        self.asked = True
+        return self._data
+
+    @data.setter
+    def data(self, value: NDArray[Any] | None) -> None:
+        self._data = value
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is a content, whatever it is."""
+        return self._data is not None
 
 
-class SameBytes(GmBuffer):
+class _PartOfOther(GmBuffer):
+    """The memory of another buffer, read in another way."""
+
+    __slots__ = ("_whole",)
+    _whole: GmBuffer
+
+    @property
+    def asked(self) -> bool:
+        """Of the other."""
+        return self._whole.asked
+
+    @asked.setter
+    def asked(self, value: bool) -> None:
+        self._whole.asked = value
+
+    @property
+    def has_data(self) -> bool:
+        """Of the other."""
+        return self._whole.has_data
+
+
+class SameBytes(_PartOfOther):
     """A buffer as numbers of another dtype; what is written to one is in both."""
 
-    __slots__ = ("_kind", "_own", "_whole")
+    __slots__ = ("_kind", "_own")
 
     def __init__(self, whole: GmBuffer, own: DType, kind: DType) -> None:
         self._whole, self._own, self._kind = whole, own, kind
@@ -63,10 +107,10 @@ class SameBytes(GmBuffer):
         self._whole.data = None if value is None else np.zeros(count, self._own.numpy)
 
 
-class PackedBuffer(GmBuffer):
+class PackedBuffer(_PartOfOther):
     """A buffer of four-bit numbers, which NumPy keeps in a byte each, as words of the device."""
 
-    __slots__ = ("_whole", "_words")
+    __slots__ = ("_words",)
 
     def __init__(self, whole: GmBuffer) -> None:
         self._whole = whole

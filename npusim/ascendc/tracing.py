@@ -51,19 +51,53 @@ def trace(
     kinds: dict[Hashable, list[int]] = {}
     for block in range(kernel.block_dim):
         kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
-    first = {blocks[0] for blocks in kinds.values()}
-    compared = {blocks[-1] for blocks in kinds.values()} if numerics else set()
+    first = [blocks[0] for blocks in kinds.values()]
+    last = [blocks[-1] for blocks in kinds.values()] if numerics else []
     costs = InstructionCosts(profile)
     wanted = range(kernel.block_dim) if numerics else sorted(first)
+    recorded = {*first, *last}
+    running = _run(kernel, costs, wanted, recorded, numerics=numerics, reference=reference)
+    if numerics and not reference:  # where data decides what is done, a reference run follows it
+        _compare_blocks(kernel, running, kinds)
+    if kernel.literal:
+        kinds = _alike(running)
+    groups = _groups(kernel, profile, costs, kinds, running, code=code)
+    _refuse_endless(kernel, groups)
+    _let_go(running)
+    return groups
+
+
+def is_separable(kernel: Kernel) -> bool:
+    """Whether what a kernel of ours does and its numbers may be found one after the other."""
+    return not kernel.literal and observer.current() is None
+
+
+def compute(kernel: Kernel, profile: Profile) -> None:
+    """Run a kernel's code for the numbers alone, and leave them in its tensors."""
+    blocks = range(kernel.block_dim)
+    costs = InstructionCosts(profile)
+    _let_go(_run(kernel, costs, blocks, set(), numerics=True, reference=False))
+
+
+def _run(
+    kernel: Kernel,
+    costs: InstructionCosts,
+    wanted: Sequence[int],
+    recorded: set[int],
+    *,
+    numerics: bool,
+    reference: bool,
+) -> dict[int, Block]:
+    """Run some blocks, of which those ``recorded`` are written down."""
     watched = observer.current()
     alone = reference or watched is not None
     parts = host_threads.shares(kernel, wanted, numerics=numerics and not alone)
     if watched is not None:
         watched.begin(kernel)
-    engine = _engine(kernel) if numerics else None
+    engine = _engine(kernel) if numerics and not reference else None
     running: dict[int, Block] = {}
     for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
-        storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, profile)}
+        storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, costs.profile)}
         together = numerics and kernel.independent and not alone
         progress = Progress(part[-1]) if together else None
         for block in part:
@@ -73,22 +107,19 @@ def trace(
                 block,
                 storage,
                 numerics=numerics,
-                recording=block in first or block in compared,
+                recording=block in recorded,
                 reference=reference,
-                engine=None if reference else engine,
+                engine=engine,
                 progress=progress,
             )
     with told(kernel.op_type, type(kernel).__module__):
         host_threads.run(kernel, running, parts, numerics=numerics)
-    if numerics and not reference:  # where data decides what is done, a reference run follows it
-        _compare_blocks(kernel, running, kinds)
-    if kernel.literal:
-        kinds = _alike(running)
-    groups = _groups(kernel, profile, costs, kinds, running, code=code)
-    _refuse_endless(kernel, groups)
+    return running
+
+
+def _let_go(running: Mapping[int, Block]) -> None:
     for core in (core for block in running.values() for core in block.cores):
         core.let_go()
-    return groups
 
 
 def _refuse_endless(kernel: Kernel, groups: Sequence[CoreGroup]) -> None:

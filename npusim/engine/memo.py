@@ -24,11 +24,15 @@ _LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
 class Streams(NamedTuple):
-    """The instruction streams of a kernel on a chip, and the numbers of its buffers in them."""
+    """The instruction streams of a kernel on a chip, and the numbers of its buffers in them.
+
+    ``asked`` says whether the kernel has asked for numbers that decide what it does.
+    """
 
     groups: tuple[CoreGroup, ...]
     buffers: tuple[int, ...]
     profile: object  # kept, so that no other takes its place
+    asked: bool
 
 
 class Key:

@@ -1,8 +1,9 @@
 """The instruction streams of kernels: traced once for all kernels that are described alike.
 
 Kernels of npusim do what their attributes say; so two of a class whose attributes are equal, up to
-which memory they work on, have the same instructions. What a user's own kernel depends on nobody
-knows, so it is traced each time.
+which memory they work on, have the same instructions, and those are found without numbers. Kernels
+that look at numbers in global memory even then are traced each time. What a user's own kernel
+depends on nobody knows, so it is traced each time with its numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
+from npusim.ascendc.tracing import compute, is_separable
 from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
@@ -37,17 +39,46 @@ def streams_of(
 ) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
     """What a kernel's cores do, and the number of each buffer by that in it.
 
-    With ``numerics`` its numbers are computed, too; without, what ``memo`` knows isn't traced.
-    ``code`` says where the kernel's is.
+    With ``numerics`` its numbers are computed, too. What ``memo`` knows isn't traced. ``code`` says
+    where the kernel's is.
     """
-    description, key = _Description(profile), None
-    if memo is not None and memo.limit_bytes and not numerics:
-        key = description.of(kernel, code=code)
-        if key is not None and (found := memo.streams(key)) is not None:
-            return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
-    groups = trace(kernel, profile, numerics=numerics, code=code)
-    if memo is not None and key is not None:
-        memo.keep_streams(key, Streams(groups, tuple(description.buffers), profile))
+    if numerics and not is_separable(kernel):
+        return trace(kernel, profile, numerics=True, code=code), {}
+    description = _Description(profile)
+    key = description.of(kernel, code=code)
+    if key is None:
+        return trace(kernel, profile, numerics=numerics, code=code), {}
+    groups, known_as = _described(kernel, profile, description, memo, key, code=code)
+    if numerics:
+        compute(kernel, profile)
+    return groups, known_as
+
+
+def _described(
+    kernel: Kernel,
+    profile: Profile,
+    description: _Description,
+    memo: Memo | None,
+    key: Key,
+    *,
+    code: Code,
+) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
+    """The instruction streams of a kernel that can be described: those without numbers.
+
+    They are another's with the same key, unless numbers in global memory were asked for: without
+    numbers only a kernel does that for which they decide what it does.
+    """
+    known = description.buffers
+    given = any(each.has_data for each in description.held)
+    found = None if memo is None else memo.streams(key)
+    if found is not None and not (found.asked and given):
+        return found.groups, dict(zip(found.buffers, known, strict=True))
+    for each in description.held:
+        each.asked = False
+    groups = trace(kernel, profile, numerics=False, code=code)
+    asked = any(each.asked for each in description.held)
+    if memo is not None and not (asked and given):
+        memo.keep_streams(key, Streams(groups, tuple(known), profile, asked))
     return groups, {}
 
 
@@ -83,6 +114,7 @@ class _Description:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self.buffers: dict[int, Hashable] = {}
+        self.held: list[GmBuffer] = []
         self._met: dict[int, int] = {}
 
     def of(self, kernel: Kernel, *, code: Code) -> Key | None:
@@ -145,7 +177,6 @@ class _Description:
         )
 
     def _buffer(self, buffer: GmBuffer) -> Hashable:
-        if buffer.data is not None:
-            raise _UnknownError
+        self.held.append(buffer)
         self.buffers.setdefault(buffer.number, (buffer.name, buffer.nbytes, buffer.wide))
         return "buffer", list(self.buffers).index(buffer.number)

@@ -19,8 +19,10 @@ def fault_outside(
     Of ``counts`` there is one, or one for each number of a tuple of indices. Where the kernel
     ``skips`` negative ones they are none of its places.
     """
+    if not core.numerics or core.get_block_idx():
+        return
     found = indices.array
-    if not core.numerics or core.get_block_idx() or found is None or not found.size:
+    if found is None or not found.size:
         return
     for count, numbers in zip(counts, found.reshape(-1, len(counts)).T, strict=True):
         least, most = 0 if skips else int(numbers.min()), int(numbers.max())

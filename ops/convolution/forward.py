@@ -230,9 +230,8 @@ def _check(
 
 def filled_up(bias: GlobalTensor, channels: int) -> GlobalTensor:
     """A bias for whole slices of channels, of which it may have fewer."""
-    data = bias.buffer.data
-    if data is not None and bias.numel < channels:
+    if bias.numel < channels and (data := bias.buffer.data) is not None:
         padded = np.zeros(channels, data.dtype)
         padded[: bias.numel] = data[bias.start : bias.start + bias.numel]
-        bias = replace(bias, buffer=replace(bias.buffer, data=padded), start=0)
+        bias = replace(bias, buffer=bias.buffer.shown_as(padded), start=0)
     return replace(bias, shape=(bias.numel,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
@@ -150,19 +150,21 @@ class MatMul(Kernel):
         rows = bias.numel // n
         if rows > 1 and not isinstance(index, Scalar):
             places.append((index // (self.problem.batch // rows), n))
-        data = bias.buffer.data
-        if data is not None and bias.numel < n:  # fractals have columns that the bias lacks
+        short = bias.numel < n  # fractals have columns that the bias lacks
+        if short and (data := bias.buffer.data) is not None:
             padded = np.zeros(n, data.dtype)
             padded[: bias.numel] = data[bias.start : bias.start + bias.numel]
-            bias = replace(bias, buffer=replace(bias.buffer, data=padded), start=0)
+            bias = replace(bias, buffer=bias.buffer.shown_as(padded), start=0)
         return GmMatrix(replace(bias, shape=(bias.numel,)), tuple(places), 0)
 
     def _operand(self, core: Core, operand: Operand) -> Operand:
         """The operand with its numbers in float32, converted once for all cores."""
         tensor = operand.tensor
         half = tensor.dtype.is_float and tensor.dtype.itemsize < FLOAT.itemsize
+        if not core.numerics or not half:
+            return operand
         data = tensor.buffer.data
-        if not core.numerics or not half or data is None or data.dtype == np.float32:
+        if data is None or data.dtype == np.float32:
             return operand
         wide = self._wide.get(tensor.buffer.number)
         if wide is None:
@@ -170,9 +172,7 @@ class MatMul(Kernel):
                 return operand
             numbers = np.empty(data.shape, np.float32)
             convert(data, numbers, FLOAT, RoundMode.CAST_NONE)
-            shadow = GmBuffer(
-                tensor.buffer.name, tensor.buffer.nbytes, numbers, True, tensor.buffer.number
-            )
+            shadow = tensor.buffer.shown_as(numbers, wide=True)
             wide = self._wide[tensor.buffer.number] = replace(tensor, buffer=shadow)
         return replace(operand, tensor=replace(wide, start=tensor.start, shape=tensor.shape))
 

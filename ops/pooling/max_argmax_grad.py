@@ -57,8 +57,8 @@ def _stored(mask: GlobalTensor) -> GlobalTensor:
         return mask
     batch, channels, *_, elements, fractals, lanes = mask.shape
     shape, buffer = (batch, ceil(channels / LANES), elements, fractals, lanes), mask.buffer
-    if buffer.data is None:
-        buffer = replace(buffer, nbytes=prod(shape) * mask.dtype.itemsize)
+    if not buffer.has_data:
+        buffer = buffer.shown_as(None, nbytes=prod(shape) * mask.dtype.itemsize)
     return replace(mask, shape=shape, buffer=buffer)
 
 

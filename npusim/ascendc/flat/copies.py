@@ -37,7 +37,7 @@ class DeviceMemory:
         if dtype not in self._as:
             whole = self.bytes[: self.bytes.size // dtype.itemsize * dtype.itemsize]
             numbers = whole.view(np.dtype(dtype.numpy))
-            self._as[dtype] = replace(self._first, data=numbers)
+            self._as[dtype] = self._first.shown_as(numbers)
         return self._as[dtype]
 
     @property

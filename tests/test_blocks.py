@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from npusim import Device
+from npusim import Device, TensorSpec
 from npusim.ascendc import Core, trace
 from npusim.ascendc import host_threads as blocks
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
+from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError, RejectedError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
@@ -199,3 +201,16 @@ def test_turns_of_a_share_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, 1)
     trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)
     assert [turn for turn in turns if turn > 1] == [8, 8, 7]
+
+
+@pytest.mark.parametrize("count", [5, 70_001, 3_000_001])
+def test_blocks_with_as_much_of_every_tensor_are_traced_once(count: int) -> None:
+    device = Device("Ascend910B3")
+    x, mask = TensorSpec((count,), "float32"), TensorSpec((count,), "bool")
+    (kernel,) = kernels_of(device.profile, TaskSpec("MaskedScatter", (x, mask, x), (x,)))
+    (run,) = run_tasks([kernel], device.profile, exact=True).runs
+    assert len(run.records) <= 4
+    kernel.block_kind = lambda block: block  # type: ignore[method-assign]
+    (alone,) = run_tasks([kernel], device.profile, exact=True).runs
+    assert len(alone.records) == kernel.block_dim
+    assert run.cycles == pytest.approx(alone.cycles, rel=1e-6)

@@ -82,11 +82,12 @@ def _described(
     return groups, {}
 
 
-class _Parts(dict[type, tuple[str, ...]]):
-    """The names of a dataclass's fields."""
+class _Parts(dict[type, tuple[str, ...] | None]):
+    """The names of a dataclass's fields; None for other types."""
 
-    def __missing__(self, kind: type) -> tuple[str, ...]:
-        return self.setdefault(kind, tuple(each.name for each in fields(kind)))
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
+        names = tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
+        return self.setdefault(kind, names)
 
 
 _parts = _Parts()
@@ -115,6 +116,7 @@ class _Description:
         self._profile = profile
         self.buffers: dict[int, Hashable] = {}
         self.held: list[GmBuffer] = []
+        self._places: dict[int, int] = {}
         self._met: dict[int, int] = {}
 
     def of(self, kernel: Kernel, *, code: Code) -> Key | None:
@@ -140,8 +142,6 @@ class _Description:
             if _PLAIN.issuperset(kinds := tuple(map(type, value))):
                 return kind, kinds, tuple(value)
             return kind, tuple([self._told(each, depth + 1) for each in value])
-        if get_origin(value) is not None:
-            return kind, value
         if isinstance(value, GmBuffer):
             return self._buffer(value)
         if isinstance(value, frozenset):
@@ -155,15 +155,16 @@ class _Description:
         if id(value) in self._met:
             return "met before", self._met[id(value)]
         self._met[id(value)] = len(self._met)
+        if (parts := _parts[kind]) is not None:
+            return kind, tuple([self._told(getattr(value, name), depth + 1) for name in parts])
+        if get_origin(value) is not None:
+            return kind, value
         if isinstance(value, FunctionType):
             held = [cell.cell_contents for cell in value.__closure__ or ()]
             given = (held, value.__defaults__, value.__kwdefaults__)
             return value.__module__, value.__code__, self._told(given, depth + 1)
         if isinstance(value, np.ndarray) and value.nbytes <= _SMALL_BYTES:
             return value.dtype.str, value.shape, value.tobytes()
-        if is_dataclass(value):
-            parts = [self._told(getattr(value, name), depth + 1) for name in _parts[kind]]
-            return kind, tuple(parts)
         if _is_ours(kind) and hasattr(value, "__dict__"):
             return kind, self._items(vars(value), depth + 1)
         raise _UnknownError
@@ -178,5 +179,8 @@ class _Description:
 
     def _buffer(self, buffer: GmBuffer) -> Hashable:
         self.held.append(buffer)
-        self.buffers.setdefault(buffer.number, (buffer.name, buffer.nbytes, buffer.wide))
-        return "buffer", list(self.buffers).index(buffer.number)
+        number = buffer.number
+        if number not in self.buffers:
+            self._places[number] = len(self.buffers)
+            self.buffers[number] = buffer.name, buffer.nbytes, buffer.wide
+        return "buffer", self._places[number]

@@ -7,7 +7,7 @@ runs have in common; which elements a tile holds is found for the whole tensor a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,13 @@ class StreamedKernel(Kernel):
 
     def _grid(self, tensor: GlobalTensor) -> Grid:
         return Grid((tensor.numel,), (min(self.tile, tensor.numel),), self._lanes)
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """What a block has of every tensor."""
+        grids = [self._grid(each) for each in (*self.reads, *self.writes) if each.numel]
+        return tuple(
+            grid.block_kind(block_idx) if block_idx < grid.used_cores else None for grid in grids
+        )
 
     def process(self, core: Core) -> None:
         """All operands, then all results."""

@@ -70,8 +70,9 @@ def test_every_thread_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = blocks.shares
 
     def watched(*arguments: Any, **options: Any) -> list[list[int]]:
-        seen.extend(shares(*arguments, **options))
-        return shares(*arguments, **options)
+        found = shares(*arguments, **options)
+        seen.extend(found if options["numerics"] else ())  # what is done is found by one of them
+        return found
 
     monkeypatch.setattr(blocks, "shares", watched)
     use(monkeypatch, 3)

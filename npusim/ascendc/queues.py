@@ -72,7 +72,10 @@ class TPipe:
         """
         place = place_of(buffer.position)
         depth = buffer.depth if isinstance(buffer, TQue) else 0
-        whole = all(isinstance(each, Integral) for each in (num, nbytes, depth))
+        given = (num, nbytes, depth)
+        whole = {int}.issuperset(map(type, given)) or all(
+            isinstance(each, Integral) for each in given
+        )
         most = max(1, self._core.capacity_bytes(place))
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
@@ -81,8 +84,7 @@ class TPipe:
                 "Give one slot or more, of as many bytes as a tile has, and a depth of 1 or 2.",
             )
         slot = round_up(nbytes, self._core.block_bytes)
-        told = f"{buffer.name} ({num} x {slot} bytes)"
-        buffer.start = self.reserve(place, num * slot, told)
+        buffer.start = self.reserve(place, num * slot, buffer.name, slots=num)
         buffer.attach(self._core, num, slot)
         self._reserved += 1
         self.reserved = max(self.reserved, self._reserved)
@@ -93,7 +95,7 @@ class TPipe:
         """Take what has been reserved for so many: the kernel has them in fewer."""
         self.reserved = self._reserved = buffers
 
-    def reserve(self, memory: str, nbytes: int, name: str) -> int:
+    def reserve(self, memory: str, nbytes: int, name: str, *, slots: int = 0) -> int:
         """The address of so many bytes, behind what has been reserved so far.
 
         Raises BufferOverflowError.
@@ -101,8 +103,9 @@ class TPipe:
         start = self.used_bytes.get(memory, 0)
         capacity = self._core.capacity_bytes(memory)
         if start + nbytes > capacity:
+            told = f"{name} ({slots} x {nbytes // slots} bytes)" if slots else name
             raise BufferOverflowError(
-                self._core.kernel_name, f"{memory} with buffer {name}", start + nbytes, capacity
+                self._core.kernel_name, f"{memory} with buffer {told}", start + nbytes, capacity
             )
         self.used_bytes[memory] = start + nbytes
         return start

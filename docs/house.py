@@ -62,7 +62,7 @@ DOORS = {
     "ascendc": """
         ai_cpu cluster conversions core costs decorated events flat.compute flat.copies
         flat.launching flat.listings flat.memory flat.queues flat.spans flat.station folds gm
-        intrinsics.elementwise intrinsics.vector kernel loops mistakes queues rounding task
+        intrinsics.elementwise intrinsics.vector kernel loops mistakes queues rounding scalars task
         tensors tile_states tracing windows
         """,
     "schedules": """

@@ -14,7 +14,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError, TileStateError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm_slices import GmSlice
+    from npusim.ascendc.gm import GmSlice
     from npusim.ascendc.intrinsics.copy import Copies
     from npusim.values.dtypes import DType
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.queues import footprint_bytes
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.tile_grid import Grid
-from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Interleaved(Kernel):
         self.by_heads = heads > 1
         down, beside = (heads, self.tokens) if self.by_heads else (self.tokens, 1)
         cores = profile.cores.vector_cores
-        padded = round_up(self.width * FLOAT.itemsize, profile.buffers.block_bytes)
+        padded = footprint_bytes(FLOAT, (self.width,), profile.buffers.block_bytes)
         room = profile.buffers.ub_bytes // (2 * _BUFFERS * padded)
         share = ceil(down / max(1, cores // max(1, batches * beside)))
         tile = max(1, min(room, _MOST_ROWS, share))
@@ -76,12 +76,13 @@ class Interleaved(Kernel):
         ins, outs = TQue(TPosition.VECIN, 1, "x"), TQue(TPosition.VECOUT, 1, "y")
         lines = [TQue(TPosition.VECIN, 1, name) for name in ("cos", "sin")]
         buffers = [TBuf(name) for name in ("apart", "turned", "cos_wide", "sin_wide")]
+        narrow, wide = (
+            footprint_bytes(each, (rows, width), core.block_bytes) for each in (kind, FLOAT)
+        )
         for queue in (ins, outs, *lines):
-            row_bytes = round_up(width * kind.itemsize, core.block_bytes)
-            core.pipe.init_buffer(queue, 1, rows * row_bytes)
+            core.pipe.init_buffer(queue, 1, narrow)
         for buffer in buffers:
-            row_bytes = round_up(width * FLOAT.itemsize, core.block_bytes)
-            core.pipe.init_buffer(buffer, 1, rows * row_bytes)
+            core.pipe.init_buffer(buffer, 1, wide)
         for piece in self.grid.pieces(core):
             (batch, beside, first), count = piece.starts, piece.shape[-1]
             x = ins.copy_in(self._heads(self.x, piece))

@@ -23,7 +23,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ops.convolution.block_costs import BlockCosts, Grid, Job, part_of
-from npusim.values.arithmetic import round_up
+from npusim.values.arithmetic import divisors, round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def _stays_in_l0(profile: Profile, job: Job) -> bool:
 
 def _most_parts_of_cores(images: int, cores: int) -> int:
     """The equal parts of the images that leave fewest cores without one, with parts of each."""
-    parts = [each for each in range(1, images + 1) if images % each == 0]
-    return max(parts, key=lambda each: (cores // each * each, each))
+    return max(divisors(images), key=lambda each: (cores // each * each, each))
 
 
 def _most_parts(total: int, most: int) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
+from npusim.ascendc.mistakes import is_shipped
 from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError
 
@@ -60,7 +61,7 @@ class Block:
             for unit, memory in storage.items()
         ]
         for core in self.cores:
-            core.users_code = not type(kernel).__module__.startswith("npusim.")
+            core.users_code = not is_shipped(type(kernel))
         self._phases: list[Iterator[Barrier | CoreWait]] = []
         self._waits: dict[int, CoreWait | None] = {}
 

@@ -88,7 +88,7 @@ class Core(
     def let_go(self) -> None:
         """Forget what was written down and reserved: these know the core, and it knows them."""
         self.recorder.let_go()
-        vars(self.pipe).clear()
+        self.pipe.let_go()
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
-from npusim.ascendc.mistakes import told
+from npusim.ascendc.mistakes import is_shipped, told
 from npusim.engine.program import Barrier
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Kernel(ABC):
     @classmethod
     def built(cls, *arguments: object, **attributes: object) -> Self:
         """A kernel of this class; a mistake in its ``__init__`` is told with its line."""
-        with told(cls.op_type, cls.__module__):
+        with told(cls.op_type, shipped=is_shipped(cls)):
             return cls(*arguments, **attributes)
 
     @classmethod

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -26,6 +26,7 @@ _LANGUAGE = (
     contextlib.__file__,
     threading.__file__,
 )
+_SHIPPED = ("npusim.", "abc", "builtins", "typing")
 _PACKAGES = (str(Path(np.__file__).parent), sysconfig.get_path("stdlib"))
 
 
@@ -70,31 +71,37 @@ class _Files(dict[str, bool]):
 _language = _Files()
 
 
+@cache
+def is_shipped(kind: type) -> bool:
+    """Whether a class and all it derives from are npusim's or Python's, and none a user's."""
+    return kind.__module__ != "builtins" and all(
+        each.__module__.startswith(_SHIPPED) for each in kind.__mro__
+    )
+
+
 @contextmanager
-def told(kernel: str, module: str) -> Iterator[None]:
-    """Errors inside name the kernel and its line (see :func:`located`)."""
+def told(kernel: str, *, shipped: bool) -> Iterator[None]:
+    """Errors inside name the kernel and its line.
+
+    What Python raised in a user's kernel is a KernelCodeError. In those ``shipped`` with npusim it
+    stays what it is, an internal error. Their refusals are read by people who didn't write them, so
+    those don't tell the line (``site`` has it).
+    """
     try:
         yield
+    except KernelError as error:
+        place = error.site or _raised_at(error)
+        error.locate(kernel, place, told=not shipped)
+        raise
+    except (NpusimError, MemoryError):
+        raise
     except Exception as error:
-        found = located(error, kernel, module)
-        if found is error:
+        if shipped:
             raise
-        raise found from error
+        raise _mistaken(error, kernel) from error
 
 
-def located(error: Exception, kernel: str, module: str) -> Exception:
-    """The error with kernel and line; what Python raised in a user's kernel is a KernelCodeError.
-
-    In the kernels that npusim ships (``module`` is where it was defined) it stays what it is, an
-    internal error. Their refusals are read by people who didn't write them, so those don't tell the
-    line (``site`` has it).
-    """
-    ours = module.startswith("npusim.")
-    if isinstance(error, KernelError):
-        error.locate(kernel, error.site or _raised_at(error), told=not ours)
-        return error
-    if ours or isinstance(error, NpusimError | MemoryError):
-        return error
+def _mistaken(error: Exception, kernel: str) -> KernelCodeError:
     return KernelCodeError(
         kernel,
         f"{type(error).__name__}: {error}",

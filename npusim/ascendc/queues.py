@@ -65,6 +65,10 @@ class TPipe:
         self._reserved = 0  # of them since the last reset
         self._queues: list[TQue] = []
 
+    def let_go(self) -> None:
+        """Forget the core and the queues: these know the pipe, and it knows them."""
+        del self._core, self._queues
+
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
         """Reserve ``num`` slots of ``nbytes`` bytes (rounded up to blocks).
 
@@ -73,10 +77,8 @@ class TPipe:
         place = place_of(buffer.position)
         depth = buffer.depth if isinstance(buffer, TQue) else 0
         given = (num, nbytes, depth)
-        whole = {int}.issuperset(map(type, given)) or all(
-            isinstance(each, Integral) for each in given
-        )
         most = max(1, self._core.capacity_bytes(place))
+        whole = all(type(each) is int or isinstance(each, Integral) for each in given)
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,

@@ -10,7 +10,7 @@ from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.issuing import with_issue
-from npusim.ascendc.mistakes import told
+from npusim.ascendc.mistakes import is_shipped, told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import ALL_LOST, block_cycles
 from npusim.engine.program import CoreGroup, Pipe, Unit, fingerprint
@@ -112,7 +112,7 @@ def _run(
                 engine=engine,
                 progress=progress,
             )
-    with told(kernel.op_type, type(kernel).__module__):
+    with told(kernel.op_type, shipped=is_shipped(type(kernel))):
         host_threads.run(kernel, running, parts, numerics=numerics)
     return running
 

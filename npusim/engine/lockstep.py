@@ -25,6 +25,23 @@ _OF_LOOPS = (Kind.ENTER, Kind.TURN)
 Replaced = Mapping[PipeState, Sequence[PipeState]]
 
 
+class _Way:
+    """What pipes do from where they started to the next barrier, found out when asked for."""
+
+    def __init__(self, pipes: Sequence[PipeState]) -> None:
+        self._pipes = pipes
+
+    @cached_property
+    def ahead(self) -> list[list[Step]]:
+        """The steps of every pipe."""
+        return [_ahead(state) for state in self._pipes]
+
+    @cached_property
+    def cycles(self) -> float:
+        """How long the busiest one is busy at least."""
+        return max(map(_cycles, self.ahead), default=0.0)
+
+
 class Team:
     """Groups that share their flags: the cores of a block and of those that are like it."""
 
@@ -33,23 +50,23 @@ class Team:
         self.pipes = [state for group in groups for state in group.pipes]
         self.flags = groups[0].flags
         self.members: list[_Member] = []  # for whom it stands
+        self._way = _Way(self.pipes)
 
-    @cached_property
+    @property
     def ahead(self) -> list[list[Step]]:
         """What every pipe does from where it started together with others to the next barrier."""
-        return [_ahead(state) for state in self.pipes]
+        return self._way.ahead
 
-    @cached_property
+    @property
     def cycles(self) -> float:
         """How long its busiest pipe is busy at least until then."""
-        return max(map(_cycles, self.ahead), default=0.0)
+        return self._way.cycles
 
     def start(self) -> None:
         """Its pipes start together with others."""
         for state in self.pipes:
             state.origin = state.place
-        vars(self).pop("ahead", None)
-        vars(self).pop("cycles", None)
+        self._way = _Way(self.pipes)
 
 
 @dataclass(frozen=True, slots=True)

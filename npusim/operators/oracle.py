@@ -111,10 +111,13 @@ def planned(
     """An accepted call with its outputs described, and its tasks; AclnnError for a refused one."""
     bound = binding.bind(contract, arguments, require_data=numerics)
     call = Call(contract, profile, bound)
-    found = _answer(call, assume)
-    if isinstance(found, Objection):
-        raise AclnnError(_tried(found, call))
-    return cast("tuple[Call, Chain]", found)
+    whole = _whole(call)
+    if isinstance(whole, Objection):
+        raise AclnnError(_tried(whole, call))
+    chain = _chain(whole, assume)
+    if isinstance(chain, Objection):
+        raise AclnnError(_tried(chain, call))
+    return whole, chain
 
 
 def check_task(task: TaskSpec, profile: Profile) -> Status:
@@ -157,11 +160,15 @@ def has_run(call: Call, chain: Chain) -> None:
 
 def refusal(call: Call) -> Objection | None:
     """Why a call is refused, None when it is accepted; its remedy isn't tried."""
-    found = _answer(call, None, planned_anew=False)
-    if isinstance(found, Objection):
-        return found
-    whole, chain = found
-    if chain is None or proven.is_known(whole):
+    whole = _whole(call)
+    if isinstance(whole, Objection):
+        return whole
+    if proven.has_run(whole):
+        return None
+    chain = _chain(whole, None)
+    if isinstance(chain, Objection):
+        return chain
+    if proven.is_known(whole):
         return None
     if (unfit := _by_kernels(chain.tasks, chain.profile)) is None:
         proven.remember(whole)
@@ -199,33 +206,32 @@ def by_facts(call: Call, described: Call | None = None) -> Objection | None:
     return layout or objection_of(call, shapes) or refused or no_kernel(call)
 
 
-def _answer(
-    call: Call, assume: Mapping[str, object] | None, *, planned_anew: bool = True
-) -> Objection | tuple[Call, Chain | None]:
-    """An objection, or the whole call and its tasks.
-
-    Without ``planned_anew`` a call that has run on this very chip has no tasks made again.
-    """
+def _whole(call: Call) -> Objection | Call:
+    """The call with its outputs described, or what definition and catalogue object to."""
     if found := by_facts(call) or memory.objection(call):
         return found
     try:
         whole = binding.complete(call)
-        if not planned_anew and proven.has_run(whole):
-            return whole, None
-        if len(whole.arguments) > len(call.arguments) and (
-            found := by_facts(whole, described=call) or memory.objection(whole)
-        ):
-            return found
-        chain = Chain(whole, cast("Profile", call.profile), assume)
-        if not call.contract.is_empty(whole):
-            plan_of(call.contract)(whole, chain)
+    except KernelError as error:
+        return _not_modelled(error)
+    if len(whole.arguments) == len(call.arguments):
+        return whole
+    return by_facts(whole, described=call) or memory.objection(whole) or whole
+
+
+def _chain(whole: Call, assume: Mapping[str, object] | None) -> Objection | Chain:
+    """The tasks of a whole call, or why there are none."""
+    chain = Chain(whole, cast("Profile", whole.profile), assume)
+    try:
+        if not whole.contract.is_empty(whole):
+            plan_of(whole.contract)(whole, chain)
     except KernelError as error:
         return _not_modelled(error)
     except ZeroDivisionError:  # a memory that holds no tile, on a chip of one's own
-        name = call.contract.name
-        return _not_modelled(KernelError(name, f"{call.profile.name} has no room for a tile"))
+        name = whole.contract.name
+        return _not_modelled(KernelError(name, f"{whole.profile.name} has no room for a tile"))
     chain.refuse_unknown_assumptions()
-    return memory.objection(whole, chain.workspace_bytes()) or (whole, chain)
+    return memory.objection(whole, chain.workspace_bytes()) or chain
 
 
 def _by_catalogue(verdict: Verdict) -> Objection | None:

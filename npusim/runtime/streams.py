@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
+from npusim.ascendc.mistakes import is_shipped
 from npusim.ascendc.tracing import compute, is_separable
 from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
@@ -25,8 +26,6 @@ from npusim.values.dtypes import DType
 if TYPE_CHECKING:
     from npusim.engine import Code, CoreGroup, Memo
     from npusim.hardware.profile import Profile
-
-_OURS = ("npusim.", "abc", "builtins", "typing")
 
 _PLAIN = frozenset({NoneType, bool, int, float, str, bytes})
 _ATOMS = (*_PLAIN, Enum, type, np.ufunc, DType)
@@ -98,13 +97,6 @@ def _is_atom(kind: type) -> bool:
     return issubclass(kind, _ATOMS)
 
 
-@cache
-def _is_ours(kind: type) -> bool:
-    return kind.__module__ != "builtins" and all(
-        each.__module__.startswith(_OURS) for each in kind.__mro__
-    )
-
-
 class _UnknownError(Exception):
     """Something that can't be described."""
 
@@ -122,7 +114,7 @@ class _Description:
     def of(self, kernel: Kernel, *, code: Code) -> Key | None:
         """The description; None where there is something that can't be described."""
         kind = type(kernel)
-        if not _is_ours(kind):
+        if not is_shipped(kind):
             return None
         try:
             told = self._items(vars(kernel), 0)
@@ -165,7 +157,7 @@ class _Description:
             return value.__module__, value.__code__, self._told(given, depth + 1)
         if isinstance(value, np.ndarray) and value.nbytes <= _SMALL_BYTES:
             return value.dtype.str, value.shape, value.tobytes()
-        if _is_ours(kind) and hasattr(value, "__dict__"):
+        if is_shipped(kind) and hasattr(value, "__dict__"):
             return kind, self._items(vars(value), depth + 1)
         raise _UnknownError
 

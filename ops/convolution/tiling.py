@@ -23,7 +23,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ops.convolution.block_costs import BlockCosts, Grid, Job, part_of
-from npusim.values.arithmetic import divisors, round_up
+from npusim.values.arithmetic import divisors, greatest_divisor, round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _grids(profile: Profile, job: Job) -> Iterator[Grid]:
     geometry, cores, grain = job.geometry, profile.cores.cube_cores, profile.cube.fractal_m
     high = ceil(geometry.positions / grain)
     longest = profile.buffers.l0a_bytes // (2 * grain * profile.buffers.block_bytes)
-    images = _most_parts(geometry.images, cores)
+    images = greatest_divisor(geometry.images, cores)
     if job.uneven:
         images = min(geometry.images, cores)
         if images < cores and _stays_in_l0(profile, job):
@@ -148,8 +148,3 @@ def _stays_in_l0(profile: Profile, job: Job) -> bool:
 def _most_parts_of_cores(images: int, cores: int) -> int:
     """The equal parts of the images that leave fewest cores without one, with parts of each."""
     return max(divisors(images), key=lambda each: (cores // each * each, each))
-
-
-def _most_parts(total: int, most: int) -> int:
-    """The greatest number of equal parts up to ``most``."""
-    return max(each for each in range(1, min(total, most) + 1) if total % each == 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.strided import StridedCopy
+from npusim.values.arithmetic import greatest_divisor
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class ConfusionTransposeD(StridedCopy):
         if self.overlaps or self.through_vector:
             return usual
         for size in reversed(self.box.sizes):
-            fitting = min(size, max(1, limit // inner))
-            part = next(each for each in range(fitting, 0, -1) if size % each == 0)
+            part = greatest_divisor(size, max(1, limit // inner))
             inner *= part
             if part < size:
                 break

@@ -78,7 +78,8 @@ class ScatterRows(Kernel):
         self.serial = self.one_by_one or self.width < self.block
         tile = 1 if self.chunk < self.width else max(1, room // each)
         self.division = self.share = RowShare.of(count * self.outer, cores, tile)
-        self.block_dim = max(1, min(cores, count * self.outer))
+        busy = self.share.cores if self.one_by_one else min(cores, count * self.outer)
+        self.block_dim = max(1, busy)
         line = max(1.0, profile.memory.l2_line_bytes / (self.width * self.kind.itemsize))
         self.sharers = max(1.0, min(cores, count) * self._share(line))
 
@@ -212,17 +213,6 @@ class InplaceIndexAdd(ScatterRows):
     op_type = "InplaceIndexAdd"
     adds = True
     one_by_one = True
-
-    def __init__(
-        self,
-        profile: Profile,
-        rows: GlobalTensor,
-        indices: GlobalTensor,
-        target: GlobalTensor,
-        shape: tuple[int, int, int],
-    ) -> None:
-        super().__init__(profile, rows, indices, target, shape)
-        self.block_dim = max(1, self.share.cores) if rows.numel else 1
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -325,3 +325,19 @@ def test_ragged_weights_fit_into_ub(outs: int, kind: str) -> None:
     profile = physics.profile_of("Ascend910B2")
     kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
     assert run_tasks(kernels, profile).duration_us > 0
+
+
+@pytest.mark.parametrize("shape", [(400, 482, 2, 3, 1), (17, 482, 3, 3, 3), (33, 1000, 5, 1, 1)])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_ragged_weights_of_volumes_fit_into_ub(shape: Shape, kind: str) -> None:
+    """A channel of a plane doesn't follow the one before: each has lines of its own."""
+    outs, channels, deep, *spatial = shape
+    c0 = 32 // dtype(kind).itemsize
+    blocked = (deep * ceil(channels / c0) * prod(spatial), ceil(outs / 16), 16, c0)
+    x, y = (
+        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    profile = physics.profile_of("Ascend910B2")
+    kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
+    assert run_tasks(kernels, profile).duration_us > 0

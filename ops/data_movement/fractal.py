@@ -106,7 +106,10 @@ class PlaneBlocks(BlockedCopy):
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
-        whole = layout.slices * layout.c0 * places * self.itemsize  # of an output channel
+        # A channel that doesn't follow the one before, as in a volume, has lines of its own.
+        apart = layout.plain[_C] != places * layout.plain[_S]
+        line = round_up(places, self.block) if apart else places
+        whole = layout.slices * layout.c0 * line * self.itemsize  # of an output channel
         fitting = profile.buffers.ub_bytes // _WEIGHT_TILES // whole
         if self.once and not (compiled or weights or maps) and self.forward and fitting:
             return Grid(layout.sizes, (min(images, fitting), channels, places), cores)

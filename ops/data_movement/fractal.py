@@ -67,9 +67,29 @@ class PlaneBlocks(BlockedCopy):
     """Between planes of one channel and slices, by vnchwconv."""
 
     def tiled(self, profile: Profile) -> Grid:
-        layout = self.layout
-        images, channels, places = layout.sizes
+        self._choose(profile)
+        layout, cores = self.layout, profile.cores.vector_cores
         compiled = profile.software.compiled_for_shape
+        weights = layout.padded[_N] != layout.sizes[_N]  # fractals of 16 output channels, not all
+        maps = len(self.packed.shape) > len(layout.sizes) + 1
+        deals = self.once and self.forward and not (compiled or weights or maps)
+        if deals and (outputs := self._outputs(profile)):
+            return Grid(layout.sizes, (outputs, *layout.sizes[1:]), cores)
+        by_fractals = self.once and weights and (compiled or self.forward)
+        room = self._room(profile)
+        extent = self._fractals(room) if by_fractals else self._slices(room, cores)
+        if not compiled and (not weights or not self.forward):
+            if 2 * layout.sizes[_N] >= cores:  # an image for every core
+                return Grid(layout.sizes, extent, cores, _N)
+            return Grid(layout.sizes, self._shared(extent, cores), cores)
+        counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
+        if self.once and self.forward:
+            counts[_C] = layout.slices  # dealt out one by one, moved together
+        return Grid(layout.sizes, extent, cores, busiest(counts, cores))
+
+    def _choose(self, profile: Profile) -> None:
+        """How planes are turned, and what is spaced for it."""
+        compiled, places = profile.software.compiled_for_shape, self.layout.sizes[_S]
         # The vendor's kernel to blocks spaces whatever is wider, the one from blocks only what
         # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
         taken = not self.forward and turns_whole(profile, self.itemsize)
@@ -82,15 +102,17 @@ class PlaneBlocks(BlockedCopy):
         self.closed = self.once and not compiled and not self.forward and short
         self.merges = not self.once or self.closed
         # Shorter channels still are spaced one by one, behind one load, if they fill a line.
-        maps = len(self.packed.shape) > len(layout.sizes) + 1
         short = ragged > 0 and _LINES < places < _SHORT * _LINES
         self.spaced = short and self.once and not compiled
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows
         self.depth = 2 if self.once and ahead else 1
-        room = self._room(profile)
+
+    def _slices(self, room: int, cores: int) -> tuple[int, int, int]:
+        """Tiles of whole slices, or of a stretch of one; twice turned, of 16 images."""
+        layout = self.layout
+        images, channels, places = layout.sizes
         line = room // _LINES // self.block * self.block
-        cores = profile.cores.vector_cores
         together, slices = min(images, _LINES), 1
         most, unit = max(self.block, line // layout.c0 // self.block * self.block), self.block
         if self.once:
@@ -100,27 +122,25 @@ class PlaneBlocks(BlockedCopy):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
                 slices = min(slices, ceil(layout.slices / cores))
-        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels, not all
-        if self.once and weights and (compiled or self.forward):
-            slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
-            together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
-            together = min(images, together)
-        extent = (together, min(channels, slices * layout.c0), share)
+        return together, min(channels, slices * layout.c0), share
+
+    def _fractals(self, room: int) -> tuple[int, int, int]:
+        """Tiles of a slice of weights: of 16 output channels each time."""
+        images, channels, places = self.layout.sizes
+        c0 = self.layout.c0
+        share = min(places, max(1, room // (c0 * _LINES)))
+        together = max(_LINES, room // (c0 * round_up(share, c0)) // _LINES * _LINES)
+        return min(images, together), min(channels, c0), share
+
+    def _outputs(self, profile: Profile) -> int:
+        """How many whole output channels a tile has; 0 where UB has no room for one."""
+        layout = self.layout
+        images, _, places = layout.sizes
         # A channel that doesn't follow the one before, as in a volume, has lines of its own.
         apart = layout.plain[_C] != places * layout.plain[_S]
         line = round_up(places, self.block) if apart else places
-        whole = layout.slices * layout.c0 * line * self.itemsize  # of an output channel
-        fitting = profile.buffers.ub_bytes // _WEIGHT_TILES // whole
-        if self.once and not (compiled or weights or maps) and self.forward and fitting:
-            return Grid(layout.sizes, (min(images, fitting), channels, places), cores)
-        if not compiled and (not weights or not self.forward):
-            if 2 * images >= cores:  # an image for every core
-                return Grid(layout.sizes, extent, cores, _N)
-            return Grid(layout.sizes, self._shared(extent, cores), cores)
-        counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
-        if self.once and self.forward:
-            counts[_C] = layout.slices  # dealt out one by one, moved together
-        return Grid(layout.sizes, extent, cores, busiest(counts, cores))
+        whole = layout.slices * layout.c0 * line * self.itemsize
+        return min(images, profile.buffers.ub_bytes // _WEIGHT_TILES // whole)
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         layout = self.layout

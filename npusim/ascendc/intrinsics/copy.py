@@ -253,9 +253,8 @@ class Copies(Issuer):
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
         ``runs`` (elements, number) are those in device memory where its layout isn't ours, spread
-        over so many ``copies``,
-        ``latency_cycles`` what the path's latency is longer than usual, ``most`` the bytes per
-        cycle that the other end takes or gives.
+        over so many ``copies``, ``latency_cycles`` what the path's latency is longer than usual,
+        ``most`` the bytes per cycle that the other end takes or gives.
         """
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
@@ -263,7 +262,6 @@ class Copies(Issuer):
         path = self._path(path_name)
         line = self.profile.memory.l2_line_bytes
         grain = line if runs else gm.grain_bytes(line)
-        past_l2 = gm.tensor.past_l2 and not write
         sizes = path, run_bytes, bursts
         if matrix:
             cost = self.costs.matrix_copy(*sizes, grain, atomic_sharers=sharers)
@@ -279,16 +277,15 @@ class Copies(Issuer):
             path=path_name,
             shared_cost=cost.shared_cost,
             rate_fraction=cost.rate_fraction,
-            bypasses_l2=past_l2,
+            bypasses_l2=gm.tensor.past_l2 and not write,
             setup_cycles=cost.setup_cycles,
         )
-        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if sharers else ''}"
-        detail += " past L2" if past_l2 else ""
-        latency = cost.latency_cycles + latency_cycles
         cycles = cost.cycles + (copies - 1) * path.setup_cycles
         if not write:
             cycles += self.costs.taking_turns(self._load_sharers)
-        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, latency)
+        latency = cost.latency_cycles + latency_cycles
+        told = _told(gm, bursts, run_bytes, transfer)
+        instruction = self.recorder.emit(pipe, name, cycles, transfer, told, latency)
         if write:
             self.recorder.store(transfer, gm.moves)
         else:
@@ -382,3 +379,10 @@ def operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     wide = np.empty(values.shape, np.float32)
     rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
     return wide
+
+
+def _told(gm: GmSlice, bursts: int, run_bytes: int, transfer: Transfer) -> str:
+    """A transfer as timelines show it."""
+    atomic = " atomic add" if transfer.atomic else ""
+    past_l2 = " past L2" if transfer.bypasses_l2 else ""
+    return f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{atomic}{past_l2}"

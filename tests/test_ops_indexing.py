@@ -266,7 +266,9 @@ def test_rows_of_bfloat16_are_added_in_the_order_of_their_places(
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize(("rows", "depth"), [(1, 5), (60, 21), (512, 10), (7, 3000)])
+@pytest.mark.parametrize(
+    ("rows", "depth"), [(1, 5), (60, 21), (512, 10), (7, 3000), (127, 16), (1279, 9), (53, 3)]
+)
 def test_one_hot(chip: str, rows: int, depth: int) -> None:
     ids = places(rows, depth)
     on, off = np.array([2.5], np.float32), np.array([-1.0], np.float32)

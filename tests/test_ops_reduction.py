@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import ceil
 from typing import Any, cast
 
 import numpy as np
@@ -244,3 +245,14 @@ def test_blocks_of_sums_for_any_shape_on_a2(
     task = TaskSpec("ReduceSum", (TensorSpec(shape, "float32"),), (TensorSpec(result, "float32"),))
     (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
     assert kernel.block_dim == blocks
+
+
+@given(st.integers(1, 40_000))
+@settings(max_examples=50)
+def test_numbers_that_become_one_are_split_as_the_compiler_splits_an_axis(count: int) -> None:
+    """In shares of size // parts, a part for each KiB and each core: never in shares of a few."""
+    profile = load_profile("Ascend910A")
+    parts = min(profile.cores.vector_cores, ceil(4 * count / 1024))
+    given, made = (TensorSpec((count,), "float32"),), (TensorSpec((), "float32"),)
+    (kernel,) = kernels_of(profile, TaskSpec("ReduceSum", given, made, {"axes": [0]}))
+    assert kernel.block_dim == ceil(count / (count // parts))

@@ -2,14 +2,16 @@
 
 A tile is filled with the value for "off" once; for every tile of rows the scalar unit stores the
 value for "on" where the indices say, the tile goes to device memory, and the scalar unit stores
-"off" there again. Source: public operator sources (one_hot_d.py). Where the new axis isn't the last
-one a tile has all of it and some columns, whole blocks of them; the last tile of a row of columns
-ends with it, so that no store goes beyond.
+"off" there again. Where the new axis isn't the last one a tile has all of it and some columns,
+whole blocks of them; the last tile of a row of columns ends with it, so that no store goes beyond.
+Source: public operator sources (one_hot_d.py, _cloud_multi_core_ir and _multi_core_ir_prime_case;
+of kernels for any shape ops-math one_hot_tiling.cpp, get_core_num).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Grid
-from npusim.values.arithmetic import round_up
+from npusim.values.arithmetic import greatest_divisor, round_up
 from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
     from npusim.hardware.profile import Profile
 
+_LEAST = 16  # elements of a core
 _INDEX_TYPES = (INT32, INT64, UINT8)
 
 
@@ -72,17 +75,30 @@ class OneHot(Kernel):
             self._share_columns(profile, rows // self.columns, room)
 
     def _share_rows(self, profile: Profile, rows: int, room: int) -> None:
-        most, block = profile.cores.vector_cores, profile.buffers.block_bytes
-        cores = max(each for each in range(1, most + 1) if rows % each == 0)  # shared out evenly
-        if rows // cores * self.depth * self.kind.itemsize < block:
-            cores = 1  # neighbours would write into one block
         each = self.depth * self.kind.itemsize + self.indices.dtype.itemsize
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.depth} elements doesn't fit into UB")
-        self.division: RowShare | Grid = RowShare.of(rows, cores, room // each)
-        self.tile = self.division.tile
+        most, tile = profile.cores.vector_cores, room // each
+        compiled = profile.software.compiled_for_shape
+        share = self._static(profile, rows, tile) if compiled else RowShare.of(rows, most, tile)
+        while share.cores > 1 and share.per_core * self.depth < _LEAST and not compiled:
+            share = RowShare.of(rows, share.cores - 1, tile)
+        self.division: RowShare | Grid = share
+        self.tile = share.tile
         self.tile_bytes = self.tile * self.depth * self.kind.itemsize
-        self.block_dim = cores
+        self.block_dim = share.cores
+
+    def _static(self, profile: Profile, rows: int, tile: int) -> RowShare:
+        """Like shares where there are such, of the most cores; else the last takes the rest."""
+        most, block = profile.cores.vector_cores, profile.buffers.block_bytes
+        row = self.depth * self.kind.itemsize
+        cores = greatest_divisor(rows, most)
+        if cores == 1 and rows > most and row >= block:
+            last = rows - (most - 1) * (rows // most)
+            return replace(RowShare.of(last, 1, tile), rows=rows, per_core=rows // most, many=most)
+        if rows // cores * row < block:
+            cores = 1  # neighbours would write into one block
+        return RowShare.of(rows, cores, tile)
 
     def _share_columns(self, profile: Profile, parts: int, room: int) -> None:
         size, block = self.kind.itemsize, profile.buffers.block_bytes

@@ -2,22 +2,24 @@
 
 Each core folds its share. Sums are added into a result that another task has cleared; other folds,
 and results of half types, meet in workspace, where one core finishes them behind a barrier.
-Kernels compiled for one shape split the first axis into shares of size // cores, which leaves one
-small share more than there are cores; of few elements those for any shape make such shares of whole
-blocks. Tiles are as large as UB takes; the next is loaded while one is folded where a share holds
-more than two whole ones. Source: public tensor compiler (reduce_atomic_schedule.py,
-_is_need_double_buffer); block counts of recorded kernels (31 on 30 cores; of 4096 float32 52 on
-48).
+Kernels compiled for one shape split an axis into shares of size // cores, or of size // KiB where
+those are fewer, which leaves one small share more than were wanted; of few elements those for any
+shape make such shares of whole blocks. Tiles are as large as UB takes; the next is loaded while one
+is folded where a share holds more than two whole ones. Source: public tensor compiler
+(reduce_atomic_schedule.py, _elewise_tiling and _is_need_double_buffer; vector_schedule.py,
+_get_block_tiling); block counts of recorded kernels (31 on 30 cores, 4 of 640 float32; of 4096
+float32 52 on 48).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from math import ceil, prod
+from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, LocalTensor, TPosition, TQue
 from npusim.ops.reduction.job import Job, Results, Tiles
+from npusim.schedules.block_split import block_split
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -116,33 +118,18 @@ class TotalPlan:
     def _share(self) -> int:
         """Elements of a share."""
         job, elements = self.job, self.elements
+        if job.for_one_shape:
+            alike = job.kind.before == ""  # neighbouring reduced axes count as one
+            shape = (elements,) if alike else self.shape
+            split = block_split(shape, job.dtype.itemsize, job.cores, _LEAST_BYTES)
+            return shape[split.axis] // split.parts * split.inner
         least = _LEAST_BYTES // job.dtype.itemsize
-        if elements < job.cores * least:
-            if elements <= least:
-                return elements
-            if self.atomic and not job.for_one_shape:
-                return max(_LANES, elements // job.cores // job.block * job.block)
-            divisors = (size for size in range(least, 0, -1) if elements % size == 0)
-            found = next(divisors)
-            meets = not self.staged or elements // found <= job.cores  # all at one barrier
-            return found if found >= job.block and meets else least
-        if not job.for_one_shape:
-            return round_up(ceil(elements / job.cores), job.block)
-        rows = self._leading()
-        return rows // job.cores * (elements // rows)
-
-    def _leading(self) -> int:
-        """Size of the axis that shares are cut from.
-
-        Leading axes until there are enough for all.
-        """
-        shape = self.shape
-        if self.job.kind.before == "":  # neighbouring reduced axes count as one
-            return self.elements
-        for axes in range(1, len(shape) + 1):
-            if prod(shape[:axes]) >= self.job.cores:
-                return prod(shape[:axes])
-        return self.elements
+        if elements <= least:
+            return elements
+        if self.atomic and elements < job.cores * least:
+            return max(_LANES, elements // job.cores // job.block * job.block)
+        parts = min(job.cores, ceil(elements / least))
+        return round_up(ceil(elements / parts), job.block)
 
     def _length(self, block: int) -> int:
         return min(self.share, self.elements - block * self.share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowShare:
-    """Rows dealt out to cores in multiples of ``multiple``, in tiles of ``tile`` rows."""
+    """Rows dealt out to cores in multiples of ``multiple``, in tiles of ``tile`` rows.
+
+    Where only so ``many`` cores are wanted, the last takes what is left over as well.
+    """
 
     rows: int
     per_core: int
     tile: int
+    many: int = field(default=0, kw_only=True)
 
     @classmethod
     def of(cls, rows: int, cores: int, tile: int, multiple: int = 1) -> RowShare:
@@ -42,8 +46,9 @@ class RowShare:
     @property
     def cores(self) -> int:
         """Cores that get rows."""
-        return ceil(self.rows / self.per_core)
+        return self.many or ceil(self.rows / self.per_core)
 
     def length(self, block: int) -> int:
         """Rows of a core."""
-        return max(0, min(self.per_core, self.rows - block * self.per_core))
+        left = self.rows - block * self.per_core
+        return left if block == self.many - 1 else max(0, min(self.per_core, left))

@@ -161,6 +161,19 @@ def test_compiled_for_a_shape_the_largest_element_is_found_one_by_one() -> None:
     assert 3000 * 32 < times[64] - times[32] < 8000 * 32
 
 
+@pytest.mark.parametrize(
+    ("rows", "classes", "blocks"),
+    [(64, 100, 1), (64, 1000, 8), (315, 100, 32), (315, 1000, 32), (1024, 2, 16), (256, 1001, 1),
+        (315, 21128, 32), (12, 20_000, 1)],
+)  # fmt: skip
+def test_compiled_for_a_shape_rows_are_dealt_out_if_they_are_many_or_long(
+    rows: int, classes: int, blocks: int
+) -> None:
+    x = np.zeros((rows, classes), np.float32)
+    tasks, _ = kernels("Ascend910A", "SoftmaxCrossEntropyWithLogits", [x, x], [x[:, 0].copy(), x])
+    assert [each.block_dim for each in tasks] == [blocks]
+
+
 def test_calls() -> None:
     x, target, weight = numbers(6, 5), places(6, below=5), np.ones(5, np.float32)
     given_ = {"self": x, "target": target, "weight": weight}

@@ -1,33 +1,56 @@
 """The cross entropy of rows of logits against rows of labels, and its gradient at once.
 
-Compiled for one shape, one core does all rows, and finds the largest element of a row one by one
-where its vector unit can't compare float32 within a repeat: in high precision nothing is rounded to
-float16 first. Source: public operator sources (impl/softmax_cross_entropy_with_logits.py); block
-counts of recorded kernels.
+Compiled for one shape, few or ragged rows stay on one core. Where a tile has several rows that
+aren't whole lines of the vector unit, their largest elements are found one by one if it can't
+compare them within a repeat: in high precision nothing is rounded to float16 first. Source: public
+operator sources (impl/softmax_cross_entropy_with_logits.py) and tensor compiler
+(softmax_cross_entropy_with_logits_schedule.py, logits_2d_schedule and the schedules for large
+axes); block counts of recorded kernels. Rows that don't fit into UB are loaded again for every
+pass; the compiler's schedule keeps what it has of them in workspace instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.folds import LARGEST, Fold
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import RowLayout, RowsLayout
+from npusim.values.arithmetic import greatest_divisor
+from npusim.values.dtypes import FLOAT
+
+_LINE = 16  # elements that rows consist of where the vector unit folds several of them
+_ALIGN = 128  # elements that a tensor in UB is rounded to
+_COPIES = {2: 12, 4: 6}  # tensors in UB at a time, by the size of their elements
+_LONG_ROW = 15360  # elements from which rows are loaded one by one
+_SHORT_ROW = 128  # elements up to which ragged rows may lie side by side
+# Of a core: in many rows of a few elements, and in few rows.
+_FEW_BYTES, _ROW_BYTES = 512, 8192
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Term
-    from npusim.schedules.rows.program import Results
+    from npusim.schedules.rows.program import Need, Results
 
 
-class _OneCore(RowsLayout):
-    """Rows on one core, their largest elements found by the scalar unit."""
+class _StaticRows(RowsLayout):
+    """Rows as the compiler for one shape deals them out, and how many of them a tile has."""
+
+    def __init__(self, profile: Profile, rows: int, columns: int, itemsize: int) -> None:
+        parts, self.most_rows = _parts(profile, rows, columns, itemsize)
+        super().__init__(profile, rows, columns, itemsize, ceil(rows / parts))
+
+    def plan(self, need: Need) -> None:
+        super().plan(need)
+        self.tile_rows = min(self.tile_rows, self.most_rows)
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
-        if fold is not LARGEST or core.folds_within_repeat(fold, src):
+        by_vector = src.shape[0] == 1 or src.shape[-1] % _LINE == 0
+        if fold is not LARGEST or by_vector or core.folds_within_repeat(fold, src):
             super().fold(core, fold, dst, src)
             return
         core.get_value(src)
@@ -38,8 +61,28 @@ class _OneCore(RowsLayout):
         core.wrote(dst)
 
 
+def _parts(profile: Profile, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+    """Into how many parts rows are cut, and how many rows a tile has at most."""
+    cores, block = profile.cores.vector_cores, profile.buffers.block_bytes
+    least, row_bytes = block // itemsize, columns * itemsize  # losses of a core fill a block
+    fitting = profile.buffers.ub_bytes // itemsize // (_COPIES[itemsize] * _ALIGN) * _ALIGN
+    most = max(1, min(cores, rows // least))
+    if columns > _LONG_ROW:
+        return most, 1
+    if rows > columns:
+        even = (each for each in range(most, 1, -1) if each == most or rows % each <= 1)
+        parts = next((each for each in even if rows // each * row_bytes >= _FEW_BYTES), 1)
+    else:
+        parts = greatest_divisor(rows, most)
+        parts = parts if rows // parts * row_bytes >= _ROW_BYTES else 1
+    if columns > _SHORT_ROW and columns * FLOAT.itemsize % block:
+        return 1, 1
+    together = greatest_divisor(rows // parts, max(1, fitting // columns))
+    return (most, 1) if parts > 1 and together < least else (parts, together)
+
+
 class _CrossEntropy(RowKernel):
-    """Rows on all cores, or on one where the kernel was compiled for their shape."""
+    """Rows on all cores, or as the kernel was compiled for their shape."""
 
     def make_layout(
         self,
@@ -52,7 +95,7 @@ class _CrossEntropy(RowKernel):
         if x is None or not profile.software.compiled_for_shape:
             return super().make_layout(profile, inputs, outputs, attributes)
         rows = x.numel // x.shape[-1]
-        return _OneCore(profile, rows, x.shape[-1], x.dtype.itemsize, rows)
+        return _StaticRows(profile, rows, x.shape[-1], x.dtype.itemsize)
 
 
 def _softmax_cross_entropy(f: RowFormula, x: Term, labels: Term) -> Results:

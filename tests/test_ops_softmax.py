@@ -52,6 +52,16 @@ def test_large_numbers_overflow_nothing(chip: str, op: str) -> None:
     )
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(1970, 3), (2, 5001, 1), (1300, 7)])
+def test_long_rows_side_by_side_fit_into_ub(chip: str, shape: tuple[int, ...]) -> None:
+    """A few places take a block for each element of the rows."""
+    axis = len(shape) - 2
+    x = numbers(*shape)
+    (got,) = run(chip, "SoftmaxV2", [x], [like(x)], axes=[axis])
+    np.testing.assert_allclose(got, softmax(x, axis), rtol=1e-4, atol=1e-5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     data=st.data(),

@@ -228,9 +228,8 @@ class InnerLayout(_NestedLayout):
     def plan(self, need: Need) -> None:
         room = int(self.profile.buffers.ub_bytes * UB_SHARE)
         fitting = int(room / (need.element * self.columns + need.row))
-        least = min(self.inner_share, self.block)
-        if fitting >= least:
-            self.width = min(self.inner_share, max(least, fitting // self.block * self.block))
+        if fitting >= self.block:  # what is shorter takes as much room
+            self.width = min(self.inner_share, fitting // self.block * self.block)
             return
         self.whole = False
         self.width = min(self.inner_share, self.profile.vector.repeat_bytes)

@@ -78,6 +78,45 @@ def test_integers_of_64_bits_are_folded_exactly(
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((4096, 24), 0), ((1000, 101), 0), ((50, 3), 0), ((7, 300, 5), 1), ((10, 9001), 1)],
+    ids=str,
+)
+def test_blocks_that_share_what_is_folded_add_it_up(
+    chip: str, shape: tuple[int, ...], axis: int
+) -> None:
+    x = numbers(*shape)
+    for op, want in (("ReduceSum", x.sum(axis)), ("ReduceMean", x.mean(axis))):
+        (got,) = run(chip, op, [x], [np.zeros_like(want)], axes=[axis])
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("chip", "shape", "axis", "blocks"),
+    [
+        ("Ascend910B", (128, 768), 0, 32),  # parts of 128 // 30 rows
+        ("Ascend910B", (1000, 101), 0, 31),  # of 1000 // 30
+        ("Ascend910B", (20, 64), 0, 5),  # a part for each KiB
+        ("Ascend910B", (20, 63), 0, 20),  # for each 256 bytes, where rows are no whole blocks
+        ("Ascend910B", (2560, 21128), 0, 30),  # recorded: columns are shared if UB holds no row
+        ("Ascend910B2", (32, 1000), 0, 42),  # recorded: not for fewer rows than cores
+        ("Ascend910B2", (4096, 768), 0, 48),
+        ("Ascend910B2", (100, 768), 0, 34),
+        ("Ascend910B2", (10, 5000), 1, 48),  # few results
+        ("Ascend910B2", (256, 5000), 1, 43),  # more than half of a block for each core
+    ],
+)
+def test_what_is_folded_is_shared_where_the_compiler_shares_it(
+    chip: str, shape: tuple[int, ...], axis: int, blocks: int
+) -> None:
+    given, made = TensorSpec(shape, "float32"), TensorSpec((shape[1 - axis],), "float32")
+    profile = load_profile(chip)
+    (kernel,) = kernels_of(profile, TaskSpec("ReduceSum", (given,), (made,), {"axes": [axis]}))
+    assert kernel.block_dim == blocks
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
 def test_half_types_are_added_up_in_float32(axes: tuple[int, ...]) -> None:
     for kind, chips, tolerance in ((np.float16, CHIPS, 2e-3), (BFLOAT16, ("Ascend910B3",), 1e-2)):

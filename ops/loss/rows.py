@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc.folds import LARGEST, Fold
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
-from npusim.schedules.rows.layouts import RowLayout, RowsLayout
+from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.values.arithmetic import greatest_divisor
 from npusim.values.dtypes import FLOAT
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Term
-    from npusim.schedules.rows.program import Need, Results
+    from npusim.schedules.rows.program import Results
 
 
 class _StaticRows(RowsLayout):

@@ -1,9 +1,10 @@
 """Rows of numbers folded onto each other: the last axis stays.
 
 Where an outer axis stays as well, cores share it and a tile is as many whole slabs (rows to be
-folded onto each other) as fit. Otherwise they share the columns. Kernels compiled for one shape
-wait for each tile of slabs; columns that don't begin at block boundaries they load and add row by
-row. How many tiles are under way: :meth:`Job.depth`.
+folded onto each other) as fit. Otherwise they share the columns, or the rows, and add up what they
+have in global memory (``folded_share``). Kernels compiled for one shape wait for each tile of
+slabs; columns that don't begin at block boundaries they load and add row by row. How many tiles are
+under way: :meth:`Job.depth`.
 Source: public tensor compiler (reduce schedules); float16 kernels of the first generation take half
 the latency of a load for every such row, float32 ones all of it.
 """
@@ -14,6 +15,7 @@ from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ops.reduction.adding import folded_share
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.values.arithmetic import round_up
 
@@ -28,13 +30,17 @@ class ColumnsPlan:
     def __init__(self, job: Job) -> None:
         self.job, nest = job, job.nest
         self.columns, self.rows = nest.inner_kept.size, nest.inner_folded.size
+        share = folded_share(job)
+        self.row_share = share or self.rows
+        self.row_parts = ceil(self.rows / self.row_share)
+        self.atomic = self.row_parts > 1
         self.outer_share, self.column_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.column_parts = ceil(self.columns / self.column_share)
-        self.block_dim = self.outer_parts * self.column_parts
+        self.block_dim = self.outer_parts * self.column_parts * self.row_parts
         self.whole = self.column_share == self.columns
         slab = self.rows * self.columns
-        packed = self.whole and (job.aligned(self.columns) or self.rows == 1)
+        packed = self.whole and (job.aligned(self.columns) or self.rows == 1) and not self.atomic
         self.slabs = 0  # of a tile; none where a slab is handled in pieces
         single = len(nest.kept) <= 1 and not nest.folded
         in_slabs = packed and single and slab <= job.tile_limit(1)
@@ -46,7 +52,7 @@ class ColumnsPlan:
         widest = job.most_results(1, self.depth) // job.block * job.block
         self.width = min(self.column_share, limit, widest)
         padded = job.padded(self.width)
-        self.tile_rows = max(1, min(self.rows, limit // padded))
+        self.tile_rows = max(1, min(self.row_share, limit // padded))
         while self.tile_rows > 1 and padded > job.most_results(self.tile_rows, self.depth):
             self.tile_rows -= 1
         if self._by_single_rows:
@@ -54,8 +60,9 @@ class ColumnsPlan:
         self.elements = self.slabs * slab if self.slabs else self.tile_rows * padded
 
     def block_kind(self, block: int) -> Hashable:
-        """Outer iterations and columns of a block."""
-        return self._outers(block)[1], self._columns(block)[1]
+        """Outer iterations, rows and columns of a block, and with whom it adds."""
+        adders = self.job.adders(block, self.block_dim) if self.atomic else 0
+        return self._outers(block)[1], self._columns(block)[1], self._rows(block)[1], adders
 
     def process(self, core: Core) -> None:
         """All results of a block."""
@@ -69,10 +76,14 @@ class ColumnsPlan:
                 self._slab_tile(core, first, count)
             return
         first_column, columns = self._columns(block)
+        rows = self._rows(block)
+        sharers = job.adders(block, self.block_dim) if self.atomic else 0
         for turn in core.loop(outers):
             index = turn + first_outer
             for first, width in core.tiles(first_column, columns, self.width):
-                self._column_tile(core, index, first, width)
+                sums = self._column_tile(core, index, (first, width), rows)
+                where = (*kept_places(job.nest.kept, index, out=True), (first, 1))
+                self.results.store(sums, where, sharers=sharers)
 
     def _slab_tile(self, core: Core, first: Index, count: int) -> None:
         """Whole slabs that lie side by side, each folded by itself."""
@@ -95,18 +106,20 @@ class ColumnsPlan:
             else:
                 core.add_up_rows(sums[slab], slabs[slab], fold)
 
-    def _column_tile(self, core: Core, index: Index, first: Index, width: int) -> None:
+    def _column_tile(
+        self, core: Core, index: Index, columns: tuple[Index, int], rows: tuple[int, int]
+    ) -> LocalTensor:
         """Some columns of one outer iteration, folded along everything that is to be folded."""
         job, nest = self.job, self.job.nest
-        fold = job.kind.fold
+        fold, (first, width) = job.kind.fold, columns
         base = (*kept_places(nest.kept, index, out=False), (first, 1))
         sums = self.results.sums.get(job.dtype, width)
         core.duplicate(sums, fold.neutral_in(sums.dtype))
         for outer in folded_places(core, nest.folded):
-            for begin, rows in core.tiles(0, self.rows, self.tile_rows, sequential=True):
+            for begin, count in core.tiles(*rows, self.tile_rows, sequential=True):
                 places = (*base, *outer, (begin, nest.inner_folded.step))
-                self._add_tile(core, sums, places, rows, width)
-        self.results.store(sums, (*kept_places(nest.kept, index, out=True), (first, 1)))
+                self._add_tile(core, sums, places, count, width)
+        return sums
 
     def _add_tile(
         self, core: Core, sums: LocalTensor, places: Places, rows: int, width: int
@@ -153,11 +166,14 @@ class ColumnsPlan:
     def _by_single_rows(self) -> bool:
         job = self.job
         aligned = job.aligned(self.column_share) and job.aligned(self.columns)
-        return not aligned and job.for_one_shape and not job.profile.has("data_move_pad")
+        together = aligned or self.atomic or not job.for_one_shape
+        return not together and not job.profile.has("data_move_pad")
 
     def _shares(self) -> tuple[int, int]:
         """Outer iterations and columns of a block."""
         job, outer = self.job, self.job.nest.outer
+        if self.atomic:
+            return outer, self.columns
         if outer >= job.cores:
             return ceil(outer / job.cores), self.columns
         parts = max(1, job.cores // outer)
@@ -167,8 +183,12 @@ class ColumnsPlan:
             share = min(self.columns, round_up(share, job.block))
         return 1, share
 
+    def _rows(self, block: int) -> tuple[int, int]:
+        first = block * self.row_share if self.atomic else 0
+        return first, min(self.row_share, self.rows - first)
+
     def _outers(self, block: int) -> tuple[int, int]:
-        first = block // self.column_parts * self.outer_share
+        first = 0 if self.atomic else block // self.column_parts * self.outer_share
         return first, min(self.outer_share, self.job.nest.outer - first)
 
     def _columns(self, block: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ops.reduction.adding import folded_share
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.schedules.rows.folds import fold_each_row
 from npusim.values.arithmetic import round_up
@@ -23,7 +24,10 @@ _LANES = 64  # elements; pieces of a row are a multiple of it
 
 
 class RowsPlan:
-    """Cores share the results; where an outer loop is folded and long enough, they share that."""
+    """Cores share the results; where an outer loop is folded and long enough, they share that.
+
+    Of few results they share the rows' length, and add up what they have in global memory.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job, nest = job, job.nest
@@ -33,13 +37,15 @@ class RowsPlan:
         if self._splits_outer():
             self.per_unit = nest.folded[0].size // job.cores
             self.units = ceil(nest.folded[0].size / self.per_unit)
-        self.atomic = self.per_unit > 0
+        self.length_share = folded_share(job) or nest.inner_folded.size
+        self.length_parts = ceil(nest.inner_folded.size / self.length_share)
+        self.atomic = self.per_unit > 0 or self.length_parts > 1
         self.outer_share, self.row_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.row_parts = ceil(nest.inner_kept.size / self.row_share)
-        self.block_dim = self.units if self.per_unit else self._parts
+        self.block_dim = self.units * self.length_parts if self.atomic else self._parts
         limit = job.tile_limit(self.depth)
-        length = nest.inner_folded.size
+        length = self.length_share
         self.padded = job.padded(length)
         self.chunk = length
         if self.padded > limit:  # pieces of about the same size
@@ -49,9 +55,10 @@ class RowsPlan:
         self.tile_rows = max(1, min(self.row_share, fitting))
 
     def block_kind(self, block: int) -> Hashable:
-        """Results and shares of the outer folded loop of a block."""
-        if self.per_unit:
-            return self._unit(block)[1], self.job.adders(block, self.block_dim)
+        """Results, or the share of what is folded, of a block."""
+        if self.atomic:
+            parts = self._unit(block)[1], self._stretch(block)[1]
+            return parts, self.job.adders(block, self.block_dim)
         return self._rows(block)[1], self._outers(block)[1]
 
     def process(self, core: Core) -> None:
@@ -59,10 +66,11 @@ class RowsPlan:
         self.tiles = Tiles(core, self.job, self.tile_rows * self._width, self.depth)
         self.results = Results(core, self.job, max(self.tile_rows, self.job.block), self.depth)
         block = core.get_block_idx()
+        self.adders = self.job.adders(block, self.block_dim) if self.atomic else 0
+        begin, self.length = self._stretch(block)
         if not self.per_unit:
-            self._share(core, block, ())
+            self._share(core, 0 if self.atomic else block, ((begin, 1),))
             return
-        self.adders = self.job.adders(block, self.block_dim)
         first, count = self._unit(block)
         self._share(core, 0, ((first, self.job.nest.folded[0].step),), count)
 
@@ -76,14 +84,14 @@ class RowsPlan:
             for first, count in core.tiles(first_row, rows, self.tile_rows):
                 sums = self._folded(core, (*places, (first, nest.inner_kept.step)), count, turns)
                 where = (*kept_places(nest.kept, index, out=True), (first, 1))
-                self.results.store(sums, where, sharers=self.adders if self.per_unit else 0)
+                self.results.store(sums, where, sharers=self.adders)
 
     def _folded(self, core: Core, places: Places, count: int, turns: int) -> LocalTensor:
         """``count`` rows folded along everything that is to be folded."""
         job, nest = self.job, self.job.nest
         sums = self.results.sums.get(job.dtype, count)
-        if not nest.folded and self.chunk == nest.inner_folded.size:
-            return self._row_sums(core, sums, places, count, self.chunk)
+        if not nest.folded and self.length <= self.chunk:
+            return self._row_sums(core, sums, places, count, self.length)
         core.duplicate(sums, job.kind.fold.neutral_in(job.dtype))
         part = self.results.part.get(job.dtype, count)
         folded = nest.folded
@@ -97,8 +105,7 @@ class RowsPlan:
         return sums
 
     def _chunks(self, core: Core, sums: LocalTensor, part: LocalTensor, places: Places) -> None:
-        length = self.job.nest.inner_folded.size
-        for begin, size in core.tiles(0, length, self.chunk, sequential=True):
+        for begin, size in core.tiles(0, self.length, self.chunk, sequential=True):
             self._row_sums(core, part, (*places, (begin, 1)), sums.numel, size)
             core.combine(self.job.kind.fold, sums, sums, part)
 
@@ -135,7 +142,7 @@ class RowsPlan:
         """Outer iterations and rows of a block."""
         job, nest = self.job, self.job.nest
         rows = nest.inner_kept.size
-        if self.per_unit:
+        if self.atomic:
             return nest.outer, rows
         if nest.outer >= job.cores:
             return ceil(nest.outer / job.cores), rows
@@ -152,18 +159,25 @@ class RowsPlan:
         return self.padded if self.tile_rows > 1 else self.job.padded(self.chunk)
 
     def _outers(self, block: int) -> tuple[int, int]:
-        if self.per_unit:
+        if self.atomic:
             return 0, self.job.nest.outer
         first = block // self.row_parts * self.outer_share
         return first, min(self.outer_share, self.job.nest.outer - first)
 
     def _rows(self, block: int) -> tuple[int, int]:
         rows = self.job.nest.inner_kept.size
-        if self.per_unit:
+        if self.atomic:
             return 0, rows
         first = block % self.row_parts * self.row_share
         return first, min(self.row_share, rows - first)
 
+    def _stretch(self, block: int) -> tuple[int, int]:
+        """Where the block's part of a row begins, and its length."""
+        first = block * self.length_share if self.length_parts > 1 else 0
+        return first, min(self.length_share, self.job.nest.inner_folded.size - first)
+
     def _unit(self, block: int) -> tuple[int, int]:
+        if not self.per_unit:
+            return 0, 0
         first = block * self.per_unit
         return first, min(self.per_unit, self.job.nest.folded[0].size - first)

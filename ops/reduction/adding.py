@@ -18,25 +18,46 @@ if TYPE_CHECKING:
 
 _LEAST_BYTES, _LEAST_RAGGED_BYTES = 1024, 256  # of the input for a core, by the columns' length
 _SMALL = 1024  # elements
+Shares = tuple[int, int]  # of the folded axis around the inner ones (0: there is none), and theirs
 
 
-def folded_share(job: Job) -> int:
-    """How much of the outermost axis that is folded a block has; 0 where it has all of it.
-
-    That of slabs and rows of numbers with no other folded axis around them.
-    """
+def folded_shares(job: Job) -> Shares | None:
+    """How much of what is folded a block has, None where it has all of it."""
     nest = job.nest
-    if not job.adds_in_memory or job.out.dtype is not FLOAT or job.kept is not None or nest.folded:
-        return 0
-    size, results, room = nest.inner_folded.size, nest.results, job.tile_limit(2)
-    if not job.for_one_shape:
-        few = results <= room and 2 * results < job.cores * job.block
-        few = few and results * nest.count > _SMALL and 2 * nest.count > job.cores
-        tall = not (nest.by_rows or nest.kept) and size >= job.cores and results < room
-        return ceil(size / min(size, job.cores)) if few or tall else 0
-    if nest.by_rows or nest.outer >= min(size, job.cores) or nest.inner_kept.size > room:
-        return 0
-    columns = nest.inner_kept.size
+    if not job.adds_in_memory:
+        return None
+    if job.for_one_shape:
+        return _of_rows(job) if nest.by_rows else _of_columns(job)
+    if job.out.dtype is not FLOAT or job.kept is not None or len(nest.folded) > nest.by_rows:
+        return None
+    results, room, size = nest.results, job.tile_limit(2), nest.inner_folded.size
+    block = 1 if nest.by_rows else job.block  # results that a core stores at once
+    few = results <= room and 2 * results < job.cores * block
+    few = few and results * nest.count > _SMALL and 2 * nest.count > job.cores
+    tall = not (nest.by_rows or nest.kept) and size >= job.cores and results < room
+    if not few and not tall:
+        return None
+    outer = nest.folded[0].size if nest.folded else 0
+    if outer >= job.cores:
+        return ceil(outer / job.cores), size
+    parts = min(size, job.cores // max(1, outer))
+    return min(outer, 1), ceil(size / parts)
+
+
+def _of_rows(job: Job) -> Shares | None:
+    """Of kernels compiled for one shape: of an axis outside of all results, if it is long."""
+    nest = job.nest
+    long = bool(nest.folded) and not nest.kept and nest.folded[0].size >= job.cores
+    return (nest.folded[0].size // job.cores, nest.inner_folded.size) if long else None
+
+
+def _of_columns(job: Job) -> Shares | None:
+    """Of kernels compiled for one shape: of rows that lie one behind the other."""
+    nest = job.nest
+    size, columns = nest.inner_folded.size, nest.inner_kept.size
+    single = job.out.dtype is FLOAT and job.kept is None and not nest.folded
+    if not single or nest.outer >= min(size, job.cores) or columns > job.tile_limit(2):
+        return None
     least = _LEAST_BYTES if job.aligned(columns) else _LEAST_RAGGED_BYTES
     split = block_split((size, columns), job.dtype.itemsize, job.cores, least)
-    return size // split.parts if split.axis == 0 else 1
+    return 0, (size // split.parts if split.axis == 0 else 1)

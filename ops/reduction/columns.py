@@ -2,7 +2,7 @@
 
 Where an outer axis stays as well, cores share it and a tile is as many whole slabs (rows to be
 folded onto each other) as fit. Otherwise they share the columns, or the rows, and add up what they
-have in global memory (``folded_share``). Kernels compiled for one shape wait for each tile of
+have in global memory (``folded_shares``). Kernels compiled for one shape wait for each tile of
 slabs; columns that don't begin at block boundaries they load and add row by row. How many tiles are
 under way: :meth:`Job.depth`.
 Source: public tensor compiler (reduce schedules); float16 kernels of the first generation take half
@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ops.reduction.adding import folded_share
+from npusim.ops.reduction.adding import folded_shares
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.values.arithmetic import round_up
 
@@ -30,10 +30,10 @@ class ColumnsPlan:
     def __init__(self, job: Job) -> None:
         self.job, nest = job, job.nest
         self.columns, self.rows = nest.inner_kept.size, nest.inner_folded.size
-        share = folded_share(job)
-        self.row_share = share or self.rows
+        shares = folded_shares(job)
+        self.atomic = shares is not None
+        self.row_share = shares[1] if shares else self.rows
         self.row_parts = ceil(self.rows / self.row_share)
-        self.atomic = self.row_parts > 1
         self.outer_share, self.column_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.column_parts = ceil(self.columns / self.column_share)
@@ -174,8 +174,10 @@ class ColumnsPlan:
         job, outer = self.job, self.job.nest.outer
         if self.atomic:
             return outer, self.columns
-        if outer >= job.cores:
-            return ceil(outer / job.cores), self.columns
+        # Kernels for any shape give a core whole blocks of results.
+        least = 1 if job.for_one_shape else min(outer, ceil(job.block / self.columns))
+        if outer >= job.cores or least > 1:
+            return max(least, ceil(outer / job.cores)), self.columns
         parts = max(1, job.cores // outer)
         least = min(self.columns, job.block)
         share = max(least, ceil(self.columns / parts))

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ops.reduction.adding import folded_share
+from npusim.ops.reduction.adding import folded_shares
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.schedules.rows.folds import fold_each_row
 from npusim.values.arithmetic import round_up
@@ -32,14 +32,12 @@ class RowsPlan:
     def __init__(self, job: Job) -> None:
         self.job, nest = job, job.nest
         self.depth = job.depth(by_rows=True)
-        self.units = 1  # of the outer folded loop, in shares of its own
-        self.per_unit = 0
-        if self._splits_outer():
-            self.per_unit = nest.folded[0].size // job.cores
-            self.units = ceil(nest.folded[0].size / self.per_unit)
-        self.length_share = folded_share(job) or nest.inner_folded.size
+        shares = folded_shares(job)
+        self.atomic = shares is not None
+        # Of the outer folded loop, and of a row.
+        self.per_unit, self.length_share = shares or (0, nest.inner_folded.size)
+        self.units = ceil(nest.folded[0].size / self.per_unit) if self.per_unit else 1
         self.length_parts = ceil(nest.inner_folded.size / self.length_share)
-        self.atomic = self.per_unit > 0 or self.length_parts > 1
         self.outer_share, self.row_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.row_parts = ceil(nest.inner_kept.size / self.row_share)
@@ -72,7 +70,8 @@ class RowsPlan:
             self._share(core, 0 if self.atomic else block, ((begin, 1),))
             return
         first, count = self._unit(block)
-        self._share(core, 0, ((first, self.job.nest.folded[0].step),), count)
+        base = ((first, self.job.nest.folded[0].step), (begin, 1))
+        self._share(core, 0, base, count)
 
     def _share(self, core: Core, block: int, base: Places, turns: int = 0) -> None:
         nest = self.job.nest
@@ -128,16 +127,6 @@ class RowsPlan:
 
     # -- who does what -----------------------------------------------------------------------------
 
-    def _splits_outer(self) -> bool:
-        job, nest = self.job, self.job.nest
-        return (
-            job.adds_in_memory
-            and job.for_one_shape
-            and not nest.kept
-            and bool(nest.folded)
-            and nest.folded[0].size >= job.cores
-        )
-
     def _shares(self) -> tuple[int, int]:
         """Outer iterations and rows of a block."""
         job, nest = self.job, self.job.nest
@@ -173,11 +162,11 @@ class RowsPlan:
 
     def _stretch(self, block: int) -> tuple[int, int]:
         """Where the block's part of a row begins, and its length."""
-        first = block * self.length_share if self.length_parts > 1 else 0
+        first = block % self.length_parts * self.length_share if self.atomic else 0
         return first, min(self.length_share, self.job.nest.inner_folded.size - first)
 
     def _unit(self, block: int) -> tuple[int, int]:
         if not self.per_unit:
             return 0, 0
-        first = block * self.per_unit
+        first = block // self.length_parts * self.per_unit
         return first, min(self.per_unit, self.job.nest.folded[0].size - first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from math import ceil
 from typing import Any, cast
@@ -16,6 +17,7 @@ from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.errors import KernelError
 from npusim.values.tensors import TensorSpec
+from support.reduce_tiling import blocks
 from support.tasks import (
     BFLOAT16,
     CHIPS,
@@ -270,7 +272,8 @@ def test_many_ragged_rows_are_turned_side_by_side(rows: int, length: int) -> Non
 @pytest.mark.parametrize(
     ("shape", "result", "blocks"),
     [
-        ((31, 1009), (1009,), 43),  # 24 columns each
+        ((31, 1008), (1008,), 42),  # 24 columns each
+        ((31, 1009), (1009,), 46),  # 22 columns each
         ((3, 257, 119), (3, 257), 46),  # 17 rows each
         ((5003,), (), 49),  # 104 elements each, and what is left
         ((311,), (), 5),  # a repeat each
@@ -280,7 +283,7 @@ def test_many_ragged_rows_are_turned_side_by_side(rows: int, length: int) -> Non
 def test_blocks_of_sums_for_any_shape_on_a2(
     shape: tuple[int, ...], result: tuple[int, ...], blocks: int
 ) -> None:
-    """Columns are shared in whole blocks, rows aren't, and no block's share is below a repeat."""
+    """Whole blocks of columns are shared in such, and no block's share of all is below a repeat."""
     task = TaskSpec("ReduceSum", (TensorSpec(shape, "float32"),), (TensorSpec(result, "float32"),))
     (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
     assert kernel.block_dim == blocks
@@ -295,3 +298,20 @@ def test_numbers_that_become_one_are_split_as_the_compiler_splits_an_axis(count:
     given, made = (TensorSpec((count,), "float32"),), (TensorSpec((), "float32"),)
     (kernel,) = kernels_of(profile, TaskSpec("ReduceSum", given, made, {"axes": [0]}))
     assert kernel.block_dim == ceil(count / (count // parts))
+
+
+def test_blocks_for_any_shape_are_those_of_an_independent_reading() -> None:
+    """Ragged shapes drawn at random."""
+    chance, profile = random.Random(5), load_profile("Ascend910B2")  # noqa: S311 - no secret
+    sizes, same = (2, 3, 5, 7, 13, 16, 17, 31, 48, 64, 65, 100, 255, 256, 1000), []
+    for _ in range(400):
+        shape = tuple(chance.choice(sizes) for _ in range(chance.randint(2, 3)))
+        axes = tuple(sorted(chance.sample(range(len(shape)), chance.randint(1, len(shape) - 1))))
+        out = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+        for op_type in ("ReduceSum", "ReduceMax"):
+            given, made = (TensorSpec(shape, "float32"),), (TensorSpec(out, "float32"),)
+            task = TaskSpec(op_type, given, made, {"axes": list(axes)})
+            found = [each for each in kernels_of(profile, task) if each.op_type == op_type]
+            wanted = blocks(shape, axes, 48, 20_000, adds=op_type == "ReduceSum")
+            same.append(found[0].block_dim == wanted)
+    assert np.mean(same) > 0.99

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from npusim.ops.reduction.adding import folded_shares
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GmSlice, LocalTensor
@@ -178,12 +179,23 @@ class ColumnsPlan:
         least = 1 if job.for_one_shape else min(outer, ceil(job.block / self.columns))
         if outer >= job.cores or least > 1:
             return max(least, ceil(outer / job.cores)), self.columns
-        parts = max(1, job.cores // outer)
-        least = min(self.columns, job.block)
+        parts, least = max(1, job.cores // outer), min(self.columns, job.block)
+        if not job.for_one_shape:
+            return 1, self._column_share_for_any_shape(parts, least)
         share = max(least, ceil(self.columns / parts))
-        if job.out.dtype.itemsize < 4 or not job.for_one_shape:
+        if job.out.dtype.itemsize < FLOAT.itemsize:
             share = min(self.columns, round_up(share, job.block))
         return 1, share
+
+    def _column_share_for_any_shape(self, parts: int, least: int) -> int:
+        """Equal shares whose last one fills a block; whole blocks where the columns are such."""
+        columns, block = self.columns, self.job.block
+        shares = [max(least, ceil(columns / each)) for each in range(parts, 1, -1)]
+        if self.job.nest.outer > 1:
+            shares = [*range(least, columns)] if columns < parts else shares
+            shares = [each for each in shares if (columns % each or each) >= block]
+        share = next(iter(shares), columns)
+        return min(columns, round_up(share, block)) if columns % block == 0 else share
 
     def _rows(self, block: int) -> tuple[int, int]:
         first = block * self.row_share if self.atomic else 0

@@ -142,9 +142,28 @@ def test_the_axis_that_leaves_the_fewest_cores_idle_is_split(
     assert fullest_share(axes, CORES) == share
 
 
+@pytest.mark.parametrize(
+    ("axes", "blocks"),
+    # Profiled blocks of gradients of rows of 768, of which UB has room for ten.
+    [
+        ((640,), 30),
+        ((5120,), 30),  # shares of 171 in nines
+        ((8192,), 30),
+        ((16384,), 29),  # the last of 30 blocks would have 521 rows
+        ((32768,), 29),
+        ((65536,), 29),
+        ((64, 197), 25),  # not profiled: 29 and 28 shares of 7 would leave one
+        ((32, 128), 26),
+    ],
+)
+def test_no_block_ends_in_a_tile_of_one_row(axes: tuple[int, ...], blocks: int) -> None:
+    assert -(-prod(axes) // fullest_share(axes, 30, 10)) == blocks
+
+
 @pytest.mark.parametrize("axes", [(37,), (37, 101), (2, 3, 5), (13, 19, 33), (1, 1), (999, 7)])
-def test_no_more_shares_than_cores(axes: tuple[int, ...]) -> None:
-    assert -(-prod(axes) // fullest_share(axes, CORES)) <= CORES
+@pytest.mark.parametrize("at_once", [0, 1, 2, 10])
+def test_no_more_shares_than_cores(axes: tuple[int, ...], at_once: int) -> None:
+    assert -(-prod(axes) // fullest_share(axes, CORES, at_once)) <= CORES
 
 
 def _filled(blocks: int, per_block: int, length: int) -> float:
@@ -244,5 +263,5 @@ def test_divisors_are_all_in_order(number: int) -> None:
 
 def test_shares_of_a_thousand_million_rows_are_found_at_once() -> None:
     start = process_time()
-    assert fullest_share((2**31 - 1, 3), 40) > 0
+    assert fullest_share((2**31 - 1, 3), 40, 10) > 0
     assert process_time() - start < 1.0

@@ -133,9 +133,13 @@ def test_float_weights_of_linear_layers(
         (2560, 768, 768, 30),
         (20000, 512, 1024, 25),
         (12000, 512, 1024, 30),
-        (64, 768, 768, 24),  # 32 would save less than launching them costs
+        (64, 768, 768, 24),  # 32 would leave parts of three columns
+        (128, 768, 768, 24),  # or of two rows and six columns, which save too little
+        (32, 112, 2048, 32),  # half of the time of 16 is saved, however short it is
+        (768, 64, 768, 32),
         (128, 12000, 16, 8),
         (640, 768, 21136, 20),
+        (2560, 768, 21136, 20),  # 32 would leave parts of five rows
     ],
 )
 def test_compiled_products_have_equal_blocks(m: int, k: int, n: int, launched: int) -> None:

@@ -159,26 +159,51 @@ def _divisor(size: int, before: int, cores: int, nbytes: int, least: int) -> int
     return large
 
 
-def fullest_share(axes: Sequence[int], cores: int) -> int:
+def fullest_share(axes: Sequence[int], cores: int, at_once: int = 0) -> int:
     """Iterations of ``axes`` that a block does where they can't be fused as a whole.
 
     Either one axis is split, or a run of small ones and divisors of those at its ends make the
-    blocks; the way that leaves the fewest cores idle is taken, the first among equals. Source:
-    schedule of several reductions (te_schedule/reduce_multi_schedule.py, conservative tiling).
+    blocks; the way that leaves the fewest cores idle is taken, the first among equals. ``at_once``
+    go together in UB, if it isn't 0; cores are left out until no block ends in one alone. Source:
+    schedule of several reductions (te_schedule/reduce_multi_schedule.py, conservative tiling and
+    check of its result).
     """
+    for count in range(cores, 1, -1):
+        share, axis = _fullest(axes, count)
+        if axis is None or not at_once:
+            return share
+        before, size, inner = prod(axes[:axis]), axes[axis], prod(axes[axis + 1 :])
+        if not _leaves_one(size, share // (before * inner), at_once // inner):
+            return share
+    return prod(axes)
+
+
+def _leaves_one(size: int, share: int, at_once: int) -> bool:
+    """Whether shares of ``size``, or the last of them, end in a tile of one of its elements."""
+    if share == 1 or at_once < 1:
+        return False
+    tiles = ceil(share / at_once)
+    tile = share // tiles if share % tiles == 0 else at_once
+    while share % tile == 1:
+        tile -= 1
+    return size % share % tile == 1
+
+
+def _fullest(axes: Sequence[int], cores: int) -> tuple[int, int | None]:
+    """Iterations of a block, and the axis that is split, None for a run of them."""
     total = prod(axes)
-    shares = [ceil(size / cores) for size in axes]
-    ways = [
-        (size / (share * cores), total // size * share)
-        for size, share in zip(axes, shares, strict=True)
-    ]
+    ways: list[tuple[float, int, int | None]] = []
+    for axis, size in enumerate(axes):
+        share = ceil(size / cores)
+        ways.append((size / (share * cores), total // size * share, axis))
     for first in range(len(axes)):
         for last in range(first + 1, len(axes)):
             inner = prod(axes[first + 1 : last])
             ways += [
-                (blocks / cores, ceil(total / blocks))
+                (blocks / cores, ceil(total / blocks), None)
                 for left in divisors(axes[first])
                 for right in divisors(axes[last])
                 if (blocks := left * inner * right) <= cores
             ]
-    return max(ways, key=lambda way: way[0])[1]
+    _, iterations, axis_split = max(ways, key=lambda way: way[0])
+    return iterations, axis_split

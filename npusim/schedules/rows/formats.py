@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import LARGEST, SMALLEST, Fold
 from npusim.ascendc.tensors import LocalTensor
+from npusim.schedules.block_split import fullest_share
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
 from npusim.schedules.runner import apply_step
@@ -37,13 +38,13 @@ def is_fractal(tensor: GlobalTensor) -> bool:
 class _NestedLayout(RowLayout):
     """Rows in two nested loops: cores share the outer one, or the inner where that is short."""
 
-    def deal_out(self, profile: Profile, outer: int, inner: int, multiple: int) -> None:
+    def deal_out(self, cores: int, outer: int, inner: int, multiple: int) -> None:
         """Shares of the cores, those of the inner loop rounded up to a ``multiple``.
 
         Compilers for one shape split an axis into as many parts as there are cores and launch a
         block for each, though rounding leaves some of them without work.
         """
-        cores, self._sizes = profile.cores.vector_cores, (outer, inner)
+        self._sizes = outer, inner
         self.outer_share, self.inner_share = 1, inner
         if outer >= cores:
             self.outer_share = ceil(outer / cores)
@@ -53,7 +54,7 @@ class _NestedLayout(RowLayout):
         self._inner_parts = ceil(inner / self.inner_share)
         self.block_dim = ceil(outer / self.outer_share) * self._inner_parts
         alone = outer if inner <= multiple else inner // multiple if outer == 1 else 0
-        if profile.software.compiled_for_shape and alone >= cores:
+        if self.profile.software.compiled_for_shape and alone >= cores:
             self.block_dim = cores
 
     def block_kind(self, block: int) -> Hashable:
@@ -77,20 +78,32 @@ class FractalLayout(_NestedLayout):
     """FRACTAL_NZ, [batch, columns / 16, rows / 16, 16, 16]: a row is 16 elements in every slice.
 
     Tiles are (batches, slices, rows, 16), columns (batches, rows), lines (1, slices, 1, 16).
-    ``by_lanes`` kernels spend a repeat on 16 elements, others fill it.
+    ``by_lanes`` kernels spend a repeat on 16 elements, others fill it. The schedule of ``several``
+    reductions leaves out cores rather than to have a last tile of one row.
     """
 
     spreads = False
 
-    def __init__(self, profile: Profile, shape: tuple[int, ...], *, by_lanes: bool = False) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        shape: tuple[int, ...],
+        *,
+        by_lanes: bool = False,
+        several: bool = False,
+    ) -> None:
         self.batch, self.slices = prod(shape[:-_RANK]), shape[-_RANK]
         self.height = shape[-_RANK + 1] * _SIDE  # rows of a batch
         super().__init__(profile, self.batch * self.height, self.slices * _SIDE)
-        self.by_lanes = by_lanes
-        self.deal_out(profile, self.batch, self.height, _SIDE)
+        self.by_lanes, self.several = by_lanes, several and self.batch == 1
         self.tile_batches = self.tile_rows = 1
 
     def plan(self, need: Need) -> None:
+        cores = self.profile.cores.vector_cores
+        if self.several:
+            share = fullest_share((self.height,), cores, self.rows_in_ub(need))
+            cores = ceil(self.height / share)
+        self.deal_out(cores, self.batch, self.height, _SIDE)
         room = int(self.profile.buffers.ub_bytes * UB_SHARE) - need.place * self.columns
         fitting = int(room / (need.element * self.columns + need.row))
         if fitting < 1:
@@ -222,7 +235,7 @@ class InnerLayout(_NestedLayout):
         self.outer, self.inner = prod(shape[:axis]), prod(shape[axis + 1 :])
         super().__init__(profile, self.outer * self.inner, shape[axis])
         self.block = profile.buffers.block_bytes // itemsize
-        self.deal_out(profile, self.outer, self.inner, self.block)
+        self.deal_out(profile.cores.vector_cores, self.outer, self.inner, self.block)
         self.width = 1
 
     def plan(self, need: Need) -> None:

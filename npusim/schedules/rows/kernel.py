@@ -120,8 +120,10 @@ class RowKernel(Kernel):
         x = inputs[0]
         assert x is not None
         itemsize = min(each.dtype.itemsize for each in (*inputs, *outputs) if each is not None)
+        fuses = self.row.fuses or not profile.software.compiled_for_shape
         if is_fractal(x) and self.takes_fractals(inputs):
-            return FractalLayout(profile, x.shape, by_lanes=self.row.by_lanes)
+            by_lanes = self.row.by_lanes
+            return FractalLayout(profile, x.shape, by_lanes=by_lanes, several=not fuses)
         axis = self.axis(x, attributes)
         if prod(x.shape[axis + 1 :]) > 1:
             return InnerLayout(profile, x.shape, axis, itemsize)
@@ -130,7 +132,6 @@ class RowKernel(Kernel):
             columns = x.shape[axis]  # axes of one element may stand behind it
         if not columns or x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
-        fuses = self.row.fuses or not profile.software.compiled_for_shape
         layout = RowsLayout(
             profile,
             x.numel // columns,

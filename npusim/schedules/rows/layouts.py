@@ -74,6 +74,10 @@ class RowLayout(ABC):
     def plan(self, need: Need) -> None:
         """Choose tiles that fit, and the cores' shares."""
 
+    def rows_in_ub(self, need: Need) -> int:
+        """Whole rows that fit, as the compiler counts them when it deals them out."""
+        return int(self.profile.buffers.ub_bytes / (need.element * self.columns))
+
     @abstractmethod
     def block_kind(self, block: int) -> Hashable:
         """What a block has to do, up to addresses."""
@@ -142,8 +146,8 @@ class RowsLayout(RowLayout):
     Tiles are (rows, columns), columns (rows,), lines (1, columns).
 
     ``least_rows`` is what a core gets at least. ``axes`` are those around the rows, for schedules
-    that don't fuse them; ``narrowest`` is the width of what else is computed, which is to fill
-    blocks, too.
+    of several reductions, which don't fuse them; ``narrowest`` is the width of what else is
+    computed, which is to fill blocks, too.
     """
 
     def __init__(
@@ -168,12 +172,15 @@ class RowsLayout(RowLayout):
         self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.rows_at_once = 1  # of these, that come and go together
         self.tile_rows = 1
-        cores = profile.cores.vector_cores
-        even = fullest_share(axes, cores) if axes else ceil(rows / cores)
-        self.share = max(min(rows, least_rows), even)
-        if self.packed and self.share < rows:
-            self.share = self._whole_blocks(block_bytes // (narrowest or itemsize))
-        self.block_dim = ceil(rows / self.share)
+        self._axes, self._block = axes, block_bytes // (narrowest or itemsize)
+        self._deal_out(ceil(rows / profile.cores.vector_cores))
+
+    def _deal_out(self, even: int) -> None:
+        """Blocks of so many rows, or more where that is worth it."""
+        self.share = max(min(self.rows, self.least_rows), even)
+        if self.packed and self.share < self.rows:
+            self.share = self._whole_blocks(self._block)
+        self.block_dim = ceil(self.rows / self.share)
 
     def _whole_blocks(self, block: int) -> int:
         """The least share of rows that divides them and ends at a block, else the even one."""
@@ -183,6 +190,9 @@ class RowsLayout(RowLayout):
         return self.share
 
     def plan(self, need: Need) -> None:
+        if self._axes:
+            cores = self.profile.cores.vector_cores
+            self._deal_out(fullest_share(self._axes, cores, self.rows_in_ub(need)))
         room = int(self.profile.buffers.ub_bytes * UB_SHARE)
         wide = self._wide(self.columns)
         left, per_row = room - need.place * wide, need.element * wide + need.row

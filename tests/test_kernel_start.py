@@ -128,6 +128,23 @@ def test_every_buffer_that_a_kernel_in_ascend_c_reserves_takes_the_scalar_unit_s
     assert head.cycles == pytest.approx(own + count * launch.buffer_cycles)
 
 
+@pytest.mark.parametrize("count", [1, 999, 5_000_001])
+def test_generated_kernels_read_tiling_data_unless_they_are_for_one_shape(count: int) -> None:
+    found = profile(CHIP)
+    launch, tensor = found.launch, TensorSpec((count,), "float32")
+
+    def head(code: Code) -> float:
+        (kernel,) = kernels_of(found, TaskSpec("Relu", (tensor,), (tensor,)))
+        groups = trace(kernel, found, numerics=False, code=code)
+        listed = [each for each, _ in groups[0].program.listed() if each.name == "kernel_head"]
+        further = kernel.block_dim - 1
+        return listed[0].cycles - further * launch.tiling_per_block_cycles * (not code.one_shape)
+
+    assert head(Code(one_shape=True)) == launch.kernel_head_cycles
+    own = launch.kernel_head_cycles + launch.tiling_head_cycles
+    assert head(Code()) == pytest.approx(own)
+
+
 def moved(nbytes: int, *, write: bool) -> Instruction:
     pipe = Pipe.MTE3 if write else Pipe.MTE2
     return Instruction(pipe, "copy", 0.0, Transfer(0, write, nbytes, nbytes, 100.0))

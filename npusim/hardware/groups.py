@@ -235,10 +235,16 @@ class Scalar(Group):
 
 
 class AiCpu(Group):
-    """Tasks of the AI CPUs: what each costs, and an operation while all of them share the work."""
+    """Tasks of the AI CPUs: what each costs, and an operation while all of them share the work.
+
+    Of what they have written last, `cache_bytes` stay in their own caches, out of which AI cores
+    get them at `cache_gbps` before they begin.
+    """
 
     task_us: Microseconds
     operation_ns: Speed
+    cache_bytes: Annotated[int, Field(ge=0, le=MOST_CHIP_BYTES)] = 0
+    cache_gbps: Speed = 1.0
 
 
 class RandomEngine(Group):

@@ -87,9 +87,6 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 * **What L2 holds.** Rows of networks don't tell who used an operand last. The model takes one share for all, but for
   flat tensors (parameters, gradients, states), which it takes from HBM. Loops over the same buffers (910B4) find
   everything in L2 and are faster than the model says.
-* **Bool operands on 910B4.** LogicalNot, LogicalOr and SelectV2 take up to four times as long as simulated. What they
-  take more is the same whether an element is 2, 3 or 7 bytes of traffic and grows no further beyond 20 us. All these
-  rows are loops that start two or three kernels a call; why that costs so much is not known.
 * **310P3 as a whole.** There are no operator times to compare with, only rates of whole models ([models](models.md)).
 * **Scatter and segment sums.** Their time depends on how often indices repeat, which no row tells.
 * **Matrix products with tilings tuned by hand (first generation).** Some are up to three times faster than ours, others

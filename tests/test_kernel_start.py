@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.ascendc import Core, TBuf, trace
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.queueing import Queue
 from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
@@ -17,6 +20,8 @@ from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, 
 from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.cache_start import empty_cache
+from npusim.runtime.task import run_tasks
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.roles import Role
 from npusim.validation.table import read_rows
@@ -126,6 +131,54 @@ def test_every_buffer_that_a_kernel_in_ascend_c_reserves_takes_the_scalar_unit_s
     launch = found.launch
     own = launch.kernel_head_cycles + launch.tiling_head_cycles
     assert head.cycles == pytest.approx(own + count * launch.buffer_cycles)
+
+
+@pytest.mark.parametrize("count", [1, 999, 5_000_001])
+def test_generated_kernels_read_tiling_data_unless_they_are_for_one_shape(count: int) -> None:
+    found = profile(CHIP)
+    launch, tensor = found.launch, TensorSpec((count,), "float32")
+
+    def head(code: Code) -> float:
+        (kernel,) = kernels_of(found, TaskSpec("Relu", (tensor,), (tensor,)))
+        groups = trace(kernel, found, numerics=False, code=code)
+        listed = [each for each, _ in groups[0].program.listed() if each.name == "kernel_head"]
+        further = kernel.block_dim - 1
+        return listed[0].cycles - further * launch.tiling_per_block_cycles * (not code.one_shape)
+
+    assert head(Code(one_shape=True)) == launch.kernel_head_cycles
+    own = launch.kernel_head_cycles + launch.tiling_head_cycles
+    assert head(Code()) == pytest.approx(own)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 10**7)), min_size=1, max_size=12))
+def test_ai_cpus_hold_what_they_have_written_last(written: list[tuple[int, int]]) -> None:
+    room, l2 = 1_000_000, L2State(1e9)
+    for buffer, nbytes in written:
+        l2.written_by_cpus(buffer, nbytes, room)
+    last, nbytes = written[-1]
+    assert l2.taken_from_cpus([last]) == min(room, nbytes)
+    others = [l2.taken_from_cpus([buffer]) for buffer in range(6)]
+    assert 0 <= sum(others) <= room - min(room, nbytes)
+    assert sum(others) <= sum(nbytes for _, nbytes in written[:-1])
+    assert l2.taken_from_cpus(range(6)) == 0.0
+
+
+@pytest.mark.parametrize("count", [1, 9_999, 300_007, 2_000_003])
+def test_a_kernel_waits_once_for_what_ai_cpus_have_made(count: int) -> None:
+    """For as much as their caches hold; an AI core's results have nobody wait."""
+    found = profile(CHIP)
+    cpus, tensor = found.ai_cpu, TensorSpec((count,), "float32")
+    (relu,) = kernels_of(found, TaskSpec("Relu", (tensor,), (tensor,)))
+    (source,) = relu.reads
+    cache = empty_cache(found)
+    run_tasks((AiCpuKernel("Made", (), (source,), count, list),), found, cache)
+    cache.repeat({each.buffer.number: each.nbytes for each in (*relu.reads, *relu.writes)})
+    cache.keep_code(relu.code, relu.op_type)
+    behind, again = run_tasks((relu, relu), found, cache).tasks
+    held = min(cpus.cache_bytes, tensor.nbytes)
+    waited = behind.duration_us - again.duration_us
+    assert waited == pytest.approx(held / cpus.cache_gbps / 1e3)
+    assert behind.launch_us - again.launch_us == pytest.approx(waited)
 
 
 def moved(nbytes: int, *, write: bool) -> Instruction:

@@ -413,6 +413,18 @@ def test_memory_turns_around_for_what_it_does_less_of(read: int, written: int) -
     assert run.core_cycles == pytest.approx(cycles, rel=0.01)
 
 
+@pytest.mark.parametrize("launch", [0.0, 100.0, 3000.0, 1e9])
+def test_memory_writes_back_while_a_kernel_is_launched(launch: float) -> None:
+    """As much as it can, of what loads and stores push out; what is left holds them up."""
+    rates = MemoryRates(hbm=10.0, l2_read=1e6, l2_write=1e6)
+    on = machine(rates, launch=launch, l2_bytes=1024e3)
+    l2 = L2State(on.l2_bytes, write_back_share=1.0)
+    l2.pushed_out_share = 1.0
+    run = play((1, mover(64, 32)), on=on, l2=l2)
+    late = max(0.0, 1024 * 64 + 1024 * 32 - 10.0 * launch)
+    assert run.memory_cycles == pytest.approx((1024 * 64 + late) / 10.0, rel=0.01)
+
+
 def test_storing_in_place_doesnt_make_loads_hit() -> None:
     cache = L2State(1000.0)
     load, store = (transfer(100, 1, write=write) for write in (False, True))

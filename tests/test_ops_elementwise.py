@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import TensorSpec
+from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.errors import KernelError
@@ -460,5 +462,9 @@ def test_a_range_starts_all_cores() -> None:
     for count, blocks in ((1024, 48), (4096, 48), (5, 5)):
         scalars = (TensorSpec((), "int32"), TensorSpec((), "float32"), TensorSpec((), "int32"))
         task = TaskSpec("Range", scalars, (TensorSpec((count,), "float32"),))
-        (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
+        profile = load_profile("Ascend910B2")
+        (kernel,) = kernels_of(profile, task)
         assert kernel.block_dim == blocks
+        longest = trace(kernel, profile, numerics=False)[0].program.instructions()
+        names = Counter(each.name for each, times in longest for _ in range(times))
+        assert names["vadds"] == 1 + (count > 64 * blocks)  # 64 elements a time, then the start

@@ -120,6 +120,18 @@ def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str
     assert start_of(row, "in_graph") == "in_graph"
 
 
+def test_masks_of_loops_come_from_ai_cpus(tmp_path: Path) -> None:
+    """They cast them in every turn, for kernels of the framework."""
+    line = '910B4,LogicalNot,,{impl},"{shape}",BOOL,,"{shape}",BOOL,,,9.0,A,{step}'
+    told = [("builtin", "loop"), ("custom", "loop"), ("builtin", "train step")]
+    lines = [line.format(impl=impl, step=step, shape="256,384") for impl, step in told]
+    rows = list(read_rows(table(tmp_path, *lines)))
+    assert [row.role.cast_masks for row in rows] == [True, False, False]
+    masks, mine = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
+    cpus = load_profile("Ascend910B4").ai_cpu
+    assert masks - mine == pytest.approx(256 * 384 / cpus.cache_gbps / 1e3)
+
+
 def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
     told = {"loop (warm L2)": "loop", "train step": "", "weights prefetched": "prefetched"}
     for workload, how in told.items():

@@ -147,15 +147,18 @@ def _groups(
     played = [running[blocks[0]] for blocks in kinds.values()]
     _issue(played, costs)
     for_any_shape = not kernel.op_type.endswith("D")
+    one_shape = code.one_shape or not for_any_shape or profile.software.compiled_for_shape
+    told = kernel.cores == "cube" or (one_shape and kernel.generated)  # sizes, by its code
+    blocks = min(kernel.block_dim, apart)
     reserved = max(core.pipe.reserved for block in played for core in block.cores)
     head = costs.kernel_head(
-        tiling=kernel.chooses,
-        buffers=reserved,
+        tiling_of=0 if told else blocks,
+        buffers=reserved if kernel.chooses else 0,
         prepares=(kernel.hard_sync and for_any_shape) or (kernel.finds_axes and not code.one_shape),
         guarded=kernel.guarded,
     )
     fetching = costs.code_fetch(
-        min(kernel.block_dim, apart),
+        blocks,
         code=code,
         fits=not kernel.chooses,
         many_variants=kernel.many_variants and for_any_shape,

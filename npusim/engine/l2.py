@@ -8,7 +8,7 @@ cores moved in between fits into L2.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,7 +40,8 @@ class L2State:
     HBM: 0 for a cache that holds nothing modified, and ``pushed_out_share`` that of the bytes which
     loads bring from there. ``reuse_fraction`` is the part of the cache that serves a kernel which
     reads its data again and again. Beside it stand the instruction caches of the cores, which hold
-    the ``code_kernels`` that ran last; ``others`` is where that of all other kernels is.
+    the ``code_kernels`` that ran last; ``others`` is where that of all other kernels is. What AI
+    CPUs have written last is in caches of their own.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class L2State:
         self._ran: set[str] = set()
         self._code: deque[Hashable] = deque(maxlen=code_kernels)
         self._resident: OrderedDict[int, float] = OrderedDict()
+        self._with_cpus: dict[int, float] = {}
         self._held_bytes = 0.0
 
     def resident_bytes(self, buffer: int) -> float:
@@ -85,6 +87,18 @@ class L2State:
         for buffer, nbytes in sizes.items():
             self.touch(buffer, (1.0 - gone) * nbytes)
         self.write_back_share = gone
+
+    def written_by_cpus(self, buffer: int, nbytes: float, room: float) -> None:
+        """AI CPUs have written a buffer: the last ``room`` bytes that they write stay with them."""
+        self._with_cpus.pop(buffer, None)
+        self._with_cpus[buffer] = nbytes
+        for older in (*reversed(self._with_cpus),):
+            self._with_cpus[older] = min(room, self._with_cpus[older])
+            room -= self._with_cpus[older]
+
+    def taken_from_cpus(self, buffers: Iterable[int]) -> float:
+        """Bytes of buffers that AI cores get out of the caches of AI CPUs, once."""
+        return sum(self._with_cpus.pop(buffer, 0.0) for buffer in buffers)
 
     def touch(self, buffer: int, nbytes: float) -> None:
         """``nbytes`` of a buffer have been read or written.

@@ -98,7 +98,7 @@ def simulate(
     loaded = listed.footprint(loads_only=True)
     miss = l2.misses(touched, sizes, held, listed.users(), listed.produced(), loaded)
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
-    costs = listed.hbm_costs(miss, l2, machine.rates.turnaround)
+    costs = listed.hbm_costs(miss, l2, machine)
     treated = {
         transfer: Treatment.of(
             transfer,
@@ -181,29 +181,34 @@ class _Listed:
         return tuple(produced)
 
     def hbm_costs(
-        self, miss: Callable[[Transfer], float], l2: L2State, turnaround: float
+        self, miss: Callable[[Transfer], float], l2: L2State, machine: Machine
     ) -> tuple[float, float]:
         """What HBM has to do for each byte that misses: of a load, and of a store.
 
         A line that is loaded pushes out one line, one that the kernel itself has modified or
         somebody before it. Stores wait themselves for what else is written back, and for what
-        exceeds the room for modified bytes. HBM turns around between reading and writing:
-        ``turnaround`` is what that costs for each byte of what it does less of.
+        exceeds the room for modified bytes. While a kernel is launched nobody needs HBM, which
+        makes room then. It turns around between reading and writing: ``turnaround`` is what that
+        costs for each byte of what it does less of.
         """
-        loaded = written = 0.0
+        loaded = stored = 0.0
         for transfer, times in self.transfers.items():
             nbytes = transfer.bus_bytes * times * miss(transfer)
             if transfer.write:
-                written += nbytes
+                stored += nbytes
             else:
                 loaded += nbytes
-        others = min(l2.pushed_out_share * loaded, max(0.0, l2.capacity_bytes - written))
+        others = min(l2.pushed_out_share * loaded, max(0.0, l2.capacity_bytes - stored))
+        room = machine.rates.hbm * machine.launch_cycles
+        late = max(0.0, 1.0 - room / (others + stored)) if others + stored else 0.0
+        others, written = late * others, late * stored
         carried = min(written, loaded - others, l2.reuse_fraction * l2.capacity_bytes)
-        left = written - carried
         moved = loaded + others + written
-        turned = 1.0 + turnaround * min(loaded, others + written) / moved if moved else 1.0
+        turned = 1.0
+        if moved:
+            turned += machine.rates.turnaround * min(loaded, others + written) / moved
         load = 1.0 + (others + carried) / loaded if loaded else 1.0
-        store = left / written if written else 1.0
+        store = (written - carried) / stored if stored else 1.0
         return turned * load, turned * store
 
     def traffic(self, treated: Mapping[Transfer, Treatment]) -> Traffic:

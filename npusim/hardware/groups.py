@@ -235,10 +235,16 @@ class Scalar(Group):
 
 
 class AiCpu(Group):
-    """Tasks of the AI CPUs: what each costs, and an operation while all of them share the work."""
+    """Tasks of the AI CPUs: what each costs, and an operation while all of them share the work.
+
+    Of what they have written last, `cache_bytes` stay in their own caches, out of which AI cores
+    get them at `cache_gbps` before they begin.
+    """
 
     task_us: Microseconds
     operation_ns: Speed
+    cache_bytes: Annotated[int, Field(ge=0, le=MOST_CHIP_BYTES)] = 0
+    cache_gbps: Speed = 1.0
 
 
 class RandomEngine(Group):
@@ -301,10 +307,11 @@ class Launch(Group):
     """What a task costs beside its kernel, and what cores pay to wait for each other.
 
     A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
-    `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
-    Ascend C, which read their tiling data field by field and choose among variants, and
-    `buffer_cycles` for each buffer that these reserve; `guard_cycles` more for each operand where
-    kernels are compiled for a shape and some blocks have less to do than others. They wait
+    `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels for any
+    shape, which read their tiling data field by field and choose among variants (and
+    `tiling_per_block_cycles` for each further block that reads the same lines), and `buffer_cycles`
+    for each buffer that those written in Ascend C reserve; `guard_cycles` more for each operand
+    where kernels are compiled for a shape and some blocks have less to do than others. They wait
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold; from layer to layer of a network they lose `code_lost_share` of
     it. What is for any shape and hasn't run for long comes from HBM, `code_far_us` later; kernels
@@ -330,6 +337,7 @@ class Launch(Group):
     message_us: Microseconds = 0.0
     kernel_head_cycles: Cycles
     tiling_head_cycles: Cycles = 0.0
+    tiling_per_block_cycles: Cycles = 0.0
     buffer_cycles: Cycles = 0.0
     guard_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0

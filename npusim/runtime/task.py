@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
@@ -98,7 +99,20 @@ def play(
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
     started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
     machine = machine_of(profile, started + 1, mix=kernel.is_mix)
-    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
+    run = simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
+    late = _cycles_for_cpus(kernel, profile, l2)
+    return replace(run, cycles=run.cycles + late, launch_cycles=run.launch_cycles + late)
+
+
+def _cycles_for_cpus(kernel: Kernel, profile: Profile, l2: L2State) -> float:
+    """Cycles until a kernel has got what AI CPUs hold of its inputs; what they hold after it."""
+    cpus = profile.ai_cpu
+    if kernel.runs_on == AiCpuKernel.runs_on:
+        for each in kernel.writes:
+            l2.written_by_cpus(each.buffer.number, each.nbytes, cpus.cache_bytes)
+        return 0.0
+    nbytes = l2.taken_from_cpus(each.buffer.number for each in kernel.reads)
+    return nbytes / cpus.cache_gbps / 1e3 * profile.clock_mhz if nbytes else 0.0
 
 
 def describe(kernel: Kernel, profile: Profile, run: KernelRun, start_us: float = 0.0) -> TaskResult:

@@ -55,7 +55,7 @@ CONSTANTS: tuple[Constant, ...] = (
     Constant("launch.base_us", "time from launch to the first block's first instruction", 2.0),
     Constant("launch.per_block_us", "more time for each further block of a launch", 1.5),
     Constant("launch.kernel_head_cycles", "entry code of a kernel", 2.0),
-    Constant("launch.tiling_head_cycles", "more of it in kernels written in Ascend C", 1.5),
+    Constant("launch.tiling_head_cycles", "more of it in kernels for any shape", 1.5),
     Constant("launch.code_us", "wait for the code of a kernel of one block", 1.5),
     Constant("launch.code_per_block_us", "more of it for each further block", 1.5),
     Constant("launch.sync_all_us", "barrier over all cores", 2.0),

@@ -23,6 +23,7 @@ from npusim.runtime.cache_start import (
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roles import ALONE, Role
 from npusim.validation.roofline import roofline_us
+from npusim.values.dtypes import BOOL
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import WORKERS_COLLECT_AFTER, collect_rarely
 from npusim.values.signals import hidden_from_children, in_order
@@ -170,6 +171,8 @@ def simulate_task(
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})
+        if role.cast_masks:
+            _hold_masks(cache, kernels[0], profile)
     if l2 == "flushed":
         cache.write_back_share = profile.memory.l2_write_back_share
         for _ in task.inputs:  # whoever measures fills each anew
@@ -177,6 +180,13 @@ def simulate_task(
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
     return run_tasks(_primed(kernels, profile, cache, l2, role), profile, cache, memo=memo)
+
+
+def _hold_masks(cache: L2State, kernel: Kernel, profile: Profile) -> None:
+    """Let AI CPUs have written the operands of BOOL just before."""
+    for each in kernel.reads:
+        if each.dtype is BOOL:
+            cache.written_by_cpus(each.buffer.number, each.nbytes, profile.ai_cpu.cache_bytes)
 
 
 def _primed(

@@ -27,13 +27,15 @@ class Role:
     It ``streams`` parameters of the step, their gradients or states, which were last used long ago;
     ``amid`` others, it finds L2 full of what these have modified. A step runs it in every layer
     where it is ``layered``, so that the cores still have some of its code; kernels that were
-    compiled for its shapes are for ``one_shape``.
+    compiled for its shapes are for ``one_shape``. ``cast_masks`` are operands of BOOL that AI CPUs
+    have made of uint8 just before, for which AI cores have no kernel.
     """
 
     streams: bool = False
     amid: bool = False
     layered: bool = False
     one_shape: bool = False
+    cast_masks: bool = False
 
 
 ALONE = Role()

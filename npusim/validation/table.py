@@ -53,11 +53,12 @@ _NEEDED = (
 # benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
 _PREFETCHED = "prefetched"
 _JUST_MADE = "warm"
+_LOOP = "loop"
 _STARTS = {
     _PREFETCHED: ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
     "eager": ("ops after the graph",),
-    "loop": ("loop", "warm L2", "L2-warm", " calls"),
+    _LOOP: ("loop", "warm L2", "L2-warm", " calls"),
 }
 
 # How tables name chips -> the profile that is meant.
@@ -192,6 +193,7 @@ def _row(
         role=Role(
             layered=start in ("", _PREFETCHED) and _layered(record, once),
             one_shape=_state(record) == "static",
+            cast_masks=start == _LOOP and record.get("impl", "").startswith("builtin"),
         ),
         counters={
             key: value

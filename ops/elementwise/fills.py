@@ -187,7 +187,8 @@ def _cleared(tensor: GlobalTensor) -> GlobalTensor:
 class Range(Kernel):
     """out[i] = start + i * delta, a share of it by every core. ``limit`` says how long out is.
 
-    Cores beyond the last share are started too. Source: public operator sources (dynamic/range.py).
+    Cores beyond the last share are started too, and the scalar unit makes as much as an instruction
+    covers. Source: public operator sources (dynamic/range.py).
     """
 
     op_type = "Range"
@@ -225,7 +226,8 @@ class Range(Kernel):
         queue = TQue(TPosition.VECOUT, 1, "range")
         core.pipe.init_buffer(queue, 1, share.tile * FLOAT.itemsize)
         for place, count in share.tiles(core):
-            tile = core.arith_progression(queue.alloc_tensor(FLOAT, count), 0.0)
+            tile = queue.alloc_tensor(FLOAT, count)
+            core.arith_progression(tile, 0.0, unit=core.costs.repeat_elements(FLOAT.itemsize))
             begin = core.to_float(core.counter(place)) * step + first
             core.adds(tile, core.muls(tile, tile, step), begin)
             queue.copy_out(self.out.span(place, count), tile)

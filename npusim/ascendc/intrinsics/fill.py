@@ -19,13 +19,15 @@ _ADDRESS_OPERATIONS = 2  # of the scalar ALU per store: a row times its length, 
 class Fills(Issuer):
     """The part of :class:`npusim.ascendc.core.Core` that makes up tiles."""
 
-    def arith_progression(self, dst: LocalTensor, first: float, step: float = 1.0) -> LocalTensor:
+    def arith_progression(
+        self, dst: LocalTensor, first: float, step: float = 1.0, *, unit: int = 0
+    ) -> LocalTensor:
         """dst[i] = first + i * step in dst's dtype (ArithProgression).
 
-        The scalar unit stores the first block, the vector unit makes every further one from the
-        block before (vadds).
+        The scalar unit stores the first ``unit`` elements, a block of ArithProgression, and the
+        vector unit makes as many at a time from those before (vadds).
         """
-        elements = self.block_bytes // dst.dtype.itemsize
+        elements = unit or self.block_bytes // dst.dtype.itemsize
         stored = min(elements, dst.numel)
         self.emit_scalar(
             "st_ub", operations=stored, stores=stored, detail=f"{dst.buffer} progression"

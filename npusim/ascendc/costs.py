@@ -221,17 +221,13 @@ class InstructionCosts:
         """Cycles of a copy of one run between memories of the core."""
         return path.setup_cycles + nbytes / path.bytes_per_cycle
 
-    def load3d(self, name: str, nbytes: float) -> float:
+    def load3d(self, path: Path, nbytes: float, step_bytes: float) -> float:
         """Cycles of unfolding a feature map into ``nbytes`` of a matrix in L0.
 
-        Fractals are written as fast as by a plain copy, whatever the stride (source: convolutions
-        of the first generation keep the cube busy for 0.91 of the time, with stride 1 and 2 alike).
+        What positions side by side see is ``step_bytes`` apart in L1.
         """
-        rates, path = self.profile.cube.load3d, self.path(name)
-        rate = path.bytes_per_cycle if path is not None else inf
-        if name == "l1_to_l0b":
-            rate = min(rate, rates.l0b_bytes_per_cycle or inf)
-        return rates.setup_cycles + nbytes / rate
+        rate = self.profile.load3d_bytes_per_cycle(path, step_bytes)
+        return self.profile.cube.load3d.setup_cycles + nbytes / rate
 
     def ub_bursts(self, bursts: int, blocks: int, stride: int) -> float:
         """Cycles of ``bursts`` runs of ``blocks`` blocks inside UB, stored ``stride`` blocks apart.

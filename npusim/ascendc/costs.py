@@ -322,12 +322,15 @@ class InstructionCosts:
             return 0.0
         return float(round_up(run_bytes, grain_bytes) + line - grain_bytes)
 
-    def fixpipe_rate(self, shrink: float) -> float:
+    def fixpipe_rate(self, shrink: float, lanes: int = 0) -> float:
         """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read.
 
-        They are read and sent on in turns (source: cann-ops, GemmCycleModelL0c2out).
+        They are read and sent on in turns (source: cann-ops, GemmCycleModelL0c2out), or where
+        blocks of ``lanes`` columns split fractals, piece by piece (channelSplit of Fixpipe).
         """
         cube = self.profile.cube
+        if 0 < lanes < cube.fractal_n and cube.fixpipe_split_bytes_per_cycle is not None:
+            return cube.fixpipe_split_bytes_per_cycle
         read = 1 / (shrink * (cube.l0c_read_bytes_per_cycle or inf))
         sent = 1 / (cube.fixpipe_bytes_per_cycle or inf)
         return 1 / (read + sent) if read + sent else inf

@@ -280,7 +280,8 @@ class Cube(Group):
     A fractal of B takes `l0b_bytes_per_cycle` to come out of L0B, however few rows it is multiplied
     with. Elements of a byte that don't lie along k in memory move into L0 at `turned_byte_fraction`
     of the usual rate. Results leave L0C in turns: read at `l0c_read_bytes_per_cycle`, sent on at
-    `fixpipe_bytes_per_cycle`.
+    `fixpipe_bytes_per_cycle`, or at `fixpipe_split_bytes_per_cycle` where blocks of fewer columns
+    than a fractal has are their layout.
     """
 
     fractal_m: Count
@@ -295,6 +296,7 @@ class Cube(Group):
     turned_byte_fraction: Fraction = 1.0
     l0c_read_bytes_per_cycle: Speed | None = None
     fixpipe_bytes_per_cycle: Speed | None = None
+    fixpipe_split_bytes_per_cycle: Speed | None = None
 
 
 class Launch(Group):

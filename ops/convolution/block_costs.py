@@ -306,7 +306,7 @@ class BlockCosts:
         if depth_1 == 1:
             overlap = max(out, loads + max(products, into_l0))
         overlap += self._waits(blocks, whole_a, whole_b, self._rate)
-        if depth_c == 1 and self._profile.paths.l0c_to_gm is None:
+        if depth_c == 1:
             overlap = max(overlap, products + out)
         return self._images * self._groups * overlap + first + of_block.last
 

@@ -147,7 +147,8 @@ class Cube(Copies):
         if self.recording:
             # Results are read from L0C in its own dtype, and leave it in theirs.
             shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
-            most = self.costs.fixpipe_rate(shrink)
+            in_fractals = len(dst.shape) == BLOCKS_ROWS_LANES
+            most = self.costs.fixpipe_rate(shrink, dst.shape[-1] if in_fractals else 0)
             self._emit_copy(
                 Pipe.FIXP,
                 "copy_matrix_cc_to_gm",

@@ -221,6 +221,7 @@ class Scalar(Group):
 
     `argument_cycles` are its own in front of another pipe's instruction: addresses, arguments. A
     call on a number of elements sets its mask by hand and back: `call_operations` of arithmetic.
+    It runs ahead of another pipe by the `issue_queue` of that.
     """
 
     alu_cycles: Cycles
@@ -232,6 +233,7 @@ class Scalar(Group):
     issue_cycles: Cycles
     argument_cycles: Cycles = 0.0
     loop_cycles: Cycles
+    issue_queue: Count | None = None
 
 
 class AiCpu(Group):

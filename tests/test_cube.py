@@ -406,6 +406,13 @@ def test_results_are_read_and_sent_on_in_turns(itemsize: int, cycles: float) -> 
     assert 16 * 16 * itemsize / rate == pytest.approx(cycles)
 
 
+@pytest.mark.parametrize(("lanes", "cycles"), [(8, 32), (16, 12)])
+def test_results_that_split_fractals_leave_a_block_a_cycle(lanes: int, cycles: float) -> None:
+    """Slices of 8 channels of float32 are half a row of a fractal of results, 32 bytes."""
+    rate = InstructionCosts(load_profile(A2)).fixpipe_rate(1.0, lanes)
+    assert 16 * 16 * FLOAT.itemsize / rate == pytest.approx(cycles)
+
+
 @pytest.mark.parametrize("chip", UNIFIED)
 @pytest.mark.parametrize("kind", [FLOAT, BFLOAT16])
 def test_no_unified_core_multiplies_wide_floats(chip: str, kind: DType) -> None:

@@ -106,21 +106,30 @@ def instructions(groups: tuple[CoreGroup, ...], name: str) -> list[float]:
     return [each.cycles for each, _ in groups[0].program.instructions() if each.name == name]
 
 
-def test_load3d_costs_its_start_and_the_fractals_that_it_writes() -> None:
-    profile, source = load_profile(A2), gm(np.zeros((1, 1, 9, 9, 16), np.float16))
+@pytest.mark.parametrize(
+    ("stride", "lines"), [(1, 1), (2, 2), (4, 4), (8, 8), (9, 8)], ids=lambda each: f"{each}"
+)
+def test_load3d_costs_its_start_and_the_lines_of_l1_that_it_reads(stride: int, lines: int) -> None:
+    """Every eighth block is in a line of its own; fractals take as long to write as without."""
+    profile, source = load_profile(A2), gm(np.zeros((1, 1, 4, 80, 16), np.float16))
+    window = Window((2, 2), stride=(1, stride))
 
     def body(core: Core) -> None:
-        l1, l0 = TBuf("l1", TPosition.A1), TBuf("l0", TPosition.A2)
+        l1 = TBuf("l1", TPosition.A1)
         core.pipe.init_buffer(l1, 1, 1 << 16)
-        core.pipe.init_buffer(l0, 1, 1 << 16)
-        tile = l1.get(FLOAT16, 1, 9, 9, 16)
+        tile = l1.get(FLOAT16, 1, 4, 80, 16)
         core.load_l1(tile, source[0])
-        core.load3d(l0.get(FLOAT16, 33, 64), tile, Window((2, 2)), plane_rows=9)
+        for place in (TPosition.A2, TPosition.B2):
+            l0 = TBuf(f"{place}", place)
+            core.pipe.init_buffer(l0, 1, 1 << 16)
+            core.load3d(l0.get(FLOAT16, 17, 64), tile, window, plane_rows=4)
 
     groups = trace(Cubes(body, source), profile, numerics=False)
-    nbytes = 48 * 64 * 2
-    cycles = profile.cube.load3d.setup_cycles + nbytes / profile.paths.l1_to_l0a.bytes_per_cycle
-    assert instructions(groups, "img2col_cbuf_to_ca") == [cycles]
+    nbytes, start, paths = 32 * 64 * 2, profile.cube.load3d.setup_cycles, profile.paths
+    read = nbytes * lines / paths.l1_to_l0a.bytes_per_cycle
+    into_b = nbytes / paths.l1_to_l0b.bytes_per_cycle
+    assert instructions(groups, "img2col_cbuf_to_ca") == [start + read]
+    assert instructions(groups, "img2col_cbuf_to_cb") == [start + max(read, into_b)]
 
 
 @FEW

@@ -223,17 +223,13 @@ class InstructionCosts:
         """Cycles of a copy of one run between memories of the core."""
         return path.setup_cycles + nbytes / path.bytes_per_cycle
 
-    def load3d(self, name: str, nbytes: float) -> float:
+    def load3d(self, path: Path, nbytes: float, step_bytes: float) -> float:
         """Cycles of unfolding a feature map into ``nbytes`` of a matrix in L0.
 
-        Fractals are written as fast as by a plain copy, whatever the stride (source: convolutions
-        of the first generation keep the cube busy for 0.91 of the time, with stride 1 and 2 alike).
+        What positions side by side see is ``step_bytes`` apart in L1.
         """
-        rates, path = self.profile.cube.load3d, self.path(name)
-        rate = path.bytes_per_cycle if path is not None else inf
-        if name == "l1_to_l0b":
-            rate = min(rate, rates.l0b_bytes_per_cycle or inf)
-        return rates.setup_cycles + nbytes / rate
+        rate = self.profile.load3d_bytes_per_cycle(path, step_bytes)
+        return self.profile.cube.load3d.setup_cycles + nbytes / rate
 
     def ub_bursts(self, bursts: int, blocks: int, stride: int) -> float:
         """Cycles of ``bursts`` runs of ``blocks`` blocks inside UB, stored ``stride`` blocks apart.
@@ -328,12 +324,15 @@ class InstructionCosts:
             return 0.0
         return float(round_up(run_bytes, grain_bytes) + line - grain_bytes)
 
-    def fixpipe_rate(self, shrink: float) -> float:
+    def fixpipe_rate(self, shrink: float, lanes: int = 0) -> float:
         """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read.
 
-        They are read and sent on in turns (source: cann-ops, GemmCycleModelL0c2out).
+        They are read and sent on in turns (source: cann-ops, GemmCycleModelL0c2out), or where
+        blocks of ``lanes`` columns split fractals, piece by piece (channelSplit of Fixpipe).
         """
         cube = self.profile.cube
+        if 0 < lanes < cube.fractal_n and cube.fixpipe_split_bytes_per_cycle is not None:
+            return cube.fixpipe_split_bytes_per_cycle
         read = 1 / (shrink * (cube.l0c_read_bytes_per_cycle or inf))
         sent = 1 / (cube.fixpipe_bytes_per_cycle or inf)
         return 1 / (read + sent) if read + sent else inf

@@ -105,6 +105,8 @@ class ClosedLoops:
             if member.alarm is not None:
                 member.alarm += ahead
             member.busy += periods * (after - before)
+        if (issue := members[0].group.issue) is not None:
+            issue.go_on(period, periods)
         held = members[0].group.flags.held
         for flag in self._closed(run) or ():
             if flag in held:

@@ -318,6 +318,7 @@ def _united(first: Team, others: Sequence[_Alike]) -> tuple[Team, dict[int, Loop
         blocks = [block for each in teams for block in each.groups[index].group.blocks]
         whole = replace(about, blocks=tuple(blocks))
         made = GroupState(whole, state, CoreRecord(whole.blocks, about.unit, about.program))
+        made.issue = group.issue
         made.users = {id(loops[loop]): group.users[loop] for loop in own if loop in group.users}
         for pipe in group.pipes:
             steps = _steps(pipe, next(lengths), loops, uneven, whole.size)

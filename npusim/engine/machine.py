@@ -89,6 +89,7 @@ class Machine:
     sync_cycles: float
     launch_cycles: float
     away: Away = field(default_factory=Away)
+    issue_queue: int = 0  # entries; 0: nobody issues ahead
 
 
 def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
@@ -114,6 +115,7 @@ def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
         launch.sync_all_us * clock,
         launch_cycles,
         Away(memory.miss_cycles, memory.miss_rate_fraction, memory.bypass_rate_fraction),
+        profile.scalar.issue_queue or 0,
     )
 
 

@@ -153,7 +153,7 @@ def _tell(told: list[Hashable], nodes: Sequence[Node], places: Mapping[Transfer,
             moved = node.transfer
             told += (
                 node.pipe, node.name, node.cycles, node.latency, node.detail, node.site,
-                node.waits, node.sets, moved is None,
+                node.waits, node.sets, node.unit_flag, moved is None,
             )  # fmt: skip
             if moved is not None:
                 told += (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)

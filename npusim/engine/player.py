@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.engine.clock import Alarm, Clock
 from npusim.engine.contention import settle_uncontended
 from npusim.engine.free_loops import FreeLoops
+from npusim.engine.issue import IssueQueue
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
@@ -83,6 +84,9 @@ class Player:
     ) -> None:
         self.env = Clock()
         self.state = State(groups, treated)
+        for group in self.state.groups:
+            if any(step.unit_flag for pipe in group.pipes for step in pipe.steps):
+                group.issue = IssueQueue(machine.issue_queue)
         settle_uncontended(self.state.pipes, machine.rates.bandwidths)
         self.memory: SharedBandwidth[PipeState] = SharedBandwidth(
             self.env, machine.rates.bandwidths, self._moved
@@ -224,6 +228,8 @@ class Player:
             record, shift = state.group.record, self.state.shift
             record.entries.append((state.pipe, step.parts, started + shift, end + shift))
             arrived, before = end + step.latency, state.arrived
+            if (issue := state.group.issue) is not None:
+                started = issue.begun(state.pipe, step, started)
             busy = arrived - (started if started > before else before)  # noqa: FURB136 - quicker
             if busy > 0.0:
                 state.busy += busy

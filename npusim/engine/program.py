@@ -85,7 +85,8 @@ class Instruction:
 
     ``cycles`` of occupancy, plus the transfer's own time where there is one.
 
-    Flags it sets are seen ``latency`` cycles after its end; the pipe goes on meanwhile.
+    Flags it sets are seen ``latency`` cycles after its end; the pipe goes on meanwhile. With a
+    ``unit_flag`` it doesn't wait in front of its pipe, but inside: it is busy from its issue on.
     """
 
     pipe: Pipe
@@ -97,6 +98,7 @@ class Instruction:
     detail: str = ""
     site: str = ""
     latency: float = 0.0
+    unit_flag: bool = False
 
     @property
     def is_marker(self) -> bool:
@@ -184,7 +186,7 @@ def _told(nodes: list[Node]) -> Hashable:
     return tuple(
         (
             node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
-            node.detail, node.site, node.latency,
+            node.detail, node.site, node.latency, node.unit_flag,
         )
         if isinstance(node, Instruction)
         else (node.count, _told(node.body)) if isinstance(node, Loop) else node.site

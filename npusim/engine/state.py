@@ -18,6 +18,7 @@ from npusim.engine.streams import Kind, Step, flatten
 from npusim.engine.timeline import CoreRecord
 
 if TYPE_CHECKING:
+    from npusim.engine.issue import IssueQueue
     from npusim.engine.machine import Treatment
     from npusim.engine.program import CoreGroup, Loop, Pipe, Transfer
 
@@ -140,6 +141,7 @@ class GroupState:
     pipes: list[PipeState] = field(default_factory=list)
     runs: dict[tuple[int, int], LoopRun] = field(default_factory=dict)
     users: dict[int, int] = field(default_factory=dict)
+    issue: IssueQueue | None = None  # where some work waits inside its pipe
 
 
 class State:

@@ -39,6 +39,7 @@ class Step:
     last bytes have left, while the pipe goes on. ENTER begins a loop, TURN ends one of its
     iterations and goes back to the step after ``target``. MEET is a barrier. PART is where
     groups that one stands for don't do the same any more; ``uneven`` loops end sooner in some.
+    With a ``unit_flag`` work is under way from its issue on, while it still waits for flags.
     """
 
     kind: Kind
@@ -52,6 +53,7 @@ class Step:
     loop: Loop = field(default_factory=lambda: _NO_LOOP)
     target: int = -1
     uneven: bool = False
+    unit_flag: bool = False
 
     def claimed(self, claim: Claim) -> Step:
         """The same work with another claim."""
@@ -67,6 +69,7 @@ class Step:
             self.loop,
             self.target,
             self.uneven,
+            self.unit_flag,
         )
 
     def looped(self, loop: Loop, *, uneven: bool) -> Step:
@@ -109,8 +112,9 @@ def _work(
     cores: int,
     treated: Mapping[Transfer, Treatment],
 ) -> Step:
-    latency, bus_bytes, claim, transfer = 0.0, 0.0, None, None
+    latency, bus_bytes, claim, transfer, unit_flag = 0.0, 0.0, None, None, False
     if burst.transfer is not None:
+        unit_flag = burst.transfer.unit_flag
         latency, transfer = burst.transfer.latency, burst.transfer.transfer
     if transfer is not None and transfer.traffic_bytes > 0:
         bus_bytes, treatment = transfer.bus_bytes, treated[transfer]
@@ -118,6 +122,8 @@ def _work(
         claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
     sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
     parts = tuple(burst.parts)
-    return Step(
+    step = Step(
         Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, parts, _NO_LOOP
     )
+    step.unit_flag = unit_flag
+    return step

@@ -221,6 +221,7 @@ class Scalar(Group):
 
     `argument_cycles` are its own in front of another pipe's instruction: addresses, arguments. A
     call on a number of elements sets its mask by hand and back: `call_operations` of arithmetic.
+    It runs ahead of another pipe by the `issue_queue` of that.
     """
 
     alu_cycles: Cycles
@@ -232,6 +233,7 @@ class Scalar(Group):
     issue_cycles: Cycles
     argument_cycles: Cycles = 0.0
     loop_cycles: Cycles
+    issue_queue: Count | None = None
 
 
 class AiCpu(Group):
@@ -286,7 +288,8 @@ class Cube(Group):
     A fractal of B takes `l0b_bytes_per_cycle` to come out of L0B, however few rows it is multiplied
     with. Elements of a byte that don't lie along k in memory move into L0 at `turned_byte_fraction`
     of the usual rate. Results leave L0C in turns: read at `l0c_read_bytes_per_cycle`, sent on at
-    `fixpipe_bytes_per_cycle`.
+    `fixpipe_bytes_per_cycle`, or at `fixpipe_split_bytes_per_cycle` where blocks of fewer columns
+    than a fractal has are their layout.
     """
 
     fractal_m: Count
@@ -301,6 +304,7 @@ class Cube(Group):
     turned_byte_fraction: Fraction = 1.0
     l0c_read_bytes_per_cycle: Speed | None = None
     fixpipe_bytes_per_cycle: Speed | None = None
+    fixpipe_split_bytes_per_cycle: Speed | None = None
 
 
 class Launch(Group):

@@ -101,8 +101,10 @@ class BlockMatmul:
     ``k`` is the longest sum, for which ``tiling`` was made. With an ``out_dtype``,
     :meth:`get_tensor_c` takes blocks to global memory. With a ``unit_flag`` (``enUnitFlag`` of the
     vendor's MatmulConfig) results leave L0C fractal by fractal while the next block is summed up
-    there; without one a block has to have left before. ``staged_rows`` of a block (0: all) have
-    room in UB at a time where they pass it.
+    there; without one a block has to have left before, as in kernels that the operator compiler
+    makes (source: cube and fixpipe of convolutions on Ascend910B2, Ascend/msinsight, are busy one
+    after the other, 90 to 101 % of the core's time in all). ``staged_rows`` of a block (0: all)
+    have room in UB at a time where they pass it.
     """
 
     def __init__(
@@ -142,8 +144,8 @@ class BlockMatmul:
             core.pipe.init_buffer(self._panel, t.panels, (t.a_bytes, t.b_bytes)[side] or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
-        unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
-        self._c = TQue(TPosition.CO1, _IN_FLIGHT if unit_flag else t.depth_c, "c")
+        self._unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
+        self._c = TQue(TPosition.CO1, _IN_FLIGHT if self._unit_flag else t.depth_c, "c")
         block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None
@@ -199,7 +201,7 @@ class BlockMatmul:
         """Take a block to where it belongs in global memory."""
         target, core = c.block(*block.rows, *block.columns), self._core
         if self._scales is None or self._scale is None:
-            core.fixpipe(target, block.tensor, self._staging)
+            core.fixpipe(target, block.tensor, self._staging, unit_flag=self._unit_flag)
             return
         source = self._scale
         alone = source.tensor.numel == 1
@@ -208,7 +210,8 @@ class BlockMatmul:
         tile = self._scales.alloc_tensor(source.dtype, columns[1])
         core.load_l1(tile, source.tensor.window(places, (columns[1],), (1,)).rounded_up())
         self._scales.enque(tile)
-        core.fixpipe(target, block.tensor, scale=self._scales.deque(tile))
+        scale = self._scales.deque(tile)
+        core.fixpipe(target, block.tensor, scale=scale, unit_flag=self._unit_flag)
         self._scales.free_tensor(tile)
 
     def whole_rows(self) -> Iterator[Block]:

@@ -120,6 +120,8 @@ class BlockCosts:
         self._products = fractals * rate.cycles_per_fractal
         paths = profile.paths
         self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
+        step = geometry.window.stride[1] * geometry.lanes * self._size
+        self._unfolding = profile.load3d_bytes_per_cycle(paths.l1_to_l0a, step)
         self._rate = self._a_rate = paths.gm_to_l1.bytes_per_cycle
         if job.gathered_bytes:
             line = profile.memory.l2_line_bytes
@@ -258,7 +260,7 @@ class BlockCosts:
             found = self._known[base_m, base_n] = _OfBlock(
                 tall,
                 broad,
-                broad * self._high * fractal / paths.l1_to_l0a.bytes_per_cycle,
+                broad * self._high * fractal / self._unfolding,
                 tall * self._wide * fractal / paths.l1_to_l0b.bytes_per_cycle,
                 2 * paths.l1_to_l0a.setup_cycles * tall * broad,
                 self._out(self._high * self._wide, tall * broad),
@@ -304,7 +306,7 @@ class BlockCosts:
         if depth_1 == 1:
             overlap = max(out, loads + max(products, into_l0))
         overlap += self._waits(blocks, whole_a, whole_b, self._rate)
-        if depth_c == 1 and self._profile.paths.l0c_to_gm is None:
+        if depth_c == 1:
             overlap = max(overlap, products + out)
         return self._images * self._groups * overlap + first + of_block.last
 

@@ -95,6 +95,7 @@ class FilterGradient(Kernel):
             depth,
             out_dtype=FLOAT,
             hf32=self.hf32,
+            unit_flag=not self.generated,
             staged_rows=self._staged,
         )
         for group in range(self.groups):

@@ -198,7 +198,8 @@ class _Costs:
         )
         paths = profile.paths
         multiply = fractals * self._rate.cycles_per_fractal + steps * cube.mad_start_cycles
-        unfold = cube.load3d.l0b_bytes_per_cycle or paths.l1_to_l0b.bytes_per_cycle
+        step = shape.window.stride[1] * shape.lanes * size
+        unfold = profile.load3d_bytes_per_cycle(paths.l1_to_l0b, step)
         each = broad * rows / paths.l1_to_l0a.bytes_per_cycle + tall * columns / unfold
         starts = paths.l1_to_l0a.setup_cycles + cube.load3d.setup_cycles
         into_l0 = steps * starts + shape.positions * size * each

@@ -133,6 +133,7 @@ class Conv2D(Kernel):
             self.geometry.depth,
             bias=bias.dtype if bias is not None and epilogue is None else None,
             hf32=self.hf32,
+            unit_flag=not self.generated,
             finish=None if out is None else out.of,
         )
         adds_up = out is not None and out.totals is not None

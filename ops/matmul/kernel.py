@@ -58,6 +58,8 @@ class MatMul(Kernel):
         self.adds = adds
         self.op_type = op_type  # one kernel for operators of several names
         self.generated = not op_type.endswith("V3")  # those are written in Ascend C
+        # Fixpipe of MatMulV2 on Ascend910B2 takes 0.5 us however long sums take (Ascend/msinsight).
+        self.unit_flag = op_type != "MatMulV2"
         self.problem, self.bias, self.scale, self.hf32 = problem, bias, scale, hf32
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:
@@ -97,6 +99,7 @@ class MatMul(Kernel):
             bias=self.bias.dtype if self.bias is not None and self.epilogue is None else None,
             scaled=self.scale.dtype if self.scale is not None and self.epilogue is None else None,
             hf32=self.hf32,
+            unit_flag=self.unit_flag,
             finish=self.finish(core),
         )
         if self.adds:

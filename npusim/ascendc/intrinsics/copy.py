@@ -13,7 +13,7 @@ from npusim.ascendc.gm import GmSlice
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
-from npusim.engine.program import Pipe, Transfer
+from npusim.engine.program import Instruction, Pipe, Transfer
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16, DType
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
@@ -249,7 +249,7 @@ class Copies(Issuer):
         latency_cycles: float = 0.0,
         most: float = inf,
         copies: int = 1,
-    ) -> None:
+    ) -> Instruction:
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
         ``runs`` (elements, number) are those in device memory where its layout isn't ours, spread
@@ -290,6 +290,7 @@ class Copies(Issuer):
             self.recorder.store(transfer, gm.moves)
         else:
             self.recorder.load(instruction, gm.key, gm.moves)
+        return instruction
 
     def _plain_copy(
         self, path: Path, run_bytes: int, bursts: int, gm: GmSlice, grain: int | None

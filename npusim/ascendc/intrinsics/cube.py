@@ -119,13 +119,15 @@ class Cube(Copies):
         through: TQue | None = None,
         *,
         scale: LocalTensor | None = None,
+        unit_flag: bool = False,
     ) -> None:
         """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
 
         A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of
         ``through``, and from there with MTE3. ``set_atomic_add`` holds here too. A fixpipe
         multiplies whole numbers with the ``scale`` of their column, float32 in L1 or in the lower
-        half of 64 bits, of which it knows the first 19 bits (source: aclnnTransQuantParamV2).
+        half of 64 bits, of which it knows the first 19 bits (source: aclnnTransQuantParamV2). With
+        a ``unit_flag`` it begins when it is issued and waits for the sums by itself.
         """
         self._expect("fixpipe", src, "L0C")
         if src.numel != dst.numel:
@@ -134,9 +136,11 @@ class Cube(Copies):
         if self.profile.paths.l0c_to_gm is None:
             self._fix_through_ub(dst, src, through)
         else:
-            self._fix(dst, src, scale)
+            self._fix(dst, src, scale, unit_flag=unit_flag)
 
-    def _fix(self, dst: GmSlice, src: LocalTensor, scale: LocalTensor | None) -> None:
+    def _fix(
+        self, dst: GmSlice, src: LocalTensor, scale: LocalTensor | None, *, unit_flag: bool
+    ) -> None:
         if scale is not None:
             self._expect("fixpipe", scale, "L1")
             if self.recording:
@@ -147,8 +151,9 @@ class Cube(Copies):
         if self.recording:
             # Results are read from L0C in its own dtype, and leave it in theirs.
             shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
-            most = self.costs.fixpipe_rate(shrink)
-            self._emit_copy(
+            in_fractals = len(dst.shape) == BLOCKS_ROWS_LANES
+            most = self.costs.fixpipe_rate(shrink, dst.shape[-1] if in_fractals else 0)
+            instruction = self._emit_copy(
                 Pipe.FIXP,
                 "copy_matrix_cc_to_gm",
                 "l0c_to_gm",
@@ -157,6 +162,7 @@ class Cube(Copies):
                 matrix=True,
                 most=most,
             )
+            instruction.unit_flag = unit_flag
         if self.numerics:
             values = src.values(self.depth)
             if scale is not None:

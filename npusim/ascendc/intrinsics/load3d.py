@@ -49,9 +49,10 @@ class Load3d(Copies):
             self._refuse("load3d", dst, src)
         self._check_window(window)
         if self.recording:
-            name, path = _INTO_L0[dst.memory]
+            name, path_name = _INTO_L0[dst.memory]
             nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
-            cycles = self.costs.load3d(path, nbytes)
+            step_bytes = window.stride[1] * src.shape[-1] * src.dtype.itemsize
+            cycles = self.costs.load3d(self._path(path_name), nbytes, step_bytes)
             detail = f"{dst.dtype.intrinsic} {'x'.join(map(str, dst.shape))}"
             self.recorder.emit(Pipe.MTE1, name, cycles, detail=detail)
         if self.numerics:

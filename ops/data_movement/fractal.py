@@ -70,24 +70,8 @@ class PlaneBlocks(BlockedCopy):
         layout = self.layout
         images, channels, places = layout.sizes
         compiled = profile.software.compiled_for_shape
-        # The vendor's kernel to blocks spaces whatever is wider, the one from blocks only what
-        # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
-        taken = not self.forward and turns_whole(profile, self.itemsize)
-        narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
-        self.once = narrow if compiled else turns_whole(profile, self.itemsize)
-        # Channels that are turned at once start at lines of their own, from where data_move_pad
-        # stores them one by one; another pass takes short ones together for a store.
-        ragged = places * self.itemsize % profile.buffers.block_bytes
-        short = ragged > 0 and places < self._gate(profile)
-        self.closed = self.once and not compiled and not self.forward and short
-        self.merges = not self.once or self.closed
-        # Shorter channels still are spaced one by one, behind one load, if they fill a line.
+        self._decide(profile, compiled=compiled)
         maps = len(self.packed.shape) > len(layout.sizes) + 1
-        short = ragged > 0 and _LINES < places < _SHORT * _LINES
-        self.spaced = short and self.once and not compiled
-        # Kernels that were profiled on the first generation are older and load ahead.
-        ahead = compiled and not profile.software.turns_ragged_rows
-        self.depth = 2 if self.once and ahead else 1
         room = self._room(profile)
         line = room // _LINES // self.block * self.block
         cores = profile.cores.vector_cores
@@ -96,11 +80,14 @@ class PlaneBlocks(BlockedCopy):
         if self.once:
             most, unit, together = room // layout.c0 // layout.c0 * layout.c0, layout.c0, 1
         share = min(places, most)
+        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels, not all
+        # An image for every core, which moves as many slices at a time as there is room for, but
+        # channels that lie apart.
+        by_images = not compiled and not (weights and self.forward) and 2 * images >= cores
         if share == places and (self.once or not self.forward):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
-            if self.once:
+            if self.once and not (by_images and (self.spaced or not self.forward)):
                 slices = min(slices, ceil(layout.slices / cores))
-        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels, not all
         if self.once and weights and (compiled or self.forward):
             slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
@@ -111,13 +98,34 @@ class PlaneBlocks(BlockedCopy):
         if self.once and not (compiled or weights or maps) and self.forward and fitting:
             return Grid(layout.sizes, (min(images, fitting), channels, places), cores)
         if not compiled and (not weights or not self.forward):
-            if 2 * images >= cores:  # an image for every core
+            if by_images:
                 return Grid(layout.sizes, extent, cores, _N)
             return Grid(layout.sizes, self._shared(extent, cores), cores)
         counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
         if self.once and self.forward:
             counts[_C] = layout.slices  # dealt out one by one, moved together
         return Grid(layout.sizes, extent, cores, busiest(counts, cores))
+
+    def _decide(self, profile: Profile, *, compiled: bool) -> None:
+        """How planes are turned, how they are loaded and stored, and how far ahead."""
+        places = self.layout.sizes[_S]
+        # The vendor's kernel to blocks spaces whatever is wider, the one from blocks only what
+        # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
+        taken = not self.forward and turns_whole(profile, self.itemsize)
+        narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
+        self.once = narrow if compiled else turns_whole(profile, self.itemsize)
+        # Channels that are turned at once start at lines of their own, from where data_move_pad
+        # stores them one by one; another pass takes short ones together for a store.
+        ragged = places * self.itemsize % profile.buffers.block_bytes
+        short = ragged > 0 and places < self._gate(profile)
+        self.closed = self.once and not compiled and not self.forward and short
+        # Shorter channels still are spaced one by one, behind one load, if they fill a line.
+        short = ragged > 0 and _LINES < places < _SHORT * _LINES
+        self.spaced = short and self.once and not compiled
+        self.merges = not self.once or self.closed or self.spaced
+        # Kernels that were profiled on the first generation are older and load ahead.
+        ahead = compiled and not profile.software.turns_ragged_rows
+        self.depth = 2 if self.once and ahead else 1
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         layout = self.layout

@@ -533,7 +533,7 @@ def test_planes_that_are_no_whole_blocks_are_stored_together() -> None:
         packed = np.zeros((32, 16, *size, 16), np.float32)
         planes = np.zeros((32, 256, *size), np.float32)
         found.append(cycles("Ascend910B2", "TransData", [packed], [planes]) / planes.size)
-    assert found[0] < 1.5 * found[1]
+    assert found[0] < 2.5 * found[1]
 
 
 def test_small_parts_of_a_row_come_one_behind_the_other_without_a_wait_for_stores() -> None:
@@ -555,3 +555,22 @@ def test_few_dtypes_are_turned_about_by_ai_cores(kind: str, on_cores: bool) -> N
     result = Device("Ascend910B2").estimate("aclnnFlip", **call)
     assert (result.bound != "AI CPU") == on_cores
     assert (result.duration_us < 20) == on_cores
+
+
+@pytest.mark.parametrize(
+    ("side", "forward", "loads"), [(6, True, 1), (6, False, 1), (13, False, 2)]
+)
+def test_whole_images_move_at_once_where_there_is_room(
+    side: int, forward: bool, loads: int
+) -> None:
+    """Source: MTE2 takes 0.45 us for 36 KiB of a core in a training step on 910B2 (TransData)."""
+    profile = load_profile("Ascend910B2")
+    planes = TensorSpec((32, 256, side, side), "float32")
+    packed = TensorSpec((32, 32, side, side, 8), "float32")
+    source, target = (planes, packed) if forward else (packed, planes)
+    (kernel,) = kernels_of(profile, TaskSpec("TransData", (source,), (target,)))
+    (group,) = trace(kernel, profile, numerics=False)
+    listed = [(each, times) for each, times in group.program.instructions() if each.transfer]
+    found = sum(times for each, times in listed if each.name == "copy_gm_to_ubuf")
+    assert found == loads
+    assert group.size == 32

@@ -76,11 +76,15 @@ class PlaneBlocks(BlockedCopy):
         if deals and (outputs := self._outputs(profile)):
             return Grid(layout.sizes, (outputs, *layout.sizes[1:]), cores)
         by_fractals = self.once and weights and (compiled or self.forward)
+        whole = not compiled and not (weights and self.forward)
+        by_images = whole and 2 * layout.sizes[_N] >= cores  # an image for every core
+        # It moves as many slices at a time as there is room for, but channels that lie apart.
+        shared = 1 if by_images and (self.spaced or not self.forward) else cores
         room = self._room(profile)
-        extent = self._fractals(room) if by_fractals else self._slices(room, cores)
-        if not compiled and (not weights or not self.forward):
-            if 2 * layout.sizes[_N] >= cores:  # an image for every core
-                return Grid(layout.sizes, extent, cores, _N)
+        extent = self._fractals(room) if by_fractals else self._slices(room, shared)
+        if by_images:
+            return Grid(layout.sizes, extent, cores, _N)
+        if whole:
             return Grid(layout.sizes, self._shared(extent, cores), cores)
         counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
         if self.once and self.forward:
@@ -100,16 +104,19 @@ class PlaneBlocks(BlockedCopy):
         ragged = places * self.itemsize % profile.buffers.block_bytes
         short = ragged > 0 and places < self._gate(profile)
         self.closed = self.once and not compiled and not self.forward and short
-        self.merges = not self.once or self.closed
         # Shorter channels still are spaced one by one, behind one load, if they fill a line.
         short = ragged > 0 and _LINES < places < _SHORT * _LINES
         self.spaced = short and self.once and not compiled
+        self.merges = not self.once or self.closed or self.spaced
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows
         self.depth = 2 if self.once and ahead else 1
 
-    def _slices(self, room: int, cores: int) -> tuple[int, int, int]:
-        """Tiles of whole slices, or of a stretch of one; twice turned, of 16 images."""
+    def _slices(self, room: int, shared: int) -> tuple[int, int, int]:
+        """Tiles of whole slices of ``shared`` parts of an image, or of a stretch of one.
+
+        Twice turned, they are of 16 images.
+        """
         layout = self.layout
         images, channels, places = layout.sizes
         line = room // _LINES // self.block * self.block
@@ -121,7 +128,7 @@ class PlaneBlocks(BlockedCopy):
         if share == places and (self.once or not self.forward):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
-                slices = min(slices, ceil(layout.slices / cores))
+                slices = min(slices, ceil(layout.slices / shared))
         return together, min(channels, slices * layout.c0), share
 
     def _fractals(self, room: int) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from npusim.engine import Instruction, KernelRun, Loop, Pipe, Program
-from tests.support.programs import machine, play, transfer
+from support.programs import machine, play, transfer
 
 LOADED, FREE, SUMMED, EMPTY = range(4)
 LOAD, PRODUCT, LEAVE = 10.0, 30.0, 20.0

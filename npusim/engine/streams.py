@@ -122,8 +122,7 @@ def _work(
         claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
     sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
     parts = tuple(burst.parts)
-    step = Step(
-        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, parts, _NO_LOOP
-    )
-    step.unit_flag = unit_flag
-    return step
+    return Step(
+        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, parts, _NO_LOOP,
+        unit_flag=unit_flag,
+    )  # fmt: skip

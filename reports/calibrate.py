@@ -41,6 +41,9 @@ ROWS = {"dav-c100": 640, "dav-c220": 150}
 KEPT = {
     "dav-c220": (
         "memory.hbm_sustained_fraction",
+        # The vendor's cost model says it; rows that scatter into a few places would lower it to
+        # 0.4, and the gradient of attention, 1.9 times its forward pass on 910B3, would take 3.
+        "memory.atomic_rate_fraction",
         # The counters bear out what is published: task less core time, how long the pipes of
         # kernels are busy that move next to nothing, and what cores wait for their code.
         "launch.base_us",

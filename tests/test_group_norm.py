@@ -276,8 +276,8 @@ NORM = [
     *["TransData", "TransData", "Fill", "TransData", "TransData", "MemSet", "MemSet"],
     *["BNTrainingUpdateGrad", "BNTrainingReduceGrad", "TransData"],
 ]
-OF_GAMMA = ["BroadcastTo", "BroadcastTo", "Sub", "Mul", "Mul", "ReduceSum", "ReduceSum"]
-OF_BETA = ["ReduceSum", "ReduceSum"]
+OF_GAMMA = ["BroadcastTo", "BroadcastTo", "Sub", "Mul", "Mul", "ReduceSum", "MemSet", "ReduceSum"]
+OF_BETA = ["ReduceSum", "MemSet", "ReduceSum"]
 
 
 @pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3"])

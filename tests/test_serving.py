@@ -267,6 +267,7 @@ def test_a_request_that_never_fits_is_refused() -> None:
         serve(even_lengths(3, 1200, 100), costs(), Policy(kv_blocks=10))
 
 
+@pytest.mark.slow
 def test_a_million_requests_take_less_than_a_minute() -> None:
     """A fifth of a million within a fifth of that time, one core."""
     asked = even_lengths(200_000, 300, 200, rate_per_s=9, spread=0.5)

@@ -110,7 +110,7 @@ TYPICAL = (
 
 CORES = 3  # so that small tensors keep cores busy with several tiles
 UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
-EXAMPLES = 3
+EXAMPLES = 2
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,15 @@ def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
     assert moves((64, 16, 3, 3), (18, 4, 16, 8)) == 0
 
 
+def weights_task(shape: Shape, blocked: Shape, kind: str) -> Task:
+    """TransData of weights of ``shape`` into the layout of ``blocked``."""
+    x, y = (
+        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
+        for name, sizes in (("x", shape), ("y", blocked))
+    )
+    return Task(physics.profile_of("Ascend910B2"), "TransData", (x,), (y,))
+
+
 @pytest.mark.parametrize(
     ("shape", "blocked", "blocks"),
     [
@@ -300,15 +309,10 @@ def test_short_ragged_channels_of_feature_maps_are_spaced_one_by_one(
 def test_weights_are_dealt_out_in_tiles_of_output_channels(
     shape: Shape, blocked: Shape, blocks: int
 ) -> None:
-    tensors = (
-        GlobalTensor(GmBuffer(name, 4 * prod(sizes)), FLOAT, sizes)
-        for name, sizes in (("x", shape), ("y", blocked))
-    )
-    x, y = tensors
-    profile = physics.profile_of("Ascend910B2")
-    (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+    task = weights_task(shape, blocked, "float32")
+    (kernel,) = kernels_on(task)
     assert kernel.block_dim == blocks
-    assert run_tasks((kernel,), profile).duration_us > 0
+    assert run_tasks((kernel,), task.profile).duration_us > 0
 
 
 @pytest.mark.parametrize("outs", [1, 15, 17, 127, 509])
@@ -318,13 +322,8 @@ def test_ragged_weights_fit_into_ub(outs: int, kind: str) -> None:
     c0 = 32 // dtype(kind).itemsize
     shape = (outs, 127, 5, 5)
     blocked = (ceil(127 / c0) * 25, ceil(outs / 16), 16, c0)
-    x, y = (
-        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
-        for name, sizes in (("x", shape), ("y", blocked))
-    )
-    profile = physics.profile_of("Ascend910B2")
-    kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
-    assert run_tasks(kernels, profile).duration_us > 0
+    task = weights_task(shape, blocked, kind)
+    assert run_tasks(kernels_on(task), task.profile).duration_us > 0
 
 
 @pytest.mark.parametrize("shape", [(400, 482, 2, 3, 1), (17, 482, 3, 3, 3), (33, 1000, 5, 1, 1)])
@@ -334,10 +333,5 @@ def test_ragged_weights_of_volumes_fit_into_ub(shape: Shape, kind: str) -> None:
     outs, channels, deep, *spatial = shape
     c0 = 32 // dtype(kind).itemsize
     blocked = (deep * ceil(channels / c0) * prod(spatial), ceil(outs / 16), 16, c0)
-    x, y = (
-        GlobalTensor(GmBuffer(name, dtype(kind).itemsize * prod(sizes)), dtype(kind), sizes)
-        for name, sizes in (("x", shape), ("y", blocked))
-    )
-    profile = physics.profile_of("Ascend910B2")
-    kernels = kernels_on(Task(profile, "TransData", (x,), (y,)))
-    assert run_tasks(kernels, profile).duration_us > 0
+    task = weights_task(shape, blocked, kind)
+    assert run_tasks(kernels_on(task), task.profile).duration_us > 0

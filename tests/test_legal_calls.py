@@ -88,13 +88,10 @@ INTERFACES = [row for each in rows().values() for row in each][:: 1 if EACH > 1 
 FAMILIES = {"Ascend910A": "910", "Ascend310P3": "310P"}
 
 
-def test_interfaces_agree_with_themselves() -> None:
+@pytest.mark.parametrize("row", INTERFACES, ids=lambda row: row.api)
+def test_interface_agrees_with_itself(row: Row) -> None:
     """Bent calls of what is composed of other operators too, as the references make them."""
-    for row in INTERFACES:
-        _agree(row)
 
-
-def _agree(row: Row) -> None:
     @settings(
         max_examples=max(EACH, 2), derandomize=True, deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate,),

@@ -71,12 +71,7 @@ def test_numbers_are_those_of_the_reference(row: Row, library: CLibrary | None) 
         known = any(gap in why for gap in GAPS.get(row.api, ()))
         assert "not modelled" not in why or known, why
 
-    try:
-        ask()
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        pytest.skip("PyTorch isn't installed")
+    ask()
     assert computed or not refused or ONE, refused[0]
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import import_module
 from math import prod
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from npusim.capi.declarations import arguments_of
@@ -79,10 +79,10 @@ def odd(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 class Torch:
-    """PyTorch, imported by those who ask for something of it."""
+    """PyTorch, imported by those who ask for something of it; their test skips without it."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("torch"), name)
+        return getattr(pytest.importorskip("torch", reason="PyTorch isn't installed"), name)
 
 
 torch: Any = Torch()

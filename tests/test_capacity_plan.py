@@ -601,3 +601,16 @@ def test_a_utilisation_above_the_target_stands_in_the_verdict() -> None:
     assert " to answer " in in_short.text
     assert "above the target of 70 %" in verdict.text
     assert "latencies as stated, not simulated" in verdict.text
+
+
+def test_a_budget_leaves_open_what_it_doesnt_reach() -> None:
+    open_ = answer(*UNDECIDED, ("simulation.budget_s", 1e-6))
+    (product,) = open_.products
+    assert (product.count, product.budget_spent, open_.is_open) == (None, True, True)
+    said = [verdict.text for verdict in verdicts(open_)]
+    assert said[0].startswith("Undecided")
+    assert "budget of 1e-06 s was spent" in said[1]
+    whole = only(*UNDECIDED)
+    assert whole.count
+    assert not whole.budget_spent
+    assert f"with {whole.count.closed_form} cards or more" in said[1]

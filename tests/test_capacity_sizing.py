@@ -16,11 +16,21 @@ from hypothesis import strategies as st
 
 from npusim.capacity import sizing
 from npusim.capacity.arrivals import GammaArrivals, PoissonArrivals, TraceArrivals
+from npusim.capacity.budget import Budget
 from npusim.capacity.dispatch import DISPATCH, Dispatch
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage, Stream
 from npusim.capacity.operating import operate
-from npusim.capacity.sizing import BRIEF_REQUESTS, FEW, Decision, Effort, Objective, Sizer
+from npusim.capacity.sizing import (
+    BRIEF_REQUESTS,
+    FEW,
+    BudgetSpentError,
+    Decision,
+    Effort,
+    Objective,
+    Sizer,
+    first,
+)
 from npusim.values.errors import ArgumentError
 from support import queueing
 
@@ -309,3 +319,43 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(
 def test_what_cant_be_asked_is_refused(make: object, complaint: str) -> None:
     with pytest.raises(ArgumentError, match=complaint):
         make()  # type: ignore[operator]
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 70), st.integers(-5, 80))
+def test_the_first_number_that_passes_is_found(low: int, more: int, found: int, near: int) -> None:
+    asked: list[int] = []
+
+    def passes(number: int) -> bool:
+        asked.append(number)
+        return number >= found
+
+    high = low + more
+    wanted = max(low, found) if found <= high else None
+    assert first(passes, low, high, near) == wanted
+    assert len(set(asked)) == len(asked) <= 2 * (more + 2).bit_length()
+
+
+def test_what_is_left_open_is_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(limit_us: float) -> Sizer:
+        objective = Objective(0.95, limit_us, 0.9)
+        return Sizer(BATCHED, PoissonArrivals(), objective, service_cv=1.0, effort=QUICK)
+
+    close = asked(5_000)
+    while (before := close.decide(3, 9_000.0)).holds is not None:
+        close = asked(before.latency_us.mean)
+    monkeypatch.setattr(sizing, "simulate", None)
+    assert close.decide(3, 9_000.0) is before
+
+
+def test_a_spent_budget_answers_from_what_is_known() -> None:
+    budget = Budget(1e9)
+    asked = Sizer(
+        BATCHED, PoissonArrivals(), Objective(0.9, 3_500, 0.8), effort=QUICK, budget=budget
+    )
+    needed = asked.needed(20_000)
+    assert needed
+    budget.share(0.0)
+    assert asked.budget_spent
+    assert asked.needed(20_000) == needed
+    with pytest.raises(BudgetSpentError):
+        asked.needed(30_000)

@@ -185,6 +185,18 @@ def test_the_verdict_comes_first(folder: Path, capsys: pytest.CaptureFixture[str
         assert words in said.out
 
 
+def test_a_budget_that_ends_too_early_is_no_no(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = npusim(capsys, "plan --budget 1e-6 --json", folder / "plan.yaml")
+    assert said.code == 3
+    found = json.loads(said.out)
+    assert found["verdict"][1].startswith("Undecided")
+    assert any(each["budget_spent"] for each in found["products"])
+    assert npusim(capsys, "plan --budget 0", folder / "plan.yaml").code == 2
+    assert npusim(capsys, "plan --budget 10", EXAMPLES / "chat.yaml").code == 2
+
+
 def test_json_has_everything_and_the_same_seed_the_same_bytes(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

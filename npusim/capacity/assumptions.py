@@ -61,6 +61,8 @@ def _of_a_product(answer: ProductResult) -> Iterator[str]:
     board = answer.board
     if board.note:
         yield f"{board.name}: {board.note}"
+    if answer.budget_spent:
+        yield f"{board.name}: the plan's budget was spent, what-ifs and curves rest on short runs."
 
 
 def _of_a_model(model: ModelOnProduct, where: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -17,32 +16,38 @@ DISPATCH: tuple[Dispatch, ...] = get_args(Dispatch)
 _CLOSED = 1 << 40
 """Added to the load of a closed station, so that one comparison finds the least loaded open one."""
 
-_FEW = 50  # stations
-
 
 class Loads:
-    """The requests at each station, and which one has the fewest: the first of several."""
+    """The requests at each station, and which one has the fewest: the first of several.
+
+    The stations of each load are the bits of a number, so what a request costs hardly grows with
+    the number of stations.
+    """
 
     def __init__(self, stations: int) -> None:
         self._loads = [0] * stations
-        # Load and number in one, outdated ones left in; few stations are sooner looked through.
-        self._order = list(range(stations)) if stations > _FEW else []
+        self._bits = [1 << number for number in range(stations)]
+        self._at = {0: (1 << stations) - 1}
+        self._least = 0
 
     def add(self, number: int, requests: int) -> None:
         """More of them at a station, or fewer."""
-        self._loads[number] = load = self._loads[number] + requests
-        if self._order:
-            heappush(self._order, load * len(self._loads) + number)
+        loads, at = self._loads, self._at
+        bit, old = self._bits[number], loads[number]
+        loads[number] = new = old + requests
+        at[old] = left = at[old] ^ bit
+        if not left:
+            del at[old]
+        at[new] = at.get(new, 0) | bit
+        if new < self._least:
+            self._least = new
+        elif not left and old == self._least:
+            self._least = min(at)
 
     def least(self) -> int:
         """The station that has the fewest."""
-        order, loads = self._order, self._loads
-        while order:
-            load, number = divmod(order[0], len(loads))
-            if loads[number] == load:
-                return number
-            heappop(order)
-        return loads.index(min(loads))
+        stations = self._at[self._least]
+        return (stations & -stations).bit_length() - 1
 
 
 class Router:

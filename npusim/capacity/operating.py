@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage
 from npusim.capacity.results import AtCards, Operation
+from npusim.capacity.sizing import FEW
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.capacity.outcome import FleetRun
     from npusim.capacity.sizing import Objective, Sizer
 
@@ -20,11 +23,11 @@ def operate(
 ) -> Operation:
     """Simulate these cards at this load; `card_fails` takes one down for the middle third.
 
-    With all seeds of the sizer, or its first `runs`.
+    With all seeds of the sizer, or its first `runs`; with few where its budget is spent.
     """
     key = (cards, rate_per_s, card_fails, runs)
     if key not in sizer.operations:
-        seeds = sizer.effort.seeds[:runs]
+        seeds = sizer.effort.seeds[: min(runs, FEW) if sizer.budget_spent else runs]
         played = [_run(sizer, cards, rate_per_s, seed, card_fails=card_fails) for seed in seeds]
         sizer.operations[key] = _seen(sizer.objective, cards, rate_per_s, played)
     return sizer.operations[key]
@@ -53,17 +56,28 @@ def _seen(objective: Objective, cards: int, rate_per_s: float, runs: list[FleetR
     )
 
 
-def at_cards(sizer: Sizer, cards: int, rate_per_s: float, looks: int) -> AtCards:
-    """The quantile of this many cards at this load, as far as it was decided or `looks` decide."""
-    decision = sizer.decide(cards, rate_per_s, looks=looks)
-    keeps_up = decision.runs > 0
-    return AtCards(
-        cards,
-        decision.latency_us if keeps_up else None,
-        decision.holds,
-        rate_per_s / (cards * sizer.card_rate_per_s),
-        decision.requests * decision.runs,
-    )
+def at_cards(
+    sizer: Sizer, numbers: Sequence[int], rate_per_s: float, looks: int
+) -> tuple[AtCards, ...]:
+    """The quantiles of so many cards at this load, as far as they were decided or `looks` decide.
+
+    Once the budget is spent only what has been asked before.
+    """
+    found = []
+    for cards in numbers:
+        if sizer.budget_spent and cards not in {each.cards for each in sizer.known(rate_per_s)}:
+            continue
+        decision = sizer.decide(cards, rate_per_s, looks=looks)
+        found.append(
+            AtCards(
+                cards,
+                decision.latency_us if decision.runs else None,
+                decision.holds,
+                rate_per_s / (cards * sizer.card_rate_per_s),
+                decision.requests * decision.runs,
+            )
+        )
+    return tuple(found)
 
 
 def _run(sizer: Sizer, cards: int, rate_per_s: float, seed: int, *, card_fails: bool) -> FleetRun:

@@ -331,6 +331,7 @@ class SimulationPlan(PlanPart):
     """How much to simulate, and the seed that everything random follows from.
 
     `runs` of `requests` each at first; they get longer, up to `max_requests`, until they decide.
+    After `budget_s` seconds of processor time only a few short ones are made.
     """
 
     seed: Annotated[int, Field(ge=0)] = 1
@@ -339,6 +340,7 @@ class SimulationPlan(PlanPart):
     max_requests: Requests = 160_000
     service_cv: NonNegative = 0.0
     max_cards: Annotated[int, Field(gt=0, le=MOST_CARDS)] = 4096
+    budget_s: Positive = 60.0
 
 
 class Plan(PlanPart):

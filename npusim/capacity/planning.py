@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.assumptions import assumptions
 from npusim.capacity.boards import find_board
+from npusim.capacity.budget import Budget
 from npusim.capacity.demand import Demand
 from npusim.capacity.operating import at_cards, operate
 from npusim.capacity.queueing import short_of_cards
 from npusim.capacity.results import CardCount, Cost, PlanResult, ProductResult, Scenario, Verdict
 from npusim.capacity.serving import conflict, memory_fit, served_models, streams_of
-from npusim.capacity.sizing import FEW, Effort, Objective, Sizer
+from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Objective, Sizer
 from npusim.capacity.units import S_PER_H, US_PER_MS
 from npusim.values.errors import ArgumentError, RejectedError
 
@@ -32,6 +34,12 @@ LOADS: Final = (0.5, 0.75, 1.0, 1.5, 2.0)
 
 GROWTH: Final = 2.0
 
+COUNTING: Final = 0.7
+"""The part of a product's budget that its count may take; the rest is for what-ifs and curves."""
+
+MOST_SHOWN: Final = 8
+"""About as many numbers of cards are shown with their latencies."""
+
 LOOKS: Final = 2
 """What-ifs, and numbers of cards out of question, get longer runs once; other loads don't."""
 
@@ -47,17 +55,24 @@ def evaluate(
     """Count the cards for every product of the plan; a trace is looked for in `folder`.
 
     Models with a `reference` are timed by `latencies`; a rejection there (a dtype that the chip
-    lacks) is that product's answer.  Raises `UsageError` for a wrong plan, also where no product
-    could ever meet the limit.
+    lacks) is that product's answer.  The products share the plan's budget; what it leaves open is
+    undecided.  Raises `UsageError` for a wrong plan, also where no product could ever meet the
+    limit.
     """
     say = progress or _silent
     boards = [board_of(product.product).amended(product) for product in plan.fleet.products]
     demand = Demand.of(plan.workload, folder or Path(), say)
     sizers: dict[tuple[object, ...], Sizer] = {}
-    answers = [
-        _Product(plan, demand, product, board, say, sizers).answer(latencies)
+    asked = [
+        _Product(plan, demand, product, board, say, sizers)
         for product, board in zip(plan.fleet.products, boards, strict=True)
     ]
+    ready = [own.timed(latencies) for own in asked]
+    budget, left = Budget(plan.simulation.budget_s), sum(each.meets for each in ready)
+    answers = []
+    for own, found in zip(asked, ready, strict=True):
+        answers.append(own.sized(found, budget, 1 / left) if found.meets else found)
+        left -= found.meets
     if all(answer.verdict is Verdict.TOO_SLOW for answer in answers):
         raise ArgumentError("\n".join(answer.reason for answer in answers), answers[0].remedy)
     return PlanResult(
@@ -96,8 +111,8 @@ class _Product:
             each_model=wanted.scope == "each_model",
         )
 
-    def answer(self, latencies: LatencySource | None) -> ProductResult:
-        """The product's result."""
+    def timed(self, latencies: LatencySource | None) -> ProductResult:
+        """The models as this product serves them; what keeps them from meeting any objective."""
         plan, board = self._plan, self._board
         self._say(f"{board.name}: timing the models")
         try:
@@ -120,34 +135,43 @@ class _Product:
             return ProductResult(
                 board, Verdict.NO_MEMORY, reason, "Lower max_batch.", models, memory=memory
             )
-        sizer = self._sizer(models)
-        needed = sizer.needed(self._demand.peak_per_s)
-        if needed is None:
-            peak_per_s = self._demand.peak_per_s
+        return ProductResult(board, Verdict.MEETS, models=models, memory=memory)
+
+    def sized(self, timed: ProductResult, budget: Budget, part: float) -> ProductResult:
+        """The cards that the timed models need, found within this part of the budget."""
+        plan, models, peak_per_s = self._plan, timed.models, self._demand.peak_per_s
+        sizer = self._sizer(models, budget)
+        budget.share(part * COUNTING)
+        try:
+            needed = sizer.needed(peak_per_s)
+        except BudgetSpentError:
+            needed, verdict = None, Verdict.OPEN
+            reason = f"{_budget(plan)} with {_least(sizer, peak_per_s)} cards or more to be tried"
+            remedy = "Give it more time (--budget), or fewer products."
+        else:
+            verdict = Verdict.TOO_MANY_CARDS
             reason = f"{plan.simulation.max_cards} cards don't carry {peak_per_s:g} requests/s"
-            return ProductResult(
-                board,
-                Verdict.TOO_MANY_CARDS,
-                reason,
-                "Raise simulation.max_cards or loosen the objective.",
-                models, card_rate_per_s=sizer.card_rate_per_s, memory=memory,
+            remedy = "Raise simulation.max_cards or loosen the objective."
+        if needed is None:
+            return replace(
+                timed, verdict=verdict, reason=reason, remedy=remedy,
+                card_rate_per_s=sizer.card_rate_per_s, budget_spent=verdict is Verdict.OPEN,
             )  # fmt: skip
-        return self._counted(models, sizer, needed)
+        count = self._count(sizer, needed)
+        budget.share(part * (1 - COUNTING))
+        return self._counted(timed, sizer, needed, count)
 
     def _counted(
-        self, models: tuple[ModelOnProduct, ...], sizer: Sizer, needed: Needed
+        self, timed: ProductResult, sizer: Sizer, needed: Needed, count: CardCount
     ) -> ProductResult:
         board, peak_per_s = self._board, self._demand.peak_per_s
-        count = self._count(sizer, needed)
         cards, working = count.installed, count.working
         self._say(f"{board.name}: {cards} cards; checking failures, growth and slow devices")
         at_peak = operate(sizer, cards, peak_per_s)
         mean_per_s = self._demand.mean_per_s
         failing = operate(sizer, cards, peak_per_s, card_fails=True) if cards > 1 else None
-        return ProductResult(
-            board,
-            Verdict.MEETS,
-            models=models,
+        found = replace(
+            timed,
             card_rate_per_s=sizer.card_rate_per_s,
             count=count,
             headroom=count.carried_per_s / peak_per_s - 1,
@@ -158,21 +182,18 @@ class _Product:
             degraded=operate(sizer, working, peak_per_s) if count.spare else None,
             failing=failing,
             short_share=self._short_share(cards, working),
-            memory=memory_fit(models, board),
             power_w=None if board.power_w_per_card is None else cards * board.power_w_per_card,
             cost=self._cost(cards),
-            scenarios=self._scenarios(models, sizer, cards),
+            scenarios=self._scenarios(timed.models, sizer, cards),
             cards_by_load=self._cards_by_load(sizer, working),
-            by_cards=tuple(
-                at_cards(sizer, number, peak_per_s, LOOKS)
-                for number in range(max(1, needed.perhaps - 1), working + 2)
-            ),
+            by_cards=at_cards(sizer, _shown(needed.perhaps, working), peak_per_s, LOOKS),
         )
+        return replace(found, budget_spent=sizer.budget_spent)
 
     def _count(self, sizer: Sizer, needed: Needed) -> CardCount:
         spare, per_server = self._plan.objective.spare_cards, self._board.cards_per_server
         working, peak_per_s = needed.cards, self._demand.peak_per_s
-        open_ = [sizer.decide(number, peak_per_s) for number in range(needed.perhaps, working)]
+        open_ = [each for each in sizer.known(peak_per_s) if each.holds is None]
         return CardCount(
             closed_form=sizer.closed_form_cards(peak_per_s),
             working=working,
@@ -181,8 +202,14 @@ class _Product:
             carried_per_s=max(peak_per_s, sizer.carried_rate_per_s(working)),
             perhaps=needed.perhaps,
             to_decide=max(
-                (each.requests_to_decide(self._objective.limit_us) for each in open_), default=0.0
+                (
+                    each.requests_to_decide(self._objective.limit_us)
+                    for each in open_
+                    if needed.perhaps <= each.cards < working
+                ),
+                default=0.0,
             ),
+            budget_spent=sizer.budget_spent,
         )
 
     def _cards_by_load(self, sizer: Sizer, working: int) -> tuple[tuple[float, int | None], ...]:
@@ -191,7 +218,11 @@ class _Product:
         fewest = 0
         for share in LOADS:
             rate_per_s = share * self._demand.peak_per_s
-            cards = working if share == 1 else sizer.cards(rate_per_s, looks=1)
+            near = round(working * share)
+            try:
+                cards = working if share == 1 else sizer.cards(rate_per_s, looks=1, near=near)
+            except BudgetSpentError:
+                continue
             fewest = max(fewest, cards or 0)
             found.append((rate_per_s, self._installed(cards and fewest)))
         return tuple(found)
@@ -200,7 +231,7 @@ class _Product:
         self, models: tuple[ModelOnProduct, ...], sizer: Sizer, cards: int
     ) -> tuple[Scenario, ...]:
         peak_per_s = self._demand.peak_per_s
-        slow = self._sizer(models, "hi")
+        slow = self._sizer(models, sizer.budget, "hi")
         beyond = conflict(models, self._board, self._objective.limit_us, "hi")
         return (
             self._scenario("load grows twofold", sizer, cards, GROWTH * peak_per_s),
@@ -211,28 +242,36 @@ class _Product:
         self, name: str, sizer: Sizer, cards: int, rate_per_s: float, beyond: Conflict | None = None
     ) -> Scenario:
         """The count for this sizer, and how the planned cards do at this load."""
-        needed = None if beyond else self._installed(sizer.cards(rate_per_s, looks=LOOKS))
-        reason = ""
+        near = round(cards * rate_per_s / self._demand.peak_per_s)
+        needed, reason = None, ""
+        try:
+            if not beyond:
+                needed = self._installed(sizer.cards(rate_per_s, looks=LOOKS, near=near))
+        except BudgetSpentError:
+            reason = _budget(self._plan)
         if beyond:
             reason = beyond.message
-        elif needed is None:
+        elif needed is None and not reason:
             reason = f"more than {sizer.effort.max_cards} cards"
         keeps_up = rate_per_s < cards * sizer.card_rate_per_s
         planned = operate(sizer, cards, rate_per_s, runs=FEW) if keeps_up else None
-        return Scenario(name, rate_per_s, needed, planned, reason)
+        is_open = reason == _budget(self._plan)
+        return Scenario(name, rate_per_s, needed, planned, reason, is_open)
 
     def _installed(self, working: int | None) -> int | None:
         return None if working is None else working + self._plan.objective.spare_cards
 
-    def _sizer(self, models: tuple[ModelOnProduct, ...], end: End = "estimate") -> Sizer:
+    def _sizer(
+        self, models: tuple[ModelOnProduct, ...], budget: Budget | None, end: End = "estimate"
+    ) -> Sizer:
         """A sizer, one for all products on which the models take as long."""
         streams = streams_of(models, end)
         key = (streams, self._board.devices_per_card)
         if key not in self._sizers:
-            self._sizers[key] = self._new_sizer(streams)
+            self._sizers[key] = self._new_sizer(streams, budget)
         return self._sizers[key]
 
-    def _new_sizer(self, streams: tuple[Stream, ...]) -> Sizer:
+    def _new_sizer(self, streams: tuple[Stream, ...], budget: Budget | None) -> Sizer:
         fleet, simulation = self._plan.fleet, self._plan.simulation
         seeds = range(simulation.seed, simulation.seed + simulation.runs)
         return Sizer(
@@ -251,6 +290,7 @@ class _Product:
             progress=lambda cards, rate: self._say(
                 f"{self._board.name}: {cards} cards at {rate:.4g} requests/s"
             ),
+            budget=budget,
         )
 
     def _short_share(self, cards: int, working: int) -> float | None:
@@ -271,6 +311,23 @@ class _Product:
         per_hour = cards * product.price_per_card_hour
         requests_per_hour = self._demand.mean_per_s * S_PER_H
         return Cost(currency, purchase, per_hour, per_hour / requests_per_hour * 1e6)
+
+
+def _budget(plan: Plan) -> str:
+    return f"the budget of {plan.simulation.budget_s:g} s was spent"
+
+
+def _least(sizer: Sizer, rate_per_s: float) -> int:
+    """The fewest cards that nothing has ruled out."""
+    ruled_out = [each.cards for each in sizer.known(rate_per_s) if each.holds is False]
+    return max([sizer.closed_form_cards(rate_per_s), *(cards + 1 for cards in ruled_out)])
+
+
+def _shown(perhaps: int, working: int) -> list[int]:
+    """The numbers of cards to show: from one that is too few to one more than enough."""
+    least, most = max(1, perhaps - 1), working + 1
+    step = -(-(most - least) // MOST_SHOWN)
+    return sorted({least, most, working, *range(perhaps, most, step)})
 
 
 def _silent(_: str) -> None:

@@ -25,6 +25,7 @@ class Verdict(Enum):
     TOO_SLOW = "is too slow for the limit"
     NO_MEMORY = "hasn't enough memory"
     TOO_MANY_CARDS = "needs more cards than may be tried"
+    OPEN = "isn't decided"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Scenario:
     """What if: the cards it would take, and how the planned fleet does.
 
     `cards` is None where no number helps or more than may be tried were needed.  `planned` is None
-    where the planned fleet can't keep up at all; `reason` says why there is no count.
+    where the planned fleet can't keep up at all; `reason` says why there is no count, `is_open`
+    whether it is the budget.
     """
 
     name: str
@@ -98,6 +100,7 @@ class Scenario:
     cards: int | None
     planned: Operation | None
     reason: str = ""
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class CardCount:
     `closed_form` is by throughput alone, `working` what the simulation asks for, `installed` adds
     the spare cards; `carried_per_s` is the rate that the working cards carry within the objective.
     `perhaps` is the fewest working cards that aren't ruled out, and about `to_decide` simulated
-    requests would tell.
+    requests would tell; `budget_spent` if the plan's budget was spent before they were made.
     """
 
     closed_form: int
@@ -140,6 +143,7 @@ class CardCount:
     carried_per_s: float
     perhaps: int
     to_decide: float = 0.0
+    budget_spent: bool = False
 
     @property
     def is_decided(self) -> bool:
@@ -165,7 +169,8 @@ class ProductResult:
     for the whole run, in `failing` one card fails for the middle third of it.  `headroom` is how
     much more than the peak the working cards carry; `short_share` the share of time in which more
     cards than the spare ones are down. `cards_by_load` pairs requests/s with installed cards (None:
-    more than may be tried), `by_cards` has the peak with fewer and more working cards.
+    more than may be tried), `by_cards` has the peak with fewer and more working cards. What-ifs and
+    curves rest on short runs if the plan's budget is spent (`budget_spent`).
     """
 
     board: Board
@@ -187,6 +192,7 @@ class ProductResult:
     scenarios: tuple[Scenario, ...] = ()
     cards_by_load: tuple[tuple[float, int | None], ...] = ()
     by_cards: tuple[AtCards, ...] = ()
+    budget_spent: bool = False
 
     @property
     def not_simulated(self) -> float | None:
@@ -201,6 +207,11 @@ class ProductResult:
     def meets(self) -> bool:
         """Whether this product is an answer to the question."""
         return self.verdict is Verdict.MEETS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the budget ended before this product had an answer."""
+        return self.verdict is Verdict.OPEN
 
 
 @dataclass(frozen=True)
@@ -232,6 +243,11 @@ class PlanResult(Tabular):
             }
             for each in self.products
         ]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a product that may meet the objective has no answer."""
+        return any(each.is_open for each in self.products)
 
     @property
     def meeting(self) -> tuple[ProductResult, ...]:

@@ -5,7 +5,8 @@ their quantile reaches across the limit, or is near it and hasn't been confirmed
 longer: that narrows the interval, and takes away what the empty fleet at the start and the exact
 mean of a short run flatter. What the longest runs leave open stays open, and the answer says so.
 
-The same seeds, so the same requests, answer for every number of cards.
+The same seeds, so the same requests, answer for every number of cards. A few short runs say near
+which number to ask. Once a budget is spent nothing more is simulated to decide.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from npusim.capacity.arrivals import Arrivals
+    from npusim.capacity.budget import Budget
     from npusim.capacity.dispatch import Dispatch
     from npusim.capacity.fleet import Outage, Stream
     from npusim.capacity.outcome import FleetRun
@@ -57,6 +59,9 @@ FAR: Final = 1.5
 
 FEW: Final = 3
 """Runs that suffice where all of them are far from the limit."""
+
+MANY_LOOKS: Final = 1_000
+"""More looks than there are lengths of runs."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +117,16 @@ class Effort:
             raise ArgumentError(f"an effort of nothing: {self}")
 
 
+class BudgetSpentError(Exception):
+    """The budget was spent before the question had an answer."""
+
+
 class Decision(NamedTuple):
     """Whether cards keep the limit at a load: yes, no, or None where the runs leave it open.
 
     `latency_us` is the quantile with its interval, infinite where the fleet can't keep up, and
-    `surely_us` the wider one of `DECIDED_AT`; `requests` were played in each of `runs` runs.
+    `surely_us` the wider one of `DECIDED_AT`; `requests` were played in each of `runs` runs, after
+    `looks` looks.
     """
 
     cards: int
@@ -126,6 +136,7 @@ class Decision(NamedTuple):
     surely_us: Estimate
     requests: int
     runs: int
+    looks: int = 0
 
     def requests_to_decide(self, limit_us: float) -> float:
         """About how many requests in all would decide: the width falls with their square root."""
@@ -133,6 +144,10 @@ class Decision(NamedTuple):
         gap = abs(math.log(limit_us / mean))
         widths = math.log(high / mean) / gap if gap else math.inf
         return self.requests * self.runs * max(1.0, widths) ** 2
+
+    def wants(self, looks: int) -> bool:
+        """Whether so many looks could tell more: a first glance decides nothing near the limit."""
+        return self.looks < looks and (self.holds is None or not self.looks)
 
     def longer(self, limit_us: float) -> float:
         """How many times as long the next runs should be."""
@@ -167,7 +182,9 @@ class Sizer:
         service_cv: float = 0.0,
         effort: Effort | None = None,
         progress: Callable[[int, float], None] | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget
         self.streams = streams
         self.arrivals = arrivals
         self.objective = objective
@@ -186,71 +203,115 @@ class Sizer:
         """The count by throughput alone, from card rate and target utilisation."""
         return cards_for_rate(rate_per_s, self.card_rate_per_s, self.objective.target_utilisation)
 
-    def cards(self, rate_per_s: float, *, looks: int | None = None) -> int | None:
+    def cards(
+        self, rate_per_s: float, *, looks: int | None = None, near: int | None = None
+    ) -> int | None:
         """The fewest cards that surely carry the rate, None where `Effort.max_cards` don't."""
-        needed = self.needed(rate_per_s, looks=looks)
+        needed = self.needed(rate_per_s, looks=looks, near=near)
         return None if needed is None else needed.cards
 
-    def needed(self, rate_per_s: float, *, looks: int | None = None) -> Needed | None:
+    def needed(
+        self, rate_per_s: float, *, looks: int | None = None, near: int | None = None
+    ) -> Needed | None:
         """The fewest cards, and the fewest that aren't ruled out; `looks` as for `decide`.
 
-        Throughput at the target utilisation rules out all below the closed form.
+        Throughput at the target utilisation rules out all below the closed form. The search begins
+        at `near`. Raises BudgetSpentError where the budget ends before any number is known to do.
         """
         most, fewest = self.effort.max_cards, self.closed_form_cards(rate_per_s)
         if fewest > most:
             return None
-        below, enough, step = fewest - 1, fewest, 1
-        while not self.decide(enough, rate_per_s, looks=looks).holds:
-            if enough == most:
-                return None
-            below, enough, step = enough, min(enough + step, most), 2 * step
-        while enough - below > 1:
-            middle = (below + enough) // 2
-            if self.decide(middle, rate_per_s, looks=looks).holds:
-                enough = middle
-            else:
-                below = middle
-        perhaps = enough
-        while perhaps > fewest and self._is_open(perhaps - 1, rate_per_s, looks):
-            perhaps -= 1
-        return Needed(enough, perhaps)
+        if near is None and looks != 1:
+            near = first(lambda cards: self._seems_in_time(cards, rate_per_s), fewest, most, fewest)
+        enough = first(
+            lambda cards: self._holds(cards, rate_per_s, looks) is True,
+            fewest, most, fewest if near is None else near,
+        )  # fmt: skip
+        if enough is None:
+            if self.budget_spent:
+                raise BudgetSpentError
+            return None
+        perhaps = first(
+            lambda cards: self._holds(cards, rate_per_s, looks) is not False,
+            fewest, enough, enough,
+        )  # fmt: skip
+        return Needed(enough, enough if perhaps is None else perhaps)
 
-    def _is_open(self, cards: int, rate_per_s: float, looks: int | None) -> bool:
-        return self.decide(cards, rate_per_s, looks=looks).holds is None
+    def _seems_in_time(self, cards: int, rate_per_s: float) -> bool:
+        """Whether a few short runs keep the limit on average."""
+        if self.budget_spent:
+            return self._holds(cards, rate_per_s, 0) is True
+        found = self.decide(cards, rate_per_s, looks=0)
+        return found.latency_us.mean <= self.objective.limit_us
+
+    def _holds(self, cards: int, rate_per_s: float, looks: int | None) -> bool | None:
+        """As `decide` says, or once the budget is spent what it said of fewer and of more cards."""
+        if not self.budget_spent:
+            return self.decide(cards, rate_per_s, looks=looks).holds
+        known = self.known(rate_per_s)
+        if any(each.holds and each.cards <= cards for each in known):
+            return True
+        is_ruled_out = any(each.holds is False and each.cards >= cards for each in known)
+        return False if is_ruled_out else None
+
+    def known(self, rate_per_s: float) -> list[Decision]:
+        """What has been decided or left open at this load; a glance isn't either."""
+        found = self._decisions.values()
+        return [each for each in found if each.rate_per_s == rate_per_s and each.looks]
 
     def decide(self, cards: int, rate_per_s: float, *, looks: int | None = None) -> Decision:
-        """Whether these cards keep the limit; runs get longer at most `looks` - 1 times."""
+        """Whether these cards keep the limit; runs get longer at most `looks` - 1 times.
+
+        With 0 looks a few short runs are all that is asked.
+        """
         key = (cards, rate_per_s)
         known = self._decisions.get(key)
-        if known is None or (known.holds is None and looks is None):
-            self._decisions[key] = known = self._decide(cards, rate_per_s, looks)
+        wanted = MANY_LOOKS if looks is None else looks
+        if known is None or (known.wants(wanted) and not self.budget_spent):
+            self._decisions[key] = known = self._decide(cards, rate_per_s, wanted)
         return known
 
-    def _decide(self, cards: int, rate_per_s: float, looks: int | None) -> Decision:
-        seeds, limit_us = self.effort.seeds, self.objective.limit_us
+    @property
+    def budget_spent(self) -> bool:
+        """Whether the budget is spent."""
+        return self.budget is not None and self.budget.is_spent
+
+    def _decide(self, cards: int, rate_per_s: float, looks: int) -> Decision:
+        limit_us = self.objective.limit_us
         if rate_per_s >= cards * self.card_rate_per_s:
             never = Estimate(math.inf, math.inf, math.inf)
-            return Decision(cards, rate_per_s, False, never, never, 0, 0)
-        length = self.requests(cards, rate_per_s, briefly=looks is not None)
+            return Decision(cards, rate_per_s, False, never, never, 0, 0, looks)
+        length = self.requests(cards, rate_per_s, briefly=looks != MANY_LOOKS)
         before, look = None, 0
         while True:
             if self._progress is not None:
                 self._progress(cards, rate_per_s)
-            quantiles_us: list[float] = []
-            for seed in seeds:
-                run = self.run(cards, rate_per_s, seed, length=length)
-                quantiles_us.append(self.objective.latency_us(run))
-                if len(quantiles_us) == FEW and _are_far(quantiles_us, limit_us):
-                    break
+            quantiles_us = self._quantiles_us(cards, rate_per_s, length, FEW if not looks else None)
             shown, surely = Estimate.of(quantiles_us), Estimate.of(quantiles_us, DECIDED_AT)
             holds, runs = _side(surely, limit_us), len(quantiles_us)
-            found = Decision(cards, rate_per_s, holds, shown, surely, length, runs)
-            longer = self._within(math.ceil(length * found.longer(limit_us)), rate_per_s)
             look += 1
+            found = Decision(
+                cards, rate_per_s, holds, shown, surely, length, runs, min(look, looks)
+            )
+            longer = self._within(math.ceil(length * found.longer(limit_us)), rate_per_s)
             sure = holds is not None and (holds is before or _are_far([shown.mean], limit_us))
-            if sure or longer <= length or look == looks:
+            if sure or (longer <= length and runs == len(self.effort.seeds)):
+                return found._replace(looks=MANY_LOOKS)
+            if look >= looks or longer <= length or self.budget_spent:
                 return found
             length, before = longer, holds
+
+    def _quantiles_us(
+        self, cards: int, rate_per_s: float, length: int, runs: int | None
+    ) -> list[float]:
+        """The latency that the objective limits in each run; a few where they are far from it."""
+        found: list[float] = []
+        for seed in self.effort.seeds[:runs]:
+            run = self.run(cards, rate_per_s, seed, length=length)
+            found.append(self.objective.latency_us(run))
+            if len(found) == FEW and _are_far(found, self.objective.limit_us):
+                break
+        return found
 
     def carried_rate_per_s(self, cards: int) -> float:
         """The largest rate that these cards carry, in steps of one load level, by short runs."""
@@ -263,7 +324,7 @@ class Sizer:
         carried, failed = 0, self.effort.load_levels + 1
         level = self.effort.load_levels  # most fleets carry the target: ask that first
         while failed - carried > 1:
-            if self.decide(cards, level * step_per_s, looks=1).holds:
+            if self._holds(cards, level * step_per_s, 1):
                 carried = level
             else:
                 failed = level
@@ -322,6 +383,28 @@ class Sizer:
         """As many requests as the arrivals make of it, but no more than may be played."""
         most = self.effort.max_requests
         return min(self.arrivals.requests(rate_per_s, min(wanted, most)), most)
+
+
+def first(test: Callable[[int], bool], low: int, high: int, near: int) -> int | None:
+    """The smallest number from `low` to `high` that passes, None where `high` doesn't.
+
+    What passes at a number passes at all larger ones. The steps away from `near` double.
+    """
+    near = min(max(near, low), high)
+    below, enough, step = low - 1, high + 1, 1
+    asked = near
+    while enough - below > 1:
+        if test(asked):
+            enough = asked
+        else:
+            below = asked
+        if below < low:
+            asked, step = max(low, enough - step), 2 * step
+        elif enough > high:
+            asked, step = min(high, below + step), 2 * step
+        else:
+            asked = (below + enough) // 2
+    return enough if enough <= high else None
 
 
 def _are_far(quantiles_us: list[float], limit_us: float) -> bool:

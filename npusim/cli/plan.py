@@ -32,6 +32,14 @@ Seed = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="The seed of everything random."),
 ]
+BudgetS = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        help="Processor time for the fleets; what it leaves open is undecided.",
+    ),
+]
 Products = Annotated[
     list[str] | None,
     typer.Option(
@@ -104,19 +112,21 @@ def plan(
     markdown: Markdown = None,
     html: Html = None,
     seed: Seed = None,
+    budget_s: BudgetS = None,
     force: Force = False,
 ) -> None:
     """How many cards? Workload and objective in, a card count for every product out.
 
-    Exit code 1 when no product of the plan meets the objective.
+    Exit code 1 when no product of the plan meets the objective, 3 when the budget ended before one
+    was known to.
 
     Example: npusim plan examples/plan.yaml --html plan.html
     """
     from npusim.serving.asking import wanted_plan
 
-    words = ["plan", str(file), *_given({"--seed": seed})]
+    words = ["plan", str(file), *_given({"--seed": seed, "--budget": budget_s})]
     delivery = Delivery(as_json, markdown, html, force)
-    _answer(wanted_plan(file, seed=seed), file, words, delivery)
+    _answer(wanted_plan(file, seed=seed, budget_s=budget_s), file, words, delivery)
 
 
 def recommend(
@@ -139,6 +149,7 @@ def recommend(
     markdown: Markdown = None,
     html: Html = None,
     seed: Seed = None,
+    budget_s: BudgetS = None,
     force: Force = False,
 ) -> None:
     """How many cards for one model at one rate under one limit? Products side by side.
@@ -175,9 +186,10 @@ def recommend(
         batching = _said(max_wait_ms=max_wait_ms, max_batch=max_batch)
         served = _said(items_per_request=items, measured_on=measured_on)
         asked = plan_of_model(model, served, rate, batching, objective, named, prices)
-    words += _given({"--seed": seed})
+    words += _given({"--seed": seed, "--budget": budget_s})
     delivery = Delivery(as_json, markdown, html, force)
-    _answer(wanted_plan(model, asked, seed=seed), model, words, delivery)
+    wanted = wanted_plan(model, asked, seed=seed, budget_s=budget_s)
+    _answer(wanted, model, words, delivery)
 
 
 def _said(**values: object) -> dict[str, Any]:
@@ -214,19 +226,19 @@ def _number(value: float) -> str:
 
 
 def _answer(wanted: Plan | LlmPlan, file: Path, words: list[str], delivery: Delivery) -> None:
-    """Evaluate a plan whose files lie beside `file`; exit code 1 where no product meets it."""
+    """Evaluate a plan whose files lie beside `file`; the exit code is the verdict."""
     from npusim.serving.plan import LlmPlan
 
     delivery.claim(file)
     if isinstance(wanted, LlmPlan):
-        is_met = _llm_answer(wanted, file.parent, words, delivery)
+        code = _llm_answer(wanted, file.parent, words, delivery)
     else:
-        is_met = _capacity_answer(wanted, file.parent, words, delivery)
-    if not is_met:
-        raise typer.Exit(1)
+        code = _capacity_answer(wanted, file.parent, words, delivery)
+    if code:
+        raise typer.Exit(code)
 
 
-def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Delivery) -> bool:
+def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Delivery) -> int:
     from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
     from npusim.serving.planning import plan_llm
 
@@ -236,10 +248,10 @@ def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Deliv
         output.progress("")
     page = llm_plan_page(found, delivery.command(words))
     delivery.send(page, lambda: llm_plan_json(found))
-    return found.chosen is not None
+    return 0 if found.chosen else 1
 
 
-def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Delivery) -> bool:
+def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Delivery) -> int:
     from npusim.capacity import SimulatedLatencies, evaluate
     from npusim.reporting.plan.data import plan_json
     from npusim.reporting.plan.page import plan_page
@@ -252,4 +264,4 @@ def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Del
     page = plan_page(result, source.results, delivery.command(words))
     said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
     delivery.send(page, lambda: plan_json(result, source.results, said))
-    return bool(result.meeting)
+    return 0 if result.meeting else 3 if result.is_open else 1

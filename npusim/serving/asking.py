@@ -7,6 +7,7 @@ request in one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,32 +18,38 @@ from npusim.capacity.plan import plan_in
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.serving.plan import LlmPlan, is_language_model, llm_plan_of
-from npusim.values.takes import CALL, COUNT, PATH, TEXT, each, maybe, of, path_or, takes
+from npusim.values.errors import ArgumentError
+from npusim.values.takes import CALL, COUNT, PATH, REAL, TEXT, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
     from npusim.capacity.results import PlanResult
     from npusim.serving.planning import LlmPlanResult
 
 
-@takes(question=path_or(Mapping), seed=maybe(COUNT), folder=maybe(PATH), progress=maybe(CALL))
+@takes(
+    question=path_or(Mapping), seed=maybe(COUNT), budget_s=maybe(REAL), folder=maybe(PATH),
+    progress=maybe(CALL),
+)  # fmt: skip
 def plan(
     question: str | PathLike[str] | Mapping[str, Any],
     *,
     seed: int | None = None,
+    budget_s: float | None = None,
     folder: str | PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> PlanResult | LlmPlanResult:
     """How many cards a workload needs, product by product: ``npusim.plan("plan.yaml")``.
 
     A plan is a file or what such a file says; `folder` is where its models and traces are looked
-    for, that of the file if not given. `seed` is that of everything random. With the key ``llm``
-    the answer is the LlmPlanResult of a language model. Raises FileError or ArgumentError for a
-    wrong plan.
+    for, that of the file if not given. `seed` is that of everything random, `budget_s` the seconds
+    of processor time for fleets: what they leave open is undecided. With the key ``llm`` the answer
+    is the LlmPlanResult of a language model. Raises FileError or ArgumentError for a wrong plan.
     """
     said = question if isinstance(question, Mapping) else None
     file = Path("plan") if isinstance(question, Mapping) else Path(question)
     place = file.parent if folder is None else Path(folder)
-    wanted = wanted_plan(file if said is None else place / file, said, seed=seed)
+    at = file if said is None else place / file
+    wanted = wanted_plan(at, said, seed=seed, budget_s=budget_s)
     if isinstance(wanted, LlmPlan):
         from npusim.serving.planning import plan_llm
 
@@ -53,7 +60,7 @@ def plan(
 
 @takes(
     model=PATH, products=each(TEXT), prices=maybe(of(Mapping)), dtypes=each(TEXT),
-    seed=maybe(COUNT), progress=maybe(CALL),
+    seed=maybe(COUNT), budget_s=maybe(REAL), progress=maybe(CALL),
 )  # fmt: skip
 def recommend(
     model: str | PathLike[str],
@@ -73,6 +80,7 @@ def recommend(
     output_tokens: int = 256,
     dtypes: Sequence[str] = ("",),
     seed: int | None = None,
+    budget_s: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> PlanResult | LlmPlanResult:
     """How many cards one model needs at one rate of requests under one limit in milliseconds.
@@ -90,7 +98,7 @@ def recommend(
         question = llm_plan_of_model(
             file, rate_per_s, (limit_ms, tpot_ms), tokens, quantile, dtypes, products, prices
         )
-        return plan(question, seed=seed, progress=progress)
+        return plan(question, seed=seed, budget_s=budget_s, progress=progress)
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
         batching["max_batch"] = max_batch
@@ -99,7 +107,7 @@ def recommend(
         served["measured_on"] = measured_on
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
     wanted = plan_of_model(file, served, rate_per_s, batching, objective, products, prices)
-    return plan(wanted, seed=seed, progress=progress)
+    return plan(wanted, seed=seed, budget_s=budget_s, progress=progress)
 
 
 def llm_plan_of_model(
@@ -129,16 +137,28 @@ def llm_plan_of_model(
 
 
 def wanted_plan(
-    file: Path, said: Mapping[str, Any] | None = None, *, seed: int | None = None
+    file: Path,
+    said: Mapping[str, Any] | None = None,
+    *,
+    seed: int | None = None,
+    budget_s: float | None = None,
 ) -> Plan | LlmPlan:
-    """The plan in a file, or what is `said` in its place; with another seed where one is given."""
+    """The plan in a file, or what is `said` in its place; seed and budget instead of the plan's.
+
+    Raises ArgumentError for a budget of a language model's plan, whose search has none.
+    """
     raw = yaml_mapping(read_text(file), str(file)) if said is None else said
     wanted: Plan | LlmPlan
     if "llm" in raw:
         wanted = llm_plan_of(raw, file)
+        if budget_s is not None:
+            raise ArgumentError(
+                "a budget for a language model's plan, which has none", "Leave it out."
+            )
     else:
         wanted = plan_in(file, raw) if said is None else plan_of(raw)
-    if seed is None:
-        return wanted
-    simulation = wanted.simulation.model_copy(update={"seed": seed})
-    return wanted.model_copy(update={"simulation": simulation})
+        if budget_s is not None and not 0 < budget_s < inf:
+            raise ArgumentError(f"a budget of {budget_s:g} s", "Give some seconds: --budget 300.")
+    given = {"seed": seed, "budget_s": budget_s}
+    update = {name: value for name, value in given.items() if value is not None}
+    return wanted.model_copy(update={"simulation": wanted.simulation.model_copy(update=update)})

@@ -33,7 +33,7 @@ def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
         **fields(
             each,
             "product=board.name soc=board.soc devices_per_card=board.devices_per_card "
-            "meets verdict=verdict.value reason remedy",
+            "meets verdict=verdict.value reason remedy budget_spent",
         ),
         "cards": None
         if count is None
@@ -41,7 +41,7 @@ def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
             count,
             "installed working spare by_throughput_alone=closed_form servers "
             "limited_by carried_requests_per_s=carried_per_s decided=is_decided "
-            "fewest_not_ruled_out=perhaps requests_to_decide=to_decide",
+            "fewest_not_ruled_out=perhaps requests_to_decide=to_decide budget_spent",
         ),
         **fields(
             each, "not_simulated_share=not_simulated card_requests_per_s=card_rate_per_s headroom"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from npusim.model.results import DECIDED_UP_TO
-from npusim.reporting.document import Verdict
+from npusim.reporting.document import Tone, Verdict
 from npusim.reporting.spelling import count, latency, not_simulated, percent, significant
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
 
     The first sentence is for those who decide: the product with the fewest cards and its burden.
     """
-    if not result.meeting:
+    if not result.meeting and result.is_open:
+        yield Verdict("Undecided: no product is known to meet the objective yet.", "open")
+    elif not result.meeting:
         yield Verdict("No product of the plan meets the objective.", "bad")
     else:
         yield Verdict(_in_short(result), "good" if _is_sure(result.meeting[0]) else "open")
@@ -50,7 +52,8 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
     for each in result.products:
         if not each.meets:
             reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
-            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+            tone: Tone = "open" if each.is_open else "bad"
+            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", tone)
 
 
 def _is_sure(each: ProductResult) -> bool:
@@ -90,6 +93,8 @@ def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
     nearest = next(one for one in each.by_cards if one.cards >= fewest and one.in_time is None)
     shown = "" if nearest.latency_us is None else f" is {interval(nearest.latency_us)}"
     wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
+    if each.count and each.count.budget_spent:
+        return f"{each.board.name}: {_spent(result)} before the count was decided."
     longer = (
         f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
         if wanted < _MOST_REQUESTS
@@ -100,6 +105,12 @@ def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
         f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
         f"ms; {longer} would decide it; a limit outside that interval would."
     )
+
+
+def _spent(result: PlanResult) -> str:
+    """That there was no more time, and how to have more."""
+    budget_s = result.plan.simulation.budget_s
+    return f"the budget of {budget_s:g} s (--budget, simulation.budget_s) was spent"
 
 
 def _up_to_two(value: float) -> str:
@@ -123,6 +134,8 @@ def _slow_end(each: ProductResult) -> str:
     slow = next((one for one in each.scenarios if "slow" in one.name), None)
     if slow is None or each.count is None:
         return ""
+    if slow.is_open:
+        return "; not asked at the slow end of the estimate"
     if slow.cards is None:
         return f"; at the slow end of the estimate it fails: {slow.reason}"
     if slow.cards > each.count.installed:

@@ -17,6 +17,7 @@ class PlannedProduct(Object):
     verdict: str
     reason: str
     remedy: str
+    budget_spent: bool
     cards: Json | None
     not_simulated_share: Number | None
     card_requests_per_s: Number | None

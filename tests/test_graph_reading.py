@@ -11,7 +11,10 @@ from onnx import TensorProto, helper
 from fuzz.public_graphs import faults, shipped
 from npusim.graph.onnx_reader import read
 from npusim.hardware import load_profile
-from npusim.model import read_model
+from npusim.model import read_model, retime
+from npusim.model.graph_model import Compilation
+from npusim.operators.tasks import TaskSpec
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 from npusim.values.errors import ArgumentError, FileError
 from support.networks import Network, encoder, resnet50
 
@@ -169,8 +172,64 @@ def test_what_depends_on_data_is_named(tmp_path: Path) -> None:
     network = Network()
     places = network.node("NonZero", "x")
     file = network.save(tmp_path / "net.onnx", network.node("Transpose", places))
-    with pytest.raises(FileError, match=r"the shape of t0 isn't known.*NonZero_0 \(NonZero\)"):
+    with pytest.raises(
+        FileError, match=r"the shape of t0 isn't known.*NonZero_0 \(NonZero\)"
+    ) as why:
         read(file)
+    assert "--shape t0=4,N" in why.value.remedy
+
+
+def test_a_size_that_data_decides_can_be_said(tmp_path: Path) -> None:
+    network = Network()
+    turned = network.node("Transpose", network.node("NonZero", "x"))
+    file = network.save(tmp_path / "net.onnx", network.node("Cast", turned, to=TensorProto.FLOAT))
+    found, _ = read(file, shapes={"t0": (4, 300)})
+    assert found.outputs[0].shape == (300, 4)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "problem"),
+    [
+        ({"t0": (3, 300)}, r"t0 is \[4,N\], not \[3,300\]"),
+        ({"t0": (300,)}, r"t0 is \[4,N\], not \[300\]"),
+        ({"t0": (4, 0)}, r"not \[4,0\]"),
+        ({"t1": (5, 300)}, r"t1 is \[1,3,224,224\], not \[5,300\]"),
+        ({"t7": (4, 300)}, "no input t7 and no value of that name"),
+    ],
+)
+def test_only_sizes_that_data_decides_can_be_said(
+    tmp_path: Path, shapes: dict[str, tuple[int, ...]], problem: str
+) -> None:
+    network = Network()
+    places, same = network.node("NonZero", "x"), network.node("Relu", "x")
+    places = network.node("Cast", places, to=TensorProto.FLOAT)
+    file = network.save(tmp_path / "net.onnx", places, same)
+    with pytest.raises(ArgumentError, match=problem):
+        read(file, shapes=shapes)
+
+
+def test_a_detector_is_timed_with_so_many_boxes_as_are_said(tmp_path: Path) -> None:
+    """Its suppression counts in int32 and keeps float32 thresholds."""
+    network = Network()
+    limits = [network.constant([100]), *(network.constant([x], np.float32) for x in (0.5, 0.1))]
+    chosen = network.node("NonMaxSuppression", "x", "scores", *limits)
+    image = network.node("Gather", chosen, network.constant(2), axis=1)
+    inputs = {"x": [1, 1000, 4], "scores": [1, 8, 1000]}
+    file = network.save(
+        tmp_path / "net.onnx", network.node("Gather", "x", image, axis=1), inputs=inputs
+    )
+    chip = load_profile("Ascend310P3")
+    how = Compilation(shapes={chosen: (300, 3)})
+    step = read_model(file, how=how).at(chip=chip)
+    work = next(item.work for item in step.items if item.op == "NonMaxSuppressionV6")
+    assert isinstance(work, TaskSpec)
+    kinds = [each.dtype for each in work.inputs if each is not None]
+    assert kinds == [FLOAT16, FLOAT16, INT64, FLOAT, FLOAT]
+    assert [(each.shape, each.dtype) for each in work.outputs] == [((300, 3), INT32)]
+    found = retime(step, chip)
+    assert found.runs
+    assert f"{chosen} is [300, 3], as said (--shape): its size depends on data" in found.assumptions
+    assert step.items[-1].outputs[0].shape == (1, 300, 4)
 
 
 def test_weights_need_no_contents(tmp_path: Path) -> None:

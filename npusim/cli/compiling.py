@@ -25,7 +25,11 @@ _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 Shape = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="INPUT=N,...", help="The shape of an input of a network."),
+    typer.Option(
+        "--shape",
+        metavar="INPUT=N,...",
+        help="The shape of an input, or of a value whose size depends on data.",
+    ),
 ]
 Precision = Annotated[
     str | None,

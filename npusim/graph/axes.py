@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph.onnx_file import value_sizes
 from npusim.values.errors import ArgumentError, FileError
 from npusim.values.suggest import did_you_mean
 
@@ -30,6 +31,27 @@ def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]
             dim.Clear()
             dim.dim_value = size
     return found
+
+
+def must_fit(file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse shapes of values within the model that contradict what follows from its inputs."""
+    for value in (*file.graph.value_info, *file.graph.output):
+        sizes, shape = value_sizes(value), shapes.get(value.name)
+        if sizes is None or shape is None:
+            continue
+        is_open = None in sizes and len(sizes) == len(shape) and min(shape) > 0
+        if not is_open or any(b not in (a, None) for a, b in zip(shape, sizes, strict=True)):
+            raise ArgumentError(
+                f"{value.name} is [{spelled(sizes)}], not [{','.join(map(str, shape))}]",
+                "Only sizes that depend on data can be given.",
+            )
+
+
+def spelled(sizes: list[int | None] | None) -> str:
+    """Sizes with commas, N for those that are open."""
+    if sizes is None:
+        return "N,..."
+    return ",".join("N" if size is None else str(size) for size in sizes)
 
 
 def sizes_of(

@@ -361,15 +361,21 @@ def _shapes(graph: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield weight.name, tuple(weight.dims)
 
 
-def shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of a ValueInfoProto; None where it has none, or an axis of it isn't a number."""
+def value_sizes(value: Any) -> list[int | None] | None:
+    """The sizes of a ValueInfoProto, None for those that are open; None where it has no rank."""
     kind = value.type
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
-    if any(not dim.HasField("dim_value") for dim in dims):
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of a ValueInfoProto; None where it has none, or an axis of it isn't a number."""
+    sizes = value_sizes(value)
+    if sizes is None or None in sizes:
         return None
-    return tuple(dim.dim_value for dim in dims)
+    return tuple(size for size in sizes if size is not None)
 
 
 def _product(sizes: Iterable[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph import axes, onnx_file
@@ -12,7 +13,8 @@ from npusim.graph.onnx_bodies import CONTROL
 from npusim.graph.onnx_checks import check
 from npusim.reading.limits import MOST_NODES
 from npusim.values.dtypes import FLOAT, DType, dtype
-from npusim.values.errors import DTypeError, FileError
+from npusim.values.errors import ArgumentError, DTypeError, FileError
+from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from npusim.graph.custom import Custom
     from npusim.graph.onnx_file import Described, OnnxFile
+
+_MOST_NAMED: Final = 4
+"""Values that a message names."""
 
 _MOST_RESOLVED: Final = 8
 """Batches of a file that are kept with all their shapes."""
@@ -61,19 +66,47 @@ class Source:
         model = type(self.model)()
         model.CopyFrom(self.model)
         file = onnx_file.OnnxFile(self.path, model, dict(self.known))
-        found = axes.bind(file, batch, shapes)
-        onnx_file.resolve(file, self._hint)
+        made, fed = self.within(shapes), [each.name for each in file.inputs()]
+        if unmade := [name for name in shapes if name not in made and name not in fed]:
+            problem = f"the model has no input {unmade[0]} and no value of that name"
+            hint = did_you_mean(unmade[0], [*fed, *self._values])
+            raise ArgumentError(problem, hint or f"Its inputs: {', '.join(fed)}.")
+        found = axes.bind(
+            file, batch, {name: shape for name, shape in shapes.items() if name not in made}
+        )
+        onnx_file.resolve(file, partial(self._hint, {}))
+        if made:
+            axes.must_fit(file, made)
+            onnx_file.resolve(file, partial(self._hint, made))
         if len(file.graph.node) > MOST_NODES:
             raise FileError(self.path, f"has more than {MOST_NODES:,} operators")
         return file, found
 
+    def within(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Those of the shapes that aren't of inputs: of values that the file leaves to data."""
+        return {name: shape for name, shape in shapes.items() if name in self._values}
+
+    @cached_property
+    def _values(self) -> frozenset[str]:
+        """What nodes make."""
+        return frozenset(name for node in self.model.graph.node for name in node.output if name)
+
     def _hint(
-        self, file: OnnxFile, node: Any, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        made: Mapping[str, tuple[int, ...]],
+        file: OnnxFile,
+        node: Any,
+        shapes: Mapping[str, tuple[int, ...]],
     ) -> Iterator[Described]:
-        """Outputs as the user describes those of a custom domain, or as the file does."""
+        """Outputs as the user gives their shapes or describes their domain, or as the file does."""
         known = self.custom.get(_qualified(node))
+        for name in node.output:
+            if name in made:
+                kind = onnx_file.kinds_of(file.graph).get(name) or onnx_file.FLOAT_KIND
+                yield name, kind, made[name]
+            elif known is None and name in self.declared:
+                yield self.declared[name]
         if known is None:
-            yield from (self.declared[name] for name in node.output if name in self.declared)
             return
         if any(name and name not in shapes for name in node.input):
             return
@@ -163,6 +196,21 @@ def _dtype(kind: int) -> DType | None:
         return None
 
 
+def _open(file: OnnxFile, values: Mapping[str, Value]) -> str:
+    """What to say of the first values without a shape that are made of values that have one."""
+    sizes = {each.name: onnx_file.value_sizes(each) for each in file.graph.value_info}
+    roots = [
+        name
+        for node in file.graph.node
+        if all(given in values for given in node.input if given)
+        for name in node.output
+        if name and name not in values
+    ]
+    return " ".join(
+        f"--shape {root}={axes.spelled(sizes.get(root))}" for root in roots[:_MOST_NAMED]
+    )
+
+
 def _known(
     file: OnnxFile, values: Mapping[str, Value], name: str, node_name: str, node: Any
 ) -> Value:
@@ -172,7 +220,7 @@ def _known(
             file.path,
             f"the shape of {name} isn't known, which the node {node_name} ({node.op_type}) works "
             "on: it depends on data, or on an operator without shape inference",
-            "Cut the model before that node, or give it a fixed shape.",
+            f"Say how large it is, or at most: {_open(file, values)} with a number for N.",
         )
     return found
 

@@ -102,7 +102,11 @@ class NetworkModel:
             raise FileError(self.source.path, error.message, error.remedy) from error
         notes = tuple(f"{name}: {count}x" for name, count in compiled.applied)
         step = _step(self.name, network, map(_item, tasks_of(network)), found, notes)
-        return replace(step, call_us=chip.launch.model_call_us, one_shape=True)
+        given = tuple(
+            f"{name} is {list(shape)}, as said (--shape): its size depends on data"
+            for name, shape in self.source.within(self.how.shapes).items()
+        )
+        return replace(step, call_us=chip.launch.model_call_us, one_shape=True, assumptions=given)
 
 
 @dataclass(frozen=True)

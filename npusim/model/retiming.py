@@ -111,7 +111,9 @@ def _summed(
         verdicts=together(verdicts),
         memory=_memory(step, items, chip),
         assumptions=tuple(
-            dict.fromkeys(line for each in items for line in each.timing.assumptions)
+            dict.fromkeys(
+                (*step.assumptions, *(line for each in items for line in each.timing.assumptions))
+            )
         ),
         profile=chip,
     )

@@ -229,6 +229,7 @@ class Step:
     alive_bytes: tuple[int, ...] = ()
     call_us: float = 0.0
     one_shape: bool = False
+    assumptions: tuple[str, ...] = ()
 
     @property
     def launches(self) -> int:

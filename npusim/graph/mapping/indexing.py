@@ -1,7 +1,7 @@
 """What takes or puts elements where indices, boxes or grids say.
 
 Source: the ONNX plugins of the public operator libraries (ScatterND, OneHot, Trilu, GridSample,
-RoiAlign of ops-nn, ops-math and ops-cv).
+RoiAlign, NonMaxSuppression of ops-nn, ops-math and ops-cv).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, contents, renamed
+from npusim.values.dtypes import INT32
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -105,11 +106,23 @@ def _pooled_boxes(network: Network, node: Node) -> None:
 
 _HALF_PIXELS: Final = 16  # the opset that lets a model say half_pixel, and has it by default
 
+
+def _suppressed(network: Network, node: Node) -> None:
+    """The kernel counts in int32, ONNX in int64."""
+    (places,) = node.outputs
+    found = network.value(places, dtype=INT32)
+    centred = {"center_point_box": node.attributes.get("center_point_box", 0)}
+    how: Any = {"name": node.name, "place": node.place}
+    network.add("NonMaxSuppressionV6", node.inputs, [found], centred, **how)
+    network.replace([node], "Cast", [found], [places])
+
+
 RULES: Final[Mapping[str, Rule]] = {
     "Gather": _gather,
     "GatherElements": renamed("GatherElements", {"axis": "dim"}),
     "GatherND": renamed("GatherNd"),
     "GridSample": _sampled,
+    "NonMaxSuppression": _suppressed,
     "OneHot": _one_hot,
     "RoiAlign": _pooled_boxes,
     "ScatterElements": renamed("ScatterElements", {"axis": "axis"}),

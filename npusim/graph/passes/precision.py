@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # Source: hiascend.com ATC --precision_mode, default force_fp16 of offline models.
 _FORCED = {FLOAT: FLOAT16, DOUBLE: FLOAT16}
-_WHOLE = ("BNInfer", "INTrainingUpdateV2")  # whose parameters the kernel takes in float32
+# Whose parameters the kernel takes in float32.
+_WHOLE = ("BNInfer", "INTrainingUpdateV2", "NonMaxSuppressionV6")
 _SUMS = {"INTrainingReduceV2": 0, "INTrainingUpdateV2": 1}  # from which result on all are float32
 
 

@@ -137,6 +137,7 @@ def _parameters(
     if page is None:
         return
     known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), question.family)
+    rare = operators.census(catalogue, question.family)
     asked = _asked(catalogue, api, page, question)
     for parameter in page.parameters:
         own = offer.page is not None
@@ -145,7 +146,9 @@ def _parameters(
             parameter.io,
             parameter.c_type,
             parameter.dtypes if own else None,
-            parameter.checked if own else None,
+            tuple(each for each in parameter.checked if not is_missing(each, known, rare))
+            if own
+            else None,
             _operator_dtypes(parameter, known),
             parameter.formats,
             parameter.rank,
@@ -198,11 +201,24 @@ def _judge_dtype(
         return Answer.UNKNOWN, f"the page gives no dtypes for {parameter.name}"
     if given not in parameter.dtypes:
         return Answer.REJECTED, f"{given} isn't among the dtypes of {parameter.name}"
-    if given not in parameter.checked:
+    if given not in parameter.checked or is_missing(given, known, rare):
         return Answer.REJECTED, wording.contradicted(parameter, given)
     if is_unconfirmed(offer.bf16_gate, given, known, rare):
         return Answer.UNKNOWN, wording.unconfirmed(parameter, given, rare)
     return Answer.SUPPORTED, ""
+
+
+def is_missing(dtype: str, known: operators.Dtypes, rare: operators.Census) -> bool:
+    """A dtype that the family's chips lack, whatever a page that speaks of several products lists.
+
+    That is a reduced-precision one that none of the family's kernels in CANN 8.1 takes, and
+    COMPLEX32 where few do and none of those that do the interface's work.
+    """
+    if dtype == "COMPLEX32":
+        taken = known.listed or known.on_cpu
+        few = rare.taking.get(dtype, 0) < operators.RARE * rare.operators
+        return bool(taken) and few and dtype not in (*known.listed, *known.on_cpu)
+    return rare.is_rare(dtype) and not rare.taking.get(dtype, 0) and dtype != "BFLOAT16"
 
 
 def is_unconfirmed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npusim.reporting.schemas.common import Json, Number, Object, Status
+from npusim.reporting.schemas.common import Json, Number, Object, Status, Verdict
 
 
 class CatalogueAnswer(Object):
@@ -14,7 +14,7 @@ class CatalogueAnswer(Object):
     kind: str
     family: str
     soc: str | None
-    verdict: str
+    verdict: Verdict
     by_page: str
     by_operator_information: str
     disagree: bool

@@ -74,7 +74,8 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
 def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Status:
     """The status that phase one of the call would return, or that it isn't known.
 
-    A yes names the source of its rules where all of them were asked (`Status.rules_source`). Raises UsageError for a name or parameter that nobody knows, for a value of a wrong kind, and
+    A yes names the source of its rules where all of them were asked (`Status.rules_source`).
+    Raises UsageError for a name or parameter that nobody knows, for a value of a wrong kind, and
     for a read-only array that results would be stored into.
     """
     contract = contract_of(name, arguments)

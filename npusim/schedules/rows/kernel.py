@@ -15,7 +15,7 @@ from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -183,7 +183,7 @@ class RowKernel(Kernel):
         if isinstance(named, list | tuple) and len(named) == 1:
             named = named[0]
         if not isinstance(named, int) or not -rank <= named < rank:
-            raise KernelError(cls.op_type, f"can't work along axis {named!r} of {x.shape}")
+            raise RefusedTaskError(cls.op_type, f"can't work along axis {named!r} of {x.shape}")
         return named % rank
 
     @classmethod

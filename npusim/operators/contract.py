@@ -214,8 +214,8 @@ class Contract:
     whether the empty-tensor shortcut applies: success, no task, no workspace, nothing written.
     `plan` names the function that queues the tasks, as ``module:function`` in the operator's own
     folder, or is that function. `limits` and `notes` are sentences for readers, `typical` is a
-    call to show them. `rules_source` is the page or host code all of whose rules are among the
-    checks, empty where some aren't.
+    call to show them. `rules_source` cites the page or host code of which every rule is checked;
+    empty where some may not be.
     """
 
     name: str

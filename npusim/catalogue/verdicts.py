@@ -133,9 +133,11 @@ class Verdict:
         return {Answer.SUPPORTED, Answer.REJECTED} <= said
 
     @property
-    def status(self) -> Status | None:
-        """The status that the call would return; None for unknown."""
-        return None if self.code is None else Status(self.code, self.why, self.remedy)
+    def status(self) -> Status:
+        """The status that the call would return, or that it isn't known."""
+        if self.code is None:
+            return Status.unknown(self.why, self.remedy)
+        return Status(self.code, self.why, self.remedy)
 
     @property
     def sources(self) -> tuple[str, ...]:

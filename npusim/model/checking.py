@@ -171,9 +171,7 @@ def _cell(
     full = judging.answer(catalogue, subject, question)
     helps = judging.fp16_helps(catalogue, subject, question)
     outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
-    status = verdict.status
-    text = f"{status.name} ({status.code}): {verdict.why}" if status else verdict.why
-    return Cell(place, outcome, text, full.remedy)
+    return Cell(place, outcome, verdict.status.sentence, full.remedy)
 
 
 def _remark(verdict: CatalogueVerdict) -> str:

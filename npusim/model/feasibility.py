@@ -102,7 +102,7 @@ def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
         why = "the catalogue doesn't know this operator"
         return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, why, 0)
     status = verdict.status
-    if verdict.answer is not Answer.REJECTED or status is None:
+    if verdict.answer is not Answer.REJECTED:
         runs = verdict.answer is Answer.SUPPORTED
         outcome, why = (Outcome.RUNS, "") if runs else (Outcome.UNKNOWN, verdict.why)
         return DtypeVerdict(item.op, dtypes, outcome, why, 0)

@@ -48,18 +48,11 @@ class _Change(NamedTuple):
     arguments: Mapping[str, Argument]
 
 
-class _Beyond(NamedTuple):
-    """A change that meets no refusal of dtypes any more, and what refuses it."""
-
-    change: _Change
-    status: Status
-
-
 class _Search(NamedTuple):
-    """The change that helps, or else the one that came furthest."""
+    """The change that helps, or else what refuses a call whose dtypes are taken."""
 
     change: _Change | None = None
-    beyond: _Beyond | None = None
+    beyond: Status | None = None
 
 
 class Judges(NamedTuple):
@@ -102,7 +95,7 @@ def _for_a_figure(change: str, families: Sequence[str]) -> str:
     return f"For a figure nevertheless: {', or '.join(ways)}."
 
 
-def _nothing_helps(found: Objection, call: Call, beyond: _Beyond | None) -> str:
+def _nothing_helps(found: Objection, call: Call, beyond: Status | None) -> str:
     """A remark stays; a remedy that was tried in vain doesn't.
 
     Other dtypes may have got further, to what else is wrong: that is said then.
@@ -111,8 +104,7 @@ def _nothing_helps(found: Objection, call: Call, beyond: _Beyond | None) -> str:
     if found.status.verdict is Verdict.UNKNOWN or found.changes is None:
         return found.status.remedy or show
     if beyond is not None:
-        words, sentence = "; ".join(beyond.change.words), beyond.status.message
-        return f"Not enough: {words}, for then: {sentence} {show[0].upper()}{show[1:]}"
+        return f"Other dtypes alone don't help, for then: {beyond.message} {show}"
     return f"No product with a profile takes this call, nor do other dtypes help; {show}"
 
 
@@ -141,7 +133,7 @@ def _search(found: Objection, call: Call, ask: Ask) -> _Search:
             if answer.changes is not None and answer.status.message != objection.status.message:
                 waiting.append((both, answer))
             elif answer.changes is None and answer.status.verdict is Verdict.NO:
-                beyond = beyond or _Beyond(both, answer.status)
+                beyond = beyond or answer.status
     return _Search(None, beyond)
 
 

@@ -189,7 +189,6 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> dict[str, Any]:
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    status = verdict.status
     return {
         **fields(verdict, "operator=subject kind family"),
         "soc": verdict.soc or None,
@@ -197,7 +196,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
             verdict,
             "verdict=answer by_page by_operator_information=by_operator disagree why remedy",
         ),
-        "status": jsonout.status(status) if status else None,
+        "status": jsonout.status(verdict.status),
         **fields(verdict, "supported_by notes"),
         "evidence": [
             fields(each, "by=column says=answer what=text source") for each in verdict.evidence
@@ -279,7 +278,7 @@ def _place(verdict: Verdict) -> str:
 
 def _reason(verdict: Verdict) -> str:
     status = verdict.status
-    code = f"{status.name} ({status.code}): " if status and not status.ok else ""
+    code = f"{status.name} ({status.code}): " if status.code else ""
     return f"{code}{verdict.why}. {verdict.remedy}".rstrip(" ") if verdict.why else verdict.remedy
 
 

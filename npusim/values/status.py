@@ -113,7 +113,7 @@ _LOG_CODES = {"1": "EZ1001", "3": "EZ9903", "5": "EZ9999"}
 def code_name(code: int | None) -> str:
     """The name of an aclnn or acl code, e.g. ``ACLNN_ERR_PARAM_INVALID``, or ``UNKNOWN``."""
     for family in (StatusCode, AclError):
-        if code in family._value2member_map_:
+        if code is not None and code in family._value2member_map_:
             return family(code).name
     return "UNKNOWN"
 

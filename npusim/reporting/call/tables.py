@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BAND_COLUMN = "latency (80 % band)"
 
 TONES: dict[Verdict, Tone] = {Verdict.YES: "good", Verdict.NO: "bad", Verdict.UNKNOWN: "open"}
-_TONES: dict[str, Tone] = {"pass": "good", "FAIL": "bad", "rejected": "bad"}
+_TONES: dict[str, Tone] = {"pass": "good", "FAIL": "bad", "rejected": "bad", "unknown": "open"}
 
 
 def check_table(operator: str, answers: Sequence[Answer]) -> Table:

@@ -71,7 +71,8 @@ class Case(Answer):
     """A case of a file and how it went."""
 
     name: str
-    verdict: str
+    outcome: str
+    """pass, FAIL, ran (nothing to compare with), rejected or unknown."""
     note: str
 
 

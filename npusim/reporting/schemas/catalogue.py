@@ -20,7 +20,7 @@ class CatalogueAnswer(Object):
     disagree: bool
     why: str
     remedy: str
-    status: Status | None
+    status: Status
     supported_by: list[str]
     notes: list[str]
     evidence: list[Json]

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import operators, wording
-from npusim.catalogue.facts import NULL, Catalogue, Page, Parameter, remembered
+from npusim.catalogue.facts import DATA_FILE, NULL, Catalogue, Page, Parameter, remembered
 from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
+from npusim.reading.tables import table_in
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
@@ -59,8 +62,9 @@ def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
     if offer.answer is Answer.SUPPORTED and deciding:
         verdict = replace(verdict, answer=answer, why=deciding.why)
     verdict = _judge_together(catalogue, replace(verdict, parameters=parameters), question)
-    is_yes = verdict.answer is Answer.SUPPORTED
-    return replace(verdict, code=StatusCode.ACLNN_SUCCESS if is_yes else None)
+    if verdict.answer is Answer.SUPPORTED:
+        return replace(verdict, code=StatusCode.ACLNN_SUCCESS)
+    return verdict
 
 
 @remembered
@@ -267,10 +271,29 @@ def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) 
         return replace(verdict, answer=Answer.UNKNOWN, why=why)
     for parameter in verdict.parameters:
         shape = question.shapes.get(parameter.name.lower())
-        if shape is not None and not wording.rank_allows(parameter.rank, len(shape)):
-            why = wording.wrong_rank(parameter, shape)
-            return replace(verdict, answer=Answer.UNKNOWN, why=why)
+        many = shape is not None and prod(shape) > 1  # one element may have any number of axes
+        if shape is not None and many and not wording.rank_allows(parameter.rank, len(shape)):
+            why, code = wording.wrong_rank(parameter, shape), code_of_shapes(verdict.subject)
+            return replace(verdict, answer=Answer.REJECTED, why=why, code=code)
     return verdict
+
+
+def code_of_shapes(api: str) -> StatusCode:
+    """The code that an interface's page gives for shapes and attributes that it doesn't take.
+
+    Most host code checks them itself (161002); for the interfaces in ``tilings.csv`` it looks at
+    null pointers and dtypes alone, and the kernel's tiling refuses the rest (561002). Source:
+    tables of return codes on the pages of hicann/ops-nn, ops-math and ops-transformer.
+    """
+    if api in _by_tiling():
+        return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+    return StatusCode.ACLNN_ERR_PARAM_INVALID
+
+
+@cache
+def _by_tiling() -> frozenset[str]:
+    with table_in(DATA_FILE.with_name("tilings.csv")) as table:
+        return frozenset(fields[0] for _, fields in table)
 
 
 def _fits(row: Mapping[str, tuple[str, ...]], given: Mapping[str, str]) -> bool:

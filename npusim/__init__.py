@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npusim.serving.asking import plan, recommend
     from npusim.sweeping.asking import sweep
     from npusim.validation.asking import validate
-    from npusim.values.errors import AclnnError, DeviceFault, NpusimError
+    from npusim.values.errors import AclnnError, DeviceFault, NotModelledError, NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
     from npusim.values.version import __version__
@@ -35,6 +35,7 @@ _HOMES = {
     "Device": "npusim.runtime.device",
     "DeviceFault": "npusim.values.errors",
     "Model": "npusim.model.model",
+    "NotModelledError": "npusim.values.errors",
     "NpusimError": "npusim.values.errors",
     "Profile": "npusim.hardware.profile",
     "Result": "npusim.runtime.results",
@@ -66,6 +67,7 @@ __all__ = [
     "Device",
     "DeviceFault",
     "Model",
+    "NotModelledError",
     "NpusimError",
     "Profile",
     "Result",

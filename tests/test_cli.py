@@ -246,7 +246,7 @@ def test_a_wrong_case_fails(npusim: Npusim, tmp_path: Path) -> None:
     outcome = npusim("run BinaryCrossEntropyBackward -s 910b3 --json --case", path)
     assert outcome.code == 1
     (case,) = outcome.json["cases"]
-    assert case["verdict"] == "FAIL"
+    assert case["outcome"] == "FAIL"
     assert case["comparisons"][0]["share"] > 1
 
 
@@ -264,7 +264,7 @@ def test_a_case_without_outputs_just_runs(npusim: Npusim, tmp_path: Path) -> Non
     path.write_text(json.dumps(case_of(bce_inputs(), {})))
     outcome = npusim("run -s 910b3 --json --case", path, "-o", tmp_path / "out.npz")
     assert outcome.code == 0
-    assert outcome.json["cases"][0]["verdict"] == "ran"
+    assert outcome.json["cases"][0]["outcome"] == "ran"
     assert read_npz(tmp_path / "out.npz")["out"].shape == (4, 40)
 
 

@@ -43,16 +43,16 @@ def test_an_error_says_what_to_do_and_survives_a_trip_between_processes(error: N
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
-    assert error.exit_code in (1, 2)
+    assert error.exit_code in (1, 2, 3)
     assert error.message
 
 
-def test_usage_exits_2_and_rejection_exits_1() -> None:
+def test_usage_exits_2_rejection_1_and_what_isnt_known_3() -> None:
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, errors.UsageError):
             assert kind.exit_code == 2, name
         elif isinstance(kind, type) and issubclass(kind, errors.RejectedError):
-            assert kind.exit_code == 1, name
+            assert kind.exit_code == (3 if kind is errors.NotModelledError else 1), name
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -306,7 +306,7 @@ def test_tensors_without_elements_are_left_out_of_lists_and_nothing_is_made_up_f
         ("MatMul", {"x1": np.ones((3, 0), np.float16), "x2": np.ones((0, 4), np.float16)}),
     ):
         status = device(CHIP).check(op, **arguments)
-        assert (status.code, status.is_modelled) == (561003, False)
+        assert status.verdict == "unknown"
         assert "without elements" in status.message
     assert device(CHIP).check("ReduceSumD", x=empty, axes=[1]).ok
 

@@ -76,7 +76,7 @@ def test_shares_of_all_experts(experts: int, k: int, kind: Any) -> None:
     assert Device(CHIP).check(name, **{**call, "renorm": 2}).code == 161002
     renormed = Device(CHIP).check(name, **{**call, "renorm": 1})
     if k > 8 or experts > 1024:  # a tiling of its own, cut along the experts
-        assert (renormed.code, renormed.is_modelled) == (561003, False)
+        assert renormed.verdict == "unknown"
         return
     assert renormed.ok
     found = Device(CHIP).run(name, **{**call, "renorm": 1}).outputs
@@ -310,7 +310,7 @@ def test_routed_rows_by_later_interfaces(api: str, quantised: bool) -> None:
         assert got.dtype == np.int64
         for wrong in ({"activeExpertRangeOptional": [1, 5]}, {"rowIdxType": 1}):
             status = device.check(api, **{**call, **wrong})
-            assert (status.code, status.is_modelled) == (561003, False)
+            assert status.verdict == "unknown"
 
 
 def test_places_outside_are_faults_and_shapes_are_checked() -> None:

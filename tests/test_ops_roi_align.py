@@ -117,7 +117,7 @@ def test_interfaces_place_boxes_on_their_images(chip: str, kind: Any) -> None:
         assert said in status.message
     left = {"boxes": boxes, "aligned": True, **pool, **call, "samplingRatio": 0}
     status = device.check("aclnnRoiAlignV2", self=x, **left)
-    assert (status.code, status.is_modelled) == (561003, False)
+    assert status.verdict == "unknown"
 
 
 def test_more_samples_take_longer() -> None:

@@ -38,7 +38,7 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-NO_KERNEL = 561003
+UNKNOWN = 3
 
 
 class Said(NamedTuple):
@@ -59,7 +59,7 @@ def by_check(question: Question) -> tuple[Said, Status | None]:
         status = device(question.chip).check(question.op, **question.arguments)
     except NpusimError as error:
         return Said(error.exit_code, None), None
-    return Said(0 if status.ok else 1, status.code), status
+    return Said(status.verdict.exit_code, status.code), status
 
 
 def by_command(verb: str, question: Question) -> Said:
@@ -89,7 +89,8 @@ def by_sweep(question: Question) -> Said:
     except NpusimError as error:
         return Said(error.exit_code, None)
     row = json.loads(answer(point, load_profile(question.chip)).line)
-    return Said(2 if row.get("wrong_usage") else int(row["status"] != "ok"), row["code"])
+    exits = {"ok": 0, "rejected": 1, "unknown": UNKNOWN, "error": 1}
+    return Said(2 if row.get("wrong_usage") else exits[row["status"]], row["code"])
 
 
 def by_model(question: Question, folder: Path) -> Said:
@@ -101,7 +102,7 @@ def by_model(question: Question, folder: Path) -> Said:
     except NpusimError as error:
         return Said(error.exit_code, None)
     (verdict,) = result.verdicts
-    return Said(0 if result.runs_unchanged else 1, verdict.code)
+    return Said(result.verdict.exit_code, verdict.code)
 
 
 def follow(question: Question, status: Status) -> None:
@@ -122,7 +123,7 @@ def test_everyone_gives_the_same_answer(tmp_path: Path) -> None:
         assert by_model(question, tmp_path) == checked
         if status is not None and status.ok and not status.is_modelled:
             # As far as known the device runs it; who asks for a time learns that there is none.
-            checked = Said(1, NO_KERNEL)
+            checked = Said(UNKNOWN, None)
         assert by_command("estimate", question) == checked
         assert by_sweep(question) == checked
         if status is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -53,8 +53,12 @@ class Task:
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 
     def refused(self, problem: str) -> KernelError:
-        """The error for a combination that the kernel doesn't cover."""
+        """The error for a combination that the kernel doesn't cover, though a device's may."""
         return KernelError(self.op_type, problem)
+
+    def unfit(self, problem: str) -> RefusedTaskError:
+        """The error for tensors and attributes that don't belong together, on whatever chip."""
+        return RefusedTaskError(self.op_type, problem)
 
 
 def made(shape: tuple[int, ...], dtype: DType, name: str = "y") -> GlobalTensor:

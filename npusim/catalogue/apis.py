@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import operators, wording
-from npusim.catalogue.facts import NULL, Catalogue, Page, Parameter, remembered
+from npusim.catalogue.facts import DATA_FILE, NULL, Catalogue, Page, Parameter, remembered
 from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
+from npusim.reading.tables import table_in
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
@@ -59,8 +62,9 @@ def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
     if offer.answer is Answer.SUPPORTED and deciding:
         verdict = replace(verdict, answer=answer, why=deciding.why)
     verdict = _judge_together(catalogue, replace(verdict, parameters=parameters), question)
-    is_yes = verdict.answer is Answer.SUPPORTED
-    return replace(verdict, code=StatusCode.ACLNN_SUCCESS if is_yes else None)
+    if verdict.answer is Answer.SUPPORTED:
+        return replace(verdict, code=StatusCode.ACLNN_SUCCESS)
+    return verdict
 
 
 @remembered
@@ -137,6 +141,7 @@ def _parameters(
     if page is None:
         return
     known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), question.family)
+    rare = operators.census(catalogue, question.family)
     asked = _asked(catalogue, api, page, question)
     for parameter in page.parameters:
         own = offer.page is not None
@@ -145,7 +150,9 @@ def _parameters(
             parameter.io,
             parameter.c_type,
             parameter.dtypes if own else None,
-            parameter.checked if own else None,
+            tuple(each for each in parameter.checked if not is_missing(each, known, rare))
+            if own
+            else None,
             _operator_dtypes(parameter, known),
             parameter.formats,
             parameter.rank,
@@ -198,11 +205,24 @@ def _judge_dtype(
         return Answer.UNKNOWN, f"the page gives no dtypes for {parameter.name}"
     if given not in parameter.dtypes:
         return Answer.REJECTED, f"{given} isn't among the dtypes of {parameter.name}"
-    if given not in parameter.checked:
+    if given not in parameter.checked or is_missing(given, known, rare):
         return Answer.REJECTED, wording.contradicted(parameter, given)
     if is_unconfirmed(offer.bf16_gate, given, known, rare):
         return Answer.UNKNOWN, wording.unconfirmed(parameter, given, rare)
     return Answer.SUPPORTED, ""
+
+
+def is_missing(dtype: str, known: operators.Dtypes, rare: operators.Census) -> bool:
+    """A dtype that the family's chips lack, whatever a page that speaks of several products lists.
+
+    That is a reduced-precision one that none of the family's kernels in CANN 8.1 takes, and
+    COMPLEX32 where few do and none of those that do the interface's work.
+    """
+    if dtype == "COMPLEX32":
+        taken = known.listed or known.on_cpu
+        few = rare.taking.get(dtype, 0) < operators.RARE * rare.operators
+        return bool(taken) and few and dtype not in (*known.listed, *known.on_cpu)
+    return rare.is_rare(dtype) and not rare.taking.get(dtype, 0) and dtype != "BFLOAT16"
 
 
 def is_unconfirmed(
@@ -251,10 +271,29 @@ def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) 
         return replace(verdict, answer=Answer.UNKNOWN, why=why)
     for parameter in verdict.parameters:
         shape = question.shapes.get(parameter.name.lower())
-        if shape is not None and not wording.rank_allows(parameter.rank, len(shape)):
-            why = wording.wrong_rank(parameter, shape)
-            return replace(verdict, answer=Answer.UNKNOWN, why=why)
+        many = shape is not None and prod(shape) > 1  # one element may have any number of axes
+        if shape is not None and many and not wording.rank_allows(parameter.rank, len(shape)):
+            why, code = wording.wrong_rank(parameter, shape), code_of_shapes(verdict.subject)
+            return replace(verdict, answer=Answer.REJECTED, why=why, code=code)
     return verdict
+
+
+def code_of_shapes(api: str) -> StatusCode:
+    """The code that an interface's page gives for shapes and attributes that it doesn't take.
+
+    Most host code checks them itself (161002); for the interfaces in ``tilings.csv`` it looks at
+    null pointers and dtypes alone, and the kernel's tiling refuses the rest (561002). Source:
+    tables of return codes on the pages of hicann/ops-nn, ops-math and ops-transformer.
+    """
+    if api in _by_tiling():
+        return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+    return StatusCode.ACLNN_ERR_PARAM_INVALID
+
+
+@cache
+def _by_tiling() -> frozenset[str]:
+    with table_in(DATA_FILE.with_name("tilings.csv")) as table:
+        return frozenset(fields[0] for _, fields in table)
 
 
 def _fits(row: Mapping[str, tuple[str, ...]], given: Mapping[str, str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from npusim.catalogue import apis, facts, kernels, wording
 from npusim.catalogue.facts import Catalogue, remembered
@@ -12,7 +11,6 @@ from npusim.catalogue.names import API, GRAPH, Subject, find
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer, Verdict
 from npusim.hardware.families import FAMILIES
-from npusim.reading.tables import table_in
 from npusim.values.errors import UnknownNameError
 from npusim.values.status import StatusCode
 
@@ -79,21 +77,3 @@ def fp16_helps(catalogue: Catalogue, subject: Subject, question: Question) -> bo
         return False
     fp16 = question.with_dtype("BFLOAT16", "FLOAT16")
     return judge(catalogue, subject, fp16).answer is Answer.SUPPORTED
-
-
-def code_of_shapes(api: str) -> StatusCode:
-    """The code that an interface's page gives for shapes and attributes that it doesn't take.
-
-    Most host code checks them itself (161002); for the interfaces in ``tilings.csv`` it looks at
-    null pointers and dtypes alone, and the kernel's tiling refuses the rest (561002). Source:
-    tables of return codes on the pages of hicann/ops-nn, ops-math and ops-transformer.
-    """
-    if api in _by_tiling():
-        return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
-    return StatusCode.ACLNN_ERR_PARAM_INVALID
-
-
-@cache
-def _by_tiling() -> frozenset[str]:
-    with table_in(facts.DATA_FILE.with_name("tilings.csv")) as table:
-        return frozenset(fields[0] for _, fields in table)

@@ -260,11 +260,11 @@ def _dtypes(
     listed = dict.fromkeys(name for each in tensors for name in each.dtypes)
     checked = dict.fromkeys(name for each in tensors for name in each.checked)
     rare = operators.census(catalogue, family)
-    if any(rare.is_rare(name) for name in checked):
-        known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), family)
-        for name in list(checked):
-            if apis.is_unconfirmed(offer.bf16_gate, name, known, rare):
-                del checked[name]
+    known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), family)
+    for name in list(checked):
+        unconfirmed = apis.is_unconfirmed(offer.bf16_gate, name, known, rare)
+        if unconfirmed or apis.is_missing(name, known, rare):
+            del checked[name]
     return tuple(listed), tuple(checked)
 
 

@@ -122,7 +122,9 @@ def ask(
         return Question(place.family, place.soc, inputs=tuple(_name(kind) for kind in dtypes))
     named = {name: _name(kind) for name, kind in dtypes.items()}
     shapes = {
-        name.lower(): kind.shape for name, kind in dtypes.items() if isinstance(kind, TensorSpec)
+        name.lower(): kind.shape
+        for name, kind in dtypes.items()
+        if isinstance(kind, TensorSpec) and not kind.format.is_private
     }
     return Question(place.family, place.soc, named, shapes=shapes)
 

@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from enum import Enum
 
 from npusim.values.status import Status
+from npusim.values.status import Verdict as RunVerdict
 
 
 class Answer(Enum):
-    """Will it run? `UNKNOWN` when the sources don't say, or say too little to decide."""
+    """Will it run? `UNKNOWN` when the sources don't say, or say too little to decide.
 
-    SUPPORTED = "supported"
-    REJECTED = "rejected"
-    UNKNOWN = "unknown"
+    The same three that a status has (npusim.values.status.Verdict), of a source or of a tensor.
+    """
+
+    SUPPORTED = RunVerdict.YES.value
+    REJECTED = RunVerdict.NO.value
+    UNKNOWN = RunVerdict.UNKNOWN.value
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """The same as a status says it."""
+        return RunVerdict(self.value)
 
     def __str__(self) -> str:
         return self.value
@@ -31,7 +40,14 @@ class Outcome(Enum):
     @property
     def ok(self) -> bool:
         """False where the model fails as it is."""
-        return self not in (Outcome.REJECTED, Outcome.AFTER_FP16)
+        return self.verdict is not RunVerdict.NO
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """Will it run as it is?"""
+        if self is Outcome.RUNS:
+            return RunVerdict.YES
+        return RunVerdict.UNKNOWN if self is Outcome.UNKNOWN else RunVerdict.NO
 
     def __str__(self) -> str:
         return self.value
@@ -117,9 +133,11 @@ class Verdict:
         return {Answer.SUPPORTED, Answer.REJECTED} <= said
 
     @property
-    def status(self) -> Status | None:
-        """The status that the call would return; None for unknown."""
-        return None if self.code is None else Status(self.code, self.why, self.remedy)
+    def status(self) -> Status:
+        """The status that the call would return, or that it isn't known."""
+        if self.code is None:
+            return Status.unknown(self.why, self.remedy)
+        return Status(self.code, self.why, self.remedy)
 
     @property
     def sources(self) -> tuple[str, ...]:

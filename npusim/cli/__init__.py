@@ -19,7 +19,7 @@ INTERRUPTED = _SIGNALLED + signal.SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 yes, 1 no (rejected or failed), 2 wrong usage."""
+    """Run the command line and exit: 0 yes, 1 no (or failed), 2 wrong usage, 3 unknown."""
     code = INTERRUPTED
     with _CtrlC() as interruption, suppress(KeyboardInterrupt):
         code = _run(list(sys.argv[1:] if argv is None else argv), interruption)

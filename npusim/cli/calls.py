@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
 from npusim.cli import output
 from npusim.cli.chips import Chip, progress_over
-from npusim.values.errors import AclnnError, RejectedError
+from npusim.values.errors import AclnnError, RejectedError, error_of
+from npusim.values.status import best_of
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
@@ -93,9 +92,10 @@ def describe(value: Any) -> Any:
 
 
 def show(question: Question, answers: Sequence[Answer], *, as_json: bool) -> None:
-    """Print what was answered, with the outputs of a run; exit 1 unless a chip says yes.
+    """Print what was answered, with the outputs of a run; exit as the chips answer together.
 
-    What a single chip has refused is raised, so that it becomes an error message.
+    What a single chip has refused, or npusim can't tell, is raised, so that it becomes an error
+    message.
     """
     if as_json:
         output.emit_json(_with_outputs(question.described(answers), answers))
@@ -108,7 +108,7 @@ def show(question: Question, answers: Sequence[Answer], *, as_json: bool) -> Non
     if answers[0].error is not None:
         raise answers[0].error
     if (status := answers[0].status) is not None and not status.ok:
-        raise AclnnError(status)
+        raise error_of(status)
     if (res := answers[0].result) is not None:
         output.emit(tables.result_page(res))
         if res.outputs is not None:
@@ -127,9 +127,8 @@ def _with_outputs(described: dict[str, Any], answers: Sequence[Answer]) -> dict[
 
 
 def finish(answers: Sequence[Answer]) -> None:
-    """Exit 1 unless at least one of the chips says yes."""
-    if not any(answer.ok for answer in answers):
-        raise typer.Exit(1)
+    """Exit with 0 when one of the chips says yes, else with 3 when one isn't known, else with 1."""
+    output.end_with(best_of(answer.verdict for answer in answers))
 
 
 def write_outputs(res: Result, path: Path, *, force: bool) -> None:

@@ -13,6 +13,7 @@ from npusim.cli import calls, output
 from npusim.cli.casefile import Case, read_cases
 from npusim.cli.chips import Chip, chips, progress_over
 from npusim.values.errors import ArgumentError
+from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
     from npusim.reporting.call.answers import Answer
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case on one chip: `verdict` is pass, FAIL, ran (nothing to compare with) or rejected."""
+    """One case on one chip: `verdict` is pass, FAIL, ran, rejected or unknown.
+
+    It ran where there is nothing to compare with.
+    """
 
     case: Case
     answer: Answer
@@ -62,8 +66,11 @@ def run_cases(
     _show(file, outcomes, as_json=as_json)
     verdicts = [outcome.verdict for outcome in outcomes]
     fine = "FAIL" not in verdicts and ("pass" in verdicts or "ran" in verdicts)
-    if not fine or (len(asked) == 1 and "rejected" in verdicts):
+    if "FAIL" in verdicts or (len(asked) == 1 and "rejected" in verdicts):
         raise typer.Exit(1)
+    if not fine or len(asked) == 1:
+        is_known = "unknown" not in verdicts
+        output.end_with((Verdict.YES if fine else Verdict.NO) if is_known else Verdict.UNKNOWN)
 
 
 def _name(op: str, arguments: Mapping[str, Any]) -> str:
@@ -82,10 +89,12 @@ def judge(case: Case, chip: Chip, op: str) -> Outcome:
     code = 0 if answer.status is None else answer.status.code
     if case.status != 0:
         as_expected = code == case.status
-        note = "" if as_expected else f"expected status {case.status}, got {code}"
+        got_code = "unknown" if code is None else code
+        note = "" if as_expected else f"expected status {case.status}, got {got_code}"
         return Outcome(case, answer, (), "pass" if as_expected else "FAIL", note)
     if answer.result is None:
-        verdict = "rejected" if answer.error is None else "FAIL"
+        refused = "unknown" if answer.verdict is Verdict.UNKNOWN else "rejected"
+        verdict = refused if answer.error is None else "FAIL"
         return Outcome(case, answer, (), verdict, answer.reason)
     got = answer.result.outputs or {}
     saturates = not chip.profile.features.inf_nan
@@ -138,7 +147,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     from npusim.reporting.renderers.jsonout import fields
 
     return {
-        **fields(outcome, "name=case.name verdict note"),
+        **fields(outcome, "name=case.name outcome=verdict note"),
         "comparisons": [vars(comparison) for comparison in outcome.comparisons],
         **outcome.answer.as_json(),
     }

@@ -33,9 +33,9 @@ Product = Annotated[
 def check_operator(
     op: str, words: Sequence[str], socs: Sequence[str] | None, *, as_json: bool
 ) -> None:
-    """Will it run, by the catalogue? Exit 1 when every product that was asked rejects it."""
-    from npusim.catalogue.verdicts import Answer
+    """Will it run, by the catalogue? Exits as several products together answer."""
     from npusim.reporting import catalogue as report
+    from npusim.values.status import best_of
 
     verdicts = _verdicts(op, words, places(socs))
     if as_json:
@@ -44,8 +44,7 @@ def check_operator(
         output.emit(report.verdict_page(verdicts[0]))
     else:
         output.emit(report.verdicts_table(verdicts))
-    if all(verdict.answer is Answer.REJECTED for verdict in verdicts):
-        raise typer.Exit(1)
+    output.end_with(best_of(each.answer.verdict for each in verdicts))
 
 
 def show_operator(op: str, socs: Sequence[str] | None, *, as_json: bool) -> None:
@@ -79,7 +78,10 @@ def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Ver
 
 
 def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:
-    """Will this model run? Exit 1 when any operator is rejected on any of the products."""
+    """Will this model run? Exit 1 when any operator is rejected on any of the products.
+
+    Where none is, 3 when it isn't known of any.
+    """
     from npusim.model.checking import check_model as check
     from npusim.reporting import catalogue as report
 
@@ -90,8 +92,7 @@ def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> Non
         output.emit_json(report.model_json(result))
     else:
         output.emit(report.model_page(result))
-    if not result.ok:
-        raise typer.Exit(1)
+    output.end_with(result.verdict)
 
 
 def search(text: str, product: str | None, *, as_json: bool) -> None:

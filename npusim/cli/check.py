@@ -48,7 +48,7 @@ def check(
     else:
         from npusim.reporting.call import tables
 
-        output.emit(tables.check_table(question.name, answers))
+        output.emit(tables.check_table(question.name, answers), *tables.rules_lines(answers))
     calls.finish(answers)
 
 

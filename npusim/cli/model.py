@@ -12,6 +12,7 @@ import typer
 from npusim.cli import compiling, output, profiling
 from npusim.cli.chips import Chip, chips
 from npusim.cli.options import AsJson, Force, MeasuredOn, Socs, StepId, Top
+from npusim.values.status import Verdict, best_of
 
 if TYPE_CHECKING:
     from npusim.model.curve import Curve
@@ -84,7 +85,7 @@ def model(
 
     Several batches give the curve of rates and the best batch. Exit code 1 when every chip that was
     asked refuses an operator as it is, be it that it runs in FLOAT16 and the times are those, or
-    when no batch keeps the latency limit.
+    when no batch keeps the latency limit; 3 where one would run it if npusim knew an operator.
 
     Example: npusim model resnet50.onnx -s 310p3 --batch 1,4,8
     """
@@ -111,8 +112,7 @@ def model(
     else:
         _show(results, top, explain=explain, as_json=as_json)
     good = [curve.best for curve in found] if within_us is not None else results
-    if not any(each is not None and each.runs_unchanged for each in good):
-        raise typer.Exit(1)
+    output.end_with(best_of(Verdict.NO if each is None else each.verdict for each in good))
 
 
 def timed(

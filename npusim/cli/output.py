@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from npusim.reporting.document import Block, Page
+    from npusim.values.status import Verdict
 
 # Without a terminal there is no width to respect, but endless lines help nobody either.
 PIPED_WIDTH = 140
 _ENDLESS = 10_000
+
+
+def end_with(verdict: Verdict) -> None:
+    """End the command as an answer asks for: 0 yes, 1 no, 3 unknown."""
+    if verdict.exit_code:
+        raise SystemExit(verdict.exit_code)
 
 
 def emit(*parts: Page | Block | str) -> None:

@@ -231,7 +231,7 @@ class _Told:
 
 
 def _tell(told: _Told, *, as_json: bool) -> None:
-    """The summary; exit 1 unless at least one point has a time, 2 if all are asked wrongly."""
+    """The summary; exit 0 if a point has a time, else 3 if one isn't known, 2 if all are wrong."""
     from npusim.reporting import sweep as sweeps
     from npusim.reporting.spelling import significant
 
@@ -258,4 +258,4 @@ def _tell(told: _Told, *, as_json: bool) -> None:
         )
     if not counts["ok"]:
         wrong = all(row.get("wrong_usage") for row in told.rows)
-        raise typer.Exit(2 if wrong and told.rows else 1)
+        raise typer.Exit(2 if wrong and told.rows else 3 if counts["unknown"] else 1)

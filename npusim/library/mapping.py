@@ -22,7 +22,7 @@ from npusim.ascendc.loops import looked_up, values_of
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ class Mapped(Kernel):
         inside, outside = tuple(each.size for each in maps), tuple(each.out for each in maps)
         planes = x.numel // max(1, prod(inside))
         if x.shape[-len(maps) :] != inside or y.numel != planes * prod(outside):
-            raise KernelError(self.op_type, f"{x.shape} doesn't become {y.shape}")
+            raise RefusedTaskError(self.op_type, f"{x.shape} doesn't become {y.shape}")
         self.reads, self.writes = (x,), (y,)
         self.x, self.y, self.maps = x.view(x.numel), y.view(y.numel), tuple(maps)
         self.moves = all(each.moves for each in maps) and x.dtype is y.dtype

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.families import Place, place_of
 from npusim.catalogue.question import Question
-from npusim.catalogue.verdicts import Answer, Outcome, Verdict
+from npusim.catalogue.verdicts import Answer, Outcome
+from npusim.catalogue.verdicts import Verdict as CatalogueVerdict
 from npusim.model.listing import read_model
+from npusim.values.status import Verdict, worst_of
 
 if TYPE_CHECKING:
     from npusim.catalogue.facts import Catalogue
@@ -68,7 +70,17 @@ class ModelCheck:
     @property
     def ok(self) -> bool:
         """True when nothing is rejected on any product."""
-        return all(row.ok for row in self.rows)
+        return self.verdict is not Verdict.NO
+
+    @property
+    def verdict(self) -> Verdict:
+        """No where any operator is refused on any product, unknown where one isn't known."""
+        return worst_of(cell.outcome.verdict for row in self.rows for cell in row.cells)
+
+    def verdict_on(self, place: Place) -> Verdict:
+        """The same for one product."""
+        at = self.places.index(place)
+        return worst_of(row.cells[at].outcome.verdict for row in self.rows)
 
     def counts(self, place: Place) -> Counter[Outcome]:
         """How many operators of the model (not kinds of them) end how on one product."""
@@ -159,11 +171,9 @@ def _cell(
     full = judging.answer(catalogue, subject, question)
     helps = judging.fp16_helps(catalogue, subject, question)
     outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
-    status = verdict.status
-    text = f"{status.name} ({status.code}): {verdict.why}" if status else verdict.why
-    return Cell(place, outcome, text, full.remedy)
+    return Cell(place, outcome, verdict.status.sentence, full.remedy)
 
 
-def _remark(verdict: Verdict) -> str:
+def _remark(verdict: CatalogueVerdict) -> str:
     """What is worth knowing about something that runs: slow engines, and products undocumented."""
     return next((note for note in verdict.notes if "AI CPU" in note or "undocumented" in note), "")

@@ -18,11 +18,11 @@ from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import UsageError
+from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.step import Item, Operation, Step
-    from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
 
 
@@ -80,38 +80,36 @@ def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
     status = check(work.op, profile, work.arguments)
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
-    why = _why(status)
+    if status.verdict is Verdict.UNKNOWN:
+        return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, status.message, 0, None)
+    why = status.sentence
     if item.operation.uses_bf16:
         with suppress(UsageError):  # in FLOAT16 the question may be one for more arguments
             after = check(work.op, profile, work.in_fp16().arguments)
             if after.ok:
                 return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
-            why = f"in FLOAT16 too: {_why(after)}"
+            why = f"in FLOAT16 too: {after.sentence}"
     return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, status.code)
 
 
 def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
     dtypes = _named((*_input_dtypes(work), *_dtypes(work.outputs)))
     if too_large := memory.of_task(work, profile):
-        why = _why(too_large)
+        why = too_large.sentence
         return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, too_large.code)
     verdict = task_verdict(work, profile)
     if verdict is None:
         why = "the catalogue doesn't know this operator"
         return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, why, 0)
     status = verdict.status
-    if verdict.answer is not Answer.REJECTED or status is None:
+    if verdict.answer is not Answer.REJECTED:
         runs = verdict.answer is Answer.SUPPORTED
         outcome, why = (Outcome.RUNS, "") if runs else (Outcome.UNKNOWN, verdict.why)
         return DtypeVerdict(item.op, dtypes, outcome, why, 0)
     half = task_verdict(task_in_fp16(work), profile) if item.operation.uses_bf16 else None
     helps = half is not None and half.answer is Answer.SUPPORTED
     outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
-    return DtypeVerdict(item.op, dtypes, outcome, _why(status), 0, status.code)
-
-
-def _why(status: Status) -> str:
-    return f"{status.name} ({status.code}): {status.message}"
+    return DtypeVerdict(item.op, dtypes, outcome, status.sentence, 0, status.code)
 
 
 def _input_dtypes(work: TaskSpec) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.display import frame, latency, notebook_html
+from npusim.values.status import Verdict, worst_of
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
@@ -110,7 +111,7 @@ class OperatorTime:
 class DtypeVerdict:
     """Whether one operator with its dtypes runs on the product; `count` is how often it occurs.
 
-    `code` is the status that the call would return.
+    `code` is the status that the call would return, None where that isn't known.
     """
 
     op: str
@@ -118,7 +119,7 @@ class DtypeVerdict:
     outcome: Outcome
     why: str
     count: int
-    code: int = 0
+    code: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,18 @@ class StepResult:
     def runs(self) -> bool:
         """Whether nothing in the step is refused, be it after a change to FLOAT16, and it fits."""
         return not self.refused and self.memory.fits
+
+    @property
+    def verdict(self) -> Verdict:
+        """Will the step run as it stands? Unknown where an operator isn't known to run here.
+
+        What was measured on this very chip has run on it.
+        """
+        if not self.runs_unchanged:
+            return Verdict.NO
+        if self.measured_on == self.soc:
+            return Verdict.YES
+        return worst_of(each.outcome.verdict for each in self.verdicts)
 
     @property
     def runs_unchanged(self) -> bool:

@@ -162,6 +162,7 @@ class Host:
     def finish(self, name: str, value: GlobalTensor) -> None:
         """Store a result in the caller's output, by the task that makes it where it can."""
         target = self._chain.output(name)
+        self._chain.require_fit(name, value, target)
         value = self.cast(value, target.dtype)
         launch = self._launches.get(value.buffer.number)
         if launch and self._can_move(launch, value, target):

@@ -8,8 +8,9 @@ OpType with tensors in their order). In this order they ask:
 1. the checks of the operator's definition, in the order of its page; where the definition lists no
    dtypes of its own the catalogue has its say behind the null pointers: dtypes, numbers of axes and
    storage formats, and last of all products;
-2. the kernels: the call is planned and its instructions are formed, from shapes alone. What a
-   kernel doesn't cover is 561003 with `Status.is_modelled` false, for the device may run it.
+2. the kernels: the call is planned and its instructions are formed, from shapes alone. Tensors that
+   belong together on no chip (RefusedTaskError) are a no, with the code of the interface's page;
+   what a kernel of ours doesn't cover is unknown, for the device may run it.
 
 Every remedy has been tried: `Status.actions` are the changed calls, and each of them is accepted.
 """
@@ -30,7 +31,15 @@ from npusim.operators.registry import plan_of
 from npusim.operators.resolve import resolve
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import kernels_of
-from npusim.values.errors import AclnnError, KernelCodeError, KernelError, UnknownNameError
+from npusim.values.errors import (
+    AclnnError,
+    KernelCodeError,
+    KernelError,
+    NotModelledError,
+    RefusedTaskError,
+    UnknownNameError,
+    error_of,
+)
 from npusim.values.status import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
@@ -40,8 +49,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import Chip, Contract
     from npusim.operators.tasks import TaskSpec
-
-_NO_KERNEL = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
 
 
 def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
@@ -65,8 +72,9 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
 
 
 def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Status:
-    """The status that phase one of the call would return.
+    """The status that phase one of the call would return, or that it isn't known.
 
+    A yes names the source of its rules where all of them were asked (`Status.rules_source`).
     Raises UsageError for a name or parameter that nobody knows, for a value of a wrong kind, and
     for a read-only array that results would be stored into.
     """
@@ -77,27 +85,33 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
     binding.require_writable(contract, bound)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
-    return SUCCESS if found is None else _tried(found, call)
+    return _accepted(contract) if found is None else _tried(found, call)
+
+
+def _accepted(contract: Contract) -> Status:
+    return replace(SUCCESS, rules_source=contract.rules_source)
 
 
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
     """What definition and catalogue say of a call on a product that can't be simulated."""
     bound = binding.bind(contract, arguments, require_data=False)
     found = by_facts(Call(contract, chip, bound))
-    return SUCCESS if found is None else found.status
+    return _accepted(contract) if found is None else found.status
 
 
 def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object]) -> Contract:
     """The contract to time a call by.
 
-    Raises AclnnError for a name that only the catalogue knows: with its refusal, or because there
-    is no kernel to time.
+    Raises AclnnError for a name that only the catalogue knows and refuses, NotModelledError where
+    there is no kernel to time.
     """
     contract = contract_of(name, arguments)
     if contract is not None:
         return contract
     status = _catalogued(name, profile, arguments)
-    raise AclnnError(replace(status, code=_NO_KERNEL) if status.ok else status)
+    if status.ok:
+        raise NotModelledError(Status.unknown(status.message, status.remedy))
+    raise error_of(status)
 
 
 def planned(
@@ -108,15 +122,18 @@ def planned(
     numerics: bool,
     assume: Mapping[str, object] | None = None,
 ) -> tuple[Call, Chain]:
-    """An accepted call with its outputs described, and its tasks; AclnnError for a refused one."""
+    """An accepted call with its outputs described, and its tasks.
+
+    Raises AclnnError for a refused one, NotModelledError for one that npusim can't tell.
+    """
     bound = binding.bind(contract, arguments, require_data=numerics)
     call = Call(contract, profile, bound)
     whole = _whole(call)
     if isinstance(whole, Objection):
-        raise AclnnError(_tried(whole, call))
+        raise error_of(_tried(whole, call))
     chain = _chain(whole, assume)
     if isinstance(chain, Objection):
-        raise AclnnError(_tried(chain, call))
+        raise error_of(_tried(chain, call))
     return whole, chain
 
 
@@ -130,9 +147,9 @@ def check_task(task: TaskSpec, profile: Profile) -> Status:
     if status := memory.of_task(task, profile):
         return status
     try:
-        found = _by_kernels(kernels_of(profile, task), profile)
+        found = _by_kernels(task.op_type, kernels_of(profile, task), profile)
     except KernelError as error:
-        found = _not_modelled(error)
+        found = _unfit(task.op_type, error)
     return SUCCESS if found is None else found.status
 
 
@@ -141,12 +158,12 @@ def refused_by_kernel(error: KernelError, call: Call) -> AclnnError:
 
     As `check` foretells it, or that the numbers are to blame, where shapes alone pass.
     """
-    found = _not_modelled(error)
-    if refusal(_without_data(call)) is None:
+    found = _unfit(call.contract.name, error)
+    if found.status.code is None and refusal(_without_data(call)) is None:
         sentence = f"npusim can't compute these numbers (a device may): {error.message}"
         remedy = "An estimate gives the time, and needs no numbers."
-        return AclnnError(Status(_NO_KERNEL, sentence, remedy, is_modelled=False))
-    return AclnnError(_tried(found, call))
+        return NotModelledError(Status.unknown(sentence, remedy))
+    return error_of(_tried(found, call))
 
 
 def has_run(call: Call, chain: Chain) -> None:
@@ -170,18 +187,18 @@ def refusal(call: Call) -> Objection | None:
         return chain
     if proven.is_known(whole):
         return None
-    if (unfit := _by_kernels(chain.tasks, chain.profile)) is None:
+    if (unfit := _by_kernels(call.contract.name, chain.tasks, chain.profile)) is None:
         proven.remember(whole)
     return unfit
 
 
-def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None:
+def _by_kernels(name: str, kernels: Iterable[Kernel], profile: Profile) -> Objection | None:
     """What the instructions of the kernels, which shapes decide, ask of the chip in vain."""
     try:
         for kernel in kernels:
             trace(kernel, profile, numerics=False)
     except KernelError as error:
-        return _not_modelled(error)
+        return _unfit(name, error)
     return None
 
 
@@ -213,7 +230,7 @@ def _whole(call: Call) -> Objection | Call:
     try:
         whole = binding.complete(call)
     except KernelError as error:
-        return _not_modelled(error)
+        return _unfit(call.contract.name, error)
     if len(whole.arguments) == len(call.arguments):
         return whole
     return by_facts(whole, described=call) or memory.objection(whole) or whole
@@ -226,10 +243,10 @@ def _chain(whole: Call, assume: Mapping[str, object] | None) -> Objection | Chai
         if not whole.contract.is_empty(whole):
             plan_of(whole.contract)(whole, chain)
     except KernelError as error:
-        return _not_modelled(error)
+        return _unfit(whole.contract.name, error)
     except ZeroDivisionError:  # a memory that holds no tile, on a chip of one's own
         name = whole.contract.name
-        return _not_modelled(KernelError(name, f"{whole.profile.name} has no room for a tile"))
+        return _unfit(name, KernelError(name, f"{whole.profile.name} has no room for a tile"))
     chain.refuse_unknown_assumptions()
     return memory.objection(whole, chain.workspace_bytes()) or chain
 
@@ -240,11 +257,26 @@ def _by_catalogue(verdict: Verdict) -> Objection | None:
     return Objection(Status(verdict.code, f"{verdict.why}."), {})
 
 
-def _not_modelled(error: KernelError) -> Objection:
+def _unfit(name: str, error: KernelError) -> Objection:
+    """What a kernel that doesn't take a call says of it: no, or that npusim can't tell.
+
+    For a no nothing but the caller knows what to change; for a time other dtypes may do.
+    """
     if isinstance(error, KernelCodeError):  # a mistake in a kernel of one's own: no answer of ours
         raise error
+    if isinstance(error, RefusedTaskError):
+        return Objection(Status(_code_of(name), f"{error.kernel or name}: {error.problem}."))
     sentence = f"not modelled (npusim can't time it, a device may run it): {error.message}"
-    return Objection(Status(_NO_KERNEL, sentence, is_modelled=False), {})
+    return Objection(Status.unknown(sentence), {})
+
+
+def _code_of(name: str) -> StatusCode:
+    """What tensors that don't belong together get of an interface, and of an operator's tiling."""
+    from npusim.catalogue import apis
+
+    if name.startswith("aclnn"):
+        return apis.code_of_shapes(name)
+    return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
 
 
 def _tried(found: Objection, call: Call) -> Status:
@@ -276,6 +308,8 @@ def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Statu
 
     own = chip if isinstance(chip, Profile) else None
     verdict, actions = listed.by_name(name, Place(chip.family, chip.name, profile=own), arguments)
+    if verdict.code is None:
+        return Status.unknown(f"{verdict.why}.", verdict.remedy)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."

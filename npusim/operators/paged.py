@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.catalogue import judging, names, wording
+from npusim.catalogue import apis, names, wording
 from npusim.operators.checks import Objection, in_format
 from npusim.operators.listed import described
 from npusim.values.formats import Format
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from npusim.catalogue.verdicts import ParameterVerdict, Verdict
     from npusim.operators.contract import Call
     from npusim.values.tensors import TensorSpec
-
-# What only kernels store; the others say how axes are called, and interfaces take them for ND.
-_PRIVATE = frozenset(
-    each for each in Format if each.name.startswith(("FRACTAL", "NC1HWC0", "NDC1HWC0"))
-)
 
 
 def objection(call: Call, verdict: Verdict) -> Objection | None:
@@ -31,7 +26,7 @@ def objection(call: Call, verdict: Verdict) -> Objection | None:
     tensors = (each.name for each in call.contract.parameters if each.kind == "tensor")
     for name, spec in call.given(*tensors):
         said = described(verdict, name)
-        code = judging.code_of_shapes(call.contract.name)
+        code = apis.code_of_shapes(call.contract.name)
         found = said and (_by_format(name, spec, said) or _by_rank(name, spec, said, code))
         if found:
             return found
@@ -39,7 +34,7 @@ def objection(call: Call, verdict: Verdict) -> Objection | None:
 
 
 def _by_format(name: str, spec: TensorSpec, said: ParameterVerdict) -> Objection | None:
-    if not said.formats or spec.format not in _PRIVATE or spec.format.name in said.formats:
+    if not said.formats or not spec.format.is_private or spec.format.name in said.formats:
         return None
     plain = Format.__members__.get(said.formats[0], Format.ND)
     listed = ", ".join(said.formats)
@@ -51,7 +46,7 @@ def _by_format(name: str, spec: TensorSpec, said: ParameterVerdict) -> Objection
 def _by_rank(
     name: str, spec: TensorSpec, said: ParameterVerdict, code: StatusCode
 ) -> Objection | None:
-    if spec.numel <= 1 or spec.format in _PRIVATE or wording.rank_allows(said.rank, spec.rank):
+    if spec.numel <= 1 or spec.format.is_private or wording.rank_allows(said.rank, spec.rank):
         return None
     sentence = f"{wording.wrong_rank(said, spec.shape, name)}."
     return Objection(Status(code, sentence))

@@ -20,7 +20,7 @@ from npusim.operators.on_ai_cpu import is_only_on_ai_cpu, tasks_of
 from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, INT64, DType
-from npusim.values.errors import ArgumentError, brief
+from npusim.values.errors import ArgumentError, RefusedTaskError, brief
 from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
@@ -108,10 +108,17 @@ class Chain:
         target = self._bound(name, argument)
         if value.buffer is target.buffer:
             return
+        self.require_fit(name, value, target)
         if value.dtype is not target.dtype:
             value = self.cast(value, target.dtype, into=target if target.strides is None else None)
         if value.buffer is not target.buffer:
             self.launch("ViewCopy", value.view(*target.shape), target)
+
+    def require_fit(self, name: str, value: GlobalTensor, target: GlobalTensor) -> None:
+        """Raises RefusedTaskError where the caller's output has no room for just this result."""
+        if value.numel != target.numel:
+            problem = f"{name} should have the shape {value.shape}, but has {target.shape}"
+            raise RefusedTaskError(self._call.contract.name, problem)
 
     def inputs(self) -> Iterator[GlobalTensor]:
         """The caller's input tensors that the plan has asked for."""

@@ -38,6 +38,7 @@ _COUNTED = {
     Outcome.REJECTED: "rejected",
     Outcome.UNKNOWN: "unknown",
 }
+_RULES = "dtypes by the page were checked, further rules of the page weren't"
 _TOO_MANY = 12  # a list of names longer than this is counted, not printed
 
 
@@ -72,6 +73,8 @@ def verdict_page(verdict: Verdict) -> Page:
 
     supported = ", ".join(plural(family) for family in verdict.supported_by)
     facts = [("why", _reason(verdict)), *(("note", note) for note in verdict.notes)]
+    if verdict.answer is Answer.SUPPORTED:
+        facts.append(("rules", _RULES))
     facts.append(("supported by", supported or "no product that we know of"))
     if verdict.kind == API and (here := relatives(verdict.subject, verdict.family)):
         facts.append(("offered here", ", ".join(_with_floats(each) for each in here[:_MOST_KIN])))
@@ -186,7 +189,6 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> dict[str, Any]:
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    status = verdict.status
     return {
         **fields(verdict, "operator=subject kind family"),
         "soc": verdict.soc or None,
@@ -194,7 +196,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
             verdict,
             "verdict=answer by_page by_operator_information=by_operator disagree why remedy",
         ),
-        "status": jsonout.status(status) if status else None,
+        "status": jsonout.status(verdict.status),
         **fields(verdict, "supported_by notes"),
         "evidence": [
             fields(each, "by=column says=answer what=text source") for each in verdict.evidence
@@ -206,11 +208,12 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
 def model_json(check: ModelCheck) -> dict[str, Any]:
     """A model check as one JSON object."""
     return {
-        **fields(check, "model=path kind ok"),
+        **fields(check, "model=path kind ok verdict"),
         "products": [
             {
                 "family": place.family,
                 "soc": place.soc or None,
+                "verdict": check.verdict_on(place),
                 "counts": {each.name.lower(): check.counts(place)[each] for each in Outcome},
             }
             for place in check.places
@@ -224,6 +227,7 @@ def model_json(check: ModelCheck) -> dict[str, Any]:
                         "family": each.place.family,
                         "soc": each.place.soc or None,
                         "outcome": each.outcome.name.lower(),
+                        "verdict": each.outcome.verdict,
                         **fields(each, "why remedy"),
                     }
                     for each in row.cells
@@ -274,7 +278,7 @@ def _place(verdict: Verdict) -> str:
 
 def _reason(verdict: Verdict) -> str:
     status = verdict.status
-    code = f"{status.name} ({status.code}): " if status and not status.ok else ""
+    code = f"{status.name} ({status.code}): " if status.code else ""
     return f"{code}{verdict.why}. {verdict.remedy}".rstrip(" ") if verdict.why else verdict.remedy
 
 

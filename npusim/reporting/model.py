@@ -183,8 +183,10 @@ _L2_WORDS = {
 def step_json(result: StepResult) -> dict[str, Any]:
     """Everything about a step on one chip, operators merged where they are the same."""
     return {
-        "verdict": headline(result),
-        **fields(result, "model=step.name batch=step.batch soc product_line runs l2 streams"),
+        "headline": headline(result),
+        **fields(
+            result, "verdict model=step.name batch=step.batch soc product_line runs l2 streams"
+        ),
         "measured_on": result.measured_on or None,
         **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},

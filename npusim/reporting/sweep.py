@@ -107,13 +107,13 @@ def summary_table(rows: Iterable[Row]) -> Table:
         spread = [latency(pick(times)) for pick in (min, median, max)] if times else [""] * 3
         counts = [str(count) for count in statuses(members).values()]
         told.append((op, soc, str(len(members)), *counts, *spread))
-    numbers = ("points", "ok", "rejected", "error", "fastest", "median", "slowest")
+    numbers = ("points", "ok", "rejected", "unknown", "error", "fastest", "median", "slowest")
     return Table(("operator", "SoC", *numbers), told, numbers)
 
 
 def statuses(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows are ok, rejected by the product, and without an answer."""
-    counts = {"ok": 0, "rejected": 0, "error": 0}
+    """How many rows are ok, rejected by the product, not modelled, and without an answer."""
+    counts = {"ok": 0, "rejected": 0, "unknown": 0, "error": 0}
     for row in rows:
         counts[row["status"]] += 1
     return counts
@@ -332,8 +332,8 @@ def _say_why_empty(panel: Axes, rows: Sequence[Row]) -> None:
     if any(row["status"] == "ok" for row in rows):
         return
     panel.set(xticks=[], yticks=[])
-    codes = dict.fromkeys(str(row["code"] or row["status"]) for row in rows)
-    why = f"rejected: {', '.join(codes)}" if codes else "not asked"
+    told = (f"rejected: {row['code']}" if row["code"] else row["status"] for row in rows)
+    why = ", ".join(dict.fromkeys(told)) or "not asked"
     panel.text(0.5, 0.5, why, ha="center", va="center", transform=panel.transAxes, fontsize=8)
 
 

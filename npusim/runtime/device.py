@@ -16,7 +16,7 @@ from npusim.runtime.cache_start import MODES, hold_code, new_cache
 from npusim.runtime.launch import Launch
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
-from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError, expect
+from npusim.values.errors import ArgumentError, UnknownNameError, error_of, expect
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -77,7 +77,8 @@ class Device:
 
         Arguments are spelled as on the aclnn page, or as in the prototype of an operator type such
         as ``MatMulV3``; outputs may be left out (created) or given (written in place). Raises
-        AclnnError where the device would return a code, DeviceFault where it would stop.
+        AclnnError where the device would return a code, its NotModelledError where npusim can't
+        tell, DeviceFault where the device would stop.
         """
         return self._call(op, arguments, numerics=True, stream=stream)
 
@@ -136,6 +137,7 @@ class Device:
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why and what to do.
 
+        The answer's `verdict` is yes, no (with the device's code) or unknown: not modelled here.
         Also for operators that can only be looked up, not timed; there a dtype does for a tensor.
         Raises UnknownNameError for an operator that nobody knows, ArgumentError for a parameter
         that it doesn't have or that can't be read.
@@ -179,7 +181,7 @@ class Device:
             )
         status = on.execute(bytearray(0), size, executor)
         if not status.ok:
-            raise AclnnError(status)
+            raise error_of(status)
         return on.synchronize()[-1]
 
 

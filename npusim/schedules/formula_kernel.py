@@ -25,7 +25,7 @@ from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
 from npusim.values.dtypes import FLOAT, INT16, INT32
-from npusim.values.errors import KernelError, UnsupportedIntrinsicError
+from npusim.values.errors import KernelError, RefusedTaskError, UnsupportedIntrinsicError
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def _refuse_operands(
     try:
         signature(row.formula).bind(formula, *operands, **attributes)
     except TypeError as error:
-        raise KernelError(row.op_type, f"operands don't fit: {error}") from None
+        raise RefusedTaskError(row.op_type, f"operands don't fit: {error}") from None
     for index in row.numbers:
         if isinstance(operands[index], Term):
             raise KernelError(row.op_type, f"operand {index} isn't a single number")
@@ -437,7 +437,7 @@ def _made_outputs(
     chosen = [inputs[index] for index in row.like] if row.like else list(inputs)
     present = [tensor for tensor in chosen if tensor is not None]
     if not present:
-        raise KernelError(row.op_type, "no operand tells the shape of the result")
+        raise RefusedTaskError(row.op_type, "no operand tells the shape of the result")
     decisive = inputs[row.typed_by] if row.typed_by < len(inputs) else None
     dtype = row.result or (decisive or present[0]).dtype
     shape = _joint(row.op_type, [tensor.shape for tensor in present])
@@ -450,5 +450,5 @@ def _joint(op_type: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     joint = tuple(next((s for s in sizes if s != 1), 1) for sizes in zip(*padded, strict=True))
     if not all(broadcastable(shape, joint) for shape in shapes):
-        raise KernelError(op_type, f"{', '.join(map(str, shapes))} don't broadcast")
+        raise RefusedTaskError(op_type, f"{', '.join(map(str, shapes))} don't broadcast")
     return joint

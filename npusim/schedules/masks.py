@@ -14,7 +14,7 @@ from npusim.schedules.block_split import Axes, compiled_split
 from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, UINT8
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -42,7 +42,8 @@ class BitMaskKernel(Kernel):
             raise KernelError(self.op_type, f"the mask is {mask.dtype.name}, not UINT8")
         self.mask = replace(mask.view(mask.numel), dtype=UINT8)
         if mask.numel * _BITS < x.numel:
-            raise KernelError(self.op_type, f"{mask.numel} bytes of mask for {x.numel} elements")
+            problem = f"{mask.numel} bytes of mask for {x.numel} elements"
+            raise RefusedTaskError(self.op_type, problem)
         self.reads, self.writes = (x, mask), (out,)
         self.division = self.tiling = self._tiled(profile)
         self.block_dim = self.tiling.block_dim

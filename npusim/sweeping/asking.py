@@ -32,7 +32,7 @@ class SweepResult:
     """The rows of a sweep in the order of its points; `axes` are the variables that were swept.
 
     A row has the keys of a line in the file of results: ``op``, ``soc``, ``axes``, ``status``
-    (``ok``, ``rejected`` or ``error``), ``duration_us``, ``band_us``, ``bound`` ...
+    (``ok``, ``rejected``, ``unknown`` or ``error``), ``duration_us``, ``band_us``, ``bound`` ...
     """
 
     rows: tuple[Mapping[str, Any], ...]

@@ -19,13 +19,20 @@ from npusim.hardware.profile import Profile
 from npusim.reporting.renderers import jsonout
 from npusim.runtime.device import Device
 from npusim.sweeping.points import Point, content_hash
-from npusim.values.errors import AclnnError, NpusimError, RejectedError, UsageError
+from npusim.values.errors import (
+    AclnnError,
+    NotModelledError,
+    NpusimError,
+    RejectedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
 
 OK: Final = "ok"
 REJECTED: Final = "rejected"
+UNKNOWN: Final = "unknown"
 ERROR: Final = "error"
 
 # A Dask worker runs several tasks at once in threads, which gains nothing here: it is all Python.
@@ -125,6 +132,8 @@ def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:
     assume = point.assume or None
     try:
         result = device.estimate(point.op, assume=assume, **point.arguments)
+    except NotModelledError as problem:
+        return _line(point, UNKNOWN, None, _said(problem))
     except AclnnError as rejection:
         return _line(point, REJECTED, rejection.code, _said(rejection))
     except RejectedError as rejection:

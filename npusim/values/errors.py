@@ -13,7 +13,9 @@
     |-- HostMemoryError             exit 1: more memory than this machine has
     `-- RejectedError               exit 1: a proper question whose answer is no
         |-- AclnnError              an aclnn call returned a code other than 0
-        |-- KernelError             a kernel does what the chip can't
+        |   `-- NotModelledError    exit 3: npusim can't tell what the call would return
+        |-- KernelError             a kernel does what the chip can't, or what npusim doesn't model
+        |   |-- RefusedTaskError    what the operator itself refuses, on every chip
         |   |-- BufferOverflowError
         |   |-- UnsupportedIntrinsicError
         |   |-- AlignmentError
@@ -28,7 +30,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from npusim.values.status import code_name
+from npusim.values.status import Verdict, code_name
 from npusim.values.suggest import did_you_mean, near
 
 if TYPE_CHECKING:
@@ -163,13 +165,18 @@ class AclnnError(RejectedError):
 
     def __init__(self, status: Status) -> None:
         self.status = status
-        super().__init__(f"{status.name} ({status.code}): {status.message}", status.remedy)
+        super().__init__(status.sentence, status.remedy)
         self.reason = status.message
 
     @property
-    def code(self) -> int:
-        """The return code, e.g. 161002."""
+    def code(self) -> int | None:
+        """The return code, e.g. 161002; None where it isn't known."""
         return self.status.code
+
+    @property
+    def verdict(self) -> Verdict:
+        """No, or unknown."""
+        return self.status.verdict
 
     @property
     def name(self) -> str:
@@ -182,8 +189,22 @@ class AclnnError(RejectedError):
         return self.status.ok
 
 
+class NotModelledError(AclnnError):
+    """A call of which npusim can't tell whether a device runs it, or how long that takes."""
+
+    exit_code = Verdict.UNKNOWN.exit_code
+
+
+def error_of(status: Status) -> AclnnError:
+    """The error for a status that isn't a yes, or that is one without a time."""
+    return AclnnError(status) if status.verdict is Verdict.NO else NotModelledError(status)
+
+
 class KernelError(RejectedError):
-    """A kernel asks for what the chip can't do.
+    """A kernel asks for what the chip can't do, or an operator for what its kernel here can't.
+
+    Of one's own kernel it is the device's no. Of an operator of the library it is a limit of
+    npusim, unless it is a `RefusedTaskError`.
 
     `kernel` is its name and `site` the line of its code (``file.py:12``), empty where unknown.
     """
@@ -200,6 +221,10 @@ class KernelError(RejectedError):
             where = ", ".join(part for part in (kernel and f"kernel {kernel}", site) if part)
             self.message = f"{where}: {self.problem}" if where else self.problem
             self.args = (self.message,)
+
+
+class RefusedTaskError(KernelError):
+    """Tensors or attributes that an operator takes on no chip: they don't belong together."""
 
 
 class BufferOverflowError(KernelError):

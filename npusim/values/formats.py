@@ -31,6 +31,14 @@ class Format(IntEnum):
     FRACTAL_NZ_C0_4 = 53
     FRACTAL_NZ_C0_8 = 54
 
+    @property
+    def is_private(self) -> bool:
+        """True for what only kernels store: blocks, whose axes aren't those of the tensor.
+
+        The others say how axes are called, and interfaces take them for ND.
+        """
+        return self.name.startswith(("FRACTAL", "NC1HWC0", "NDC1HWC0"))
+
     def __str__(self) -> str:
         return self.name
 

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+
+class Verdict(StrEnum):
+    """Will it run? `UNKNOWN` where npusim can't tell: a device may run it or refuse it."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+    @property
+    def exit_code(self) -> int:
+        """What a command with this answer ends with; 2 is for a question that is put wrongly."""
+        return {Verdict.YES: 0, Verdict.NO: 1, Verdict.UNKNOWN: 3}[self]
+
+
+def best_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """The answer of several products: one yes is enough, and one unknown leaves it open."""
+    found = set(verdicts)
+    return next((each for each in (Verdict.YES, Verdict.UNKNOWN) if each in found), Verdict.NO)
+
+
+def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """The answer for all parts of a thing together: one no refuses it, one unknown leaves it open.
+
+    Nothing to judge is a yes.
+    """
+    found = set(verdicts)
+    return next((each for each in (Verdict.NO, Verdict.UNKNOWN) if each in found), Verdict.YES)
 
 
 class StatusCode(IntEnum):
@@ -82,10 +110,10 @@ class AclError(IntEnum):
 _LOG_CODES = {"1": "EZ1001", "3": "EZ9903", "5": "EZ9999"}
 
 
-def code_name(code: int) -> str:
+def code_name(code: int | None) -> str:
     """The name of an aclnn or acl code, e.g. ``ACLNN_ERR_PARAM_INVALID``, or ``UNKNOWN``."""
     for family in (StatusCode, AclError):
-        if code in family._value2member_map_:
+        if code is not None and code in family._value2member_map_:
             return family(code).name
     return "UNKNOWN"
 
@@ -106,15 +134,30 @@ class Action:
 class Status:
     """The answer of a call: code, the sentence that says what is wrong, and what to do about it.
 
-    `actions` are the ways out that the remedy speaks of. `is_modelled` is false where npusim, not
-    the device, is what can't: the device may well run the call, but there is no time for it.
+    `code` is what the device returns, None where npusim can't tell what that is (`unknown`).
+    `actions` are the ways out that the remedy speaks of. `is_modelled` is false where npusim has
+    neither numbers nor time for the call, though a device may run it. `rules_source` names the
+    page or code all of whose rules were asked; it is empty where some of them may not have been.
     """
 
-    code: int
+    code: int | None
     message: str = ""
     remedy: str = ""
     actions: tuple[Action, ...] = field(default=(), compare=False)
     is_modelled: bool = True
+    rules_source: str = field(default="", compare=False)
+
+    @classmethod
+    def unknown(cls, message: str, remedy: str = "") -> Status:
+        """The answer where npusim can't tell: `message` says what isn't known, and why."""
+        return cls(None, message, remedy, is_modelled=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Will it run? Everybody who says so, in whatever form, takes it from here."""
+        if self.code is None:
+            return Verdict.UNKNOWN
+        return Verdict.NO if self.code else Verdict.YES
 
     @property
     def name(self) -> str:
@@ -124,19 +167,27 @@ class Status:
     @property
     def ok(self) -> bool:
         """True for success."""
-        return self.code == 0
+        return self.verdict is Verdict.YES
+
+    @property
+    def rules_checked(self) -> bool:
+        """True where every rule of the operator's page was asked."""
+        return bool(self.rules_source)
 
     @property
     def log_code(self) -> str:
-        """The ``EZ....`` code that CANN logs with it; empty for success."""
-        return "" if self.ok else _LOG_CODES.get(str(self.code)[0], "")
+        """The ``EZ....`` code that CANN logs with it; empty for success and where unknown."""
+        return _LOG_CODES.get(str(self.code)[0], "") if self.verdict is Verdict.NO else ""
+
+    @property
+    def sentence(self) -> str:
+        """``NAME (code): message``, or ``unknown: message`` where there is no code."""
+        head = str(self.verdict) if self.code is None else f"{self.name} ({self.code})"
+        return f"{head}: {self.message}" if self.message else head
 
     def render(self) -> str:
-        """``NAME (code): message`` and, on a second line, the remedy."""
-        head = f"{self.name} ({self.code})"
-        if self.message:
-            head += f": {self.message}"
-        return f"{head}\n{self.remedy}" if self.remedy else head
+        """The sentence and, on a second line, the remedy."""
+        return f"{self.sentence}\n{self.remedy}" if self.remedy else self.sentence
 
     def __str__(self) -> str:
         return self.render()

@@ -95,7 +95,7 @@ def swi_glu(task: Task) -> tuple[Kernel, ...]:
     """
     (x,) = task.present(1)
     if not x.shape:
-        raise task.refused("needs an operand of rank 1 or more")
+        raise task.unfit("needs an operand of rank 1 or more")
     tasks: list[Kernel] = []
     if x.shape[-1] % 2 and x.shape[-1] > 1:
         x = _even(task.profile, x, tasks)
@@ -112,7 +112,7 @@ def swi_glu_grad(task: Task) -> tuple[Kernel, ...]:
     grad, x = task.present(2)
     first, second, halved = _halves(task, x)
     if grad.shape != halved:
-        raise task.refused(f"a gradient {grad.shape} for {x.shape}")
+        raise task.unfit(f"a gradient {grad.shape} for {x.shape}")
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
     results = _halves(task, out)[:2]
     return (_Gradient(task.profile, grad.view(*first.shape), first, second, *results),)
@@ -133,10 +133,10 @@ def ge_glu(task: Task) -> tuple[Kernel, ...]:
 def _halves(task: Task, x: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor, tuple[int, ...]]:
     """Both halves along ``dim``, by default the last axis, as matrices; and the shape of one."""
     if not x.shape:
-        raise task.refused("needs an operand of rank 1 or more")
+        raise task.unfit("needs an operand of rank 1 or more")
     axis = task.whole_number("dim", -1) % len(x.shape)
     if x.shape[axis] % 2:
-        raise task.refused(f"axis {axis} of {x.shape} has no halves")
+        raise task.unfit(f"axis {axis} of {x.shape} has no halves")
     outer = prod(x.shape[:axis])
     inner = prod(x.shape[axis:]) // 2
     strides = (2 * inner, 1) if outer > 1 else None  # a single row lies without gaps

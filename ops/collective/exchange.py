@@ -111,4 +111,4 @@ def _repeated(each: Any, ranks: int) -> Any:
 
 def _check(task: Task, y: GlobalTensor, shape: tuple[int, ...]) -> None:
     if y.shape != shape:
-        raise task.refused(f"a result of {y.shape}; {shape} comes out")
+        raise task.unfit(f"a result of {y.shape}; {shape} comes out")

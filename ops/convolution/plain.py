@@ -33,11 +33,11 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
     groups = task.whole_number("groups", x.shape[1] // max(1, weight.shape[1]))
     whole = groups > 0 and x.shape[1] == groups * weight.shape[1] and not weight.shape[0] % groups
     if not whole or min(positions) < 1:
-        raise task.refused(f"{x.shape} can't be convolved with {weight.shape}")
+        raise task.unfit(f"{x.shape} can't be convolved with {weight.shape}")
     shape = (x.shape[0], weight.shape[0], *positions)
     y = task.outputs[0] if task.outputs else made(shape, x.dtype)
     if y.shape != shape:
-        raise task.refused(f"{y.shape} isn't {shape}")
+        raise task.unfit(f"{y.shape} isn't {shape}")
     bias = task.inputs[2] if len(task.inputs) > 2 else None
     kernels: list[Kernel] = []
     wide = task.profile.paths.l0c_to_gm is not None and x.dtype is not FLOAT16

@@ -158,12 +158,12 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
     x, grads = task.present(2)
     size = numbers(task.first("filter_size")) or (task.outputs and task.outputs[0].shape) or ()
     if len(x.shape) != VOLUMES or len(grads.shape) != VOLUMES or len(size) != VOLUMES:
-        raise task.refused(f"{x.shape}, {grads.shape} and weights of {tuple(size)}")
+        raise task.unfit(f"{x.shape}, {grads.shape} and weights of {tuple(size)}")
     if size[1] != x.shape[1] or size[0] != grads.shape[1]:
         raise task.refused("groups of volumes aren't modelled")
     solid = _told(task, size[2:], x.dtype)
     if solid.results(x.shape[2:]) != grads.shape[2:]:
-        raise task.refused(f"{x.shape} doesn't become {grads.shape}")
+        raise task.unfit(f"{x.shape} doesn't become {grads.shape}")
     dw = task.outputs[0] if task.outputs else made(tuple(size), FLOAT)
     kernels: list[Kernel] = []
     for kernel in solid.of_weight(x, grads, dw):
@@ -184,12 +184,12 @@ def input_gradient(task: Task) -> tuple[Kernel, ...]:
     if len(grads.shape) == STORED and task.outputs:
         return _stored(task, grads, weight, task.outputs[0])
     if len(weight.shape) != VOLUMES or len(grads.shape) != VOLUMES or len(size) != VOLUMES:
-        raise task.refused(f"{weight.shape}, {grads.shape} and volumes of {tuple(size)}")
+        raise task.unfit(f"{weight.shape}, {grads.shape} and volumes of {tuple(size)}")
     if (weight.shape[0], weight.shape[1]) != (grads.shape[1], size[1]):
         raise task.refused("groups of volumes aren't modelled")
     solid = _told(task, weight.shape[2:], grads.dtype)
     if solid.results(size[2:]) != grads.shape[2:]:
-        raise task.refused(f"{tuple(size)} doesn't become {grads.shape}")
+        raise task.unfit(f"{tuple(size)} doesn't become {grads.shape}")
     dx = task.outputs[0] if task.outputs else made(tuple(size), grads.dtype)
     return tuple(solid.back(task.op_type, grads, weight, None, dx))
 
@@ -199,7 +199,7 @@ def _stored(
 ) -> tuple[Kernel, ...]:
     """The same for tensors that lie as the cube takes them; a bias is the third operand."""
     if len(dx.shape) != STORED or dx.shape[0] != grads.shape[0]:
-        raise task.refused(f"{grads.shape} doesn't become {dx.shape}")
+        raise task.unfit(f"{grads.shape} doesn't become {dx.shape}")
     depth, attributes = along_depth(task, dx, weight, grads)
     bias = task.inputs[2] if len(task.inputs) > 2 else None
     kernel = VolumeInputGradient(
@@ -216,6 +216,6 @@ def _told(task: Task, kernel: Sequence[int], kind: DType) -> Solid:
     )
     lists = tuple(kernel), tuple(stride), tuple(dilation), tuple(pads)
     if tuple(map(len, lists)) != (3, 3, 3, 6):
-        raise task.refused(f"strides {stride}, dilations {dilation} and pads {pads}")
+        raise task.unfit(f"strides {stride}, dilations {dilation} and pads {pads}")
     hf32 = kind is FLOAT and bool(task.first("enable_hf32", "hf32"))
     return Solid(task.profile, *lists, hf32)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPo
 from npusim.library.tensor_lists import read_parameters
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.arithmetic import round_up
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ def layout_of(op_type: str, plain: tuple[int, ...], blocked: tuple[int, ...]) ->
         held = images * candidate.slices * places * candidate.c0
         if prod(blocked) == held * candidate.outer[0]:
             return candidate
-    raise KernelError(op_type, f"no layout has {plain} as {blocked}")
+    raise RefusedTaskError(op_type, f"no layout has {plain} as {blocked}")
 
 
 def _candidates(plain: tuple[int, ...], blocked: tuple[int, ...]) -> Iterator[Layout]:

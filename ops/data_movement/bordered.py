@@ -64,7 +64,7 @@ def _maps(rule: Rule, inside: Sequence[int], around: Sequence[int]) -> list[Axis
 def _around(task: Task) -> list[int]:
     told = numbers(task.first("padding"))
     if not told or len(told) % 2 or min(told) < 0:
-        raise task.refused(f"padding {told}, not two numbers for each axis")
+        raise task.unfit(f"padding {told}, not two numbers for each axis")
     return told
 
 
@@ -106,7 +106,7 @@ def constant_pad(task: Task) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     told = numbers(task.first("pad")) or []
     if len(told) % 2 or len(told) > 2 * len(x.shape):
-        raise task.refused(f"padding {told} of {x.shape}")
+        raise task.unfit(f"padding {told} of {x.shape}")
     pairs = list(zip(told[::2], told[1::2], strict=True))[::-1]
     pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
     kept = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import GlobalTensor
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def split_evenly(host: Host, x: GlobalTensor, *, size: int, dim: int) -> Any:
     """Parts of one size along an axis; the last one may be shorter."""
     if size < 1:
-        raise KernelError("SplitV", f"splitSections should be at least 1, but is {size}")
+        raise RefusedTaskError("SplitV", f"splitSections should be at least 1, but is {size}")
     length = x.shape[dim]
     sizes = [min(size, length - first) for first in range(0, length, size)]
     return split_into(host, x, sizes=sizes, dim=dim)
@@ -30,7 +30,7 @@ def split_into(host: Host, x: GlobalTensor, *, sizes: Sequence[int], dim: int) -
     """Parts along an axis."""
     axis = dim % max(1, len(x.shape))
     if sum(sizes) != x.shape[axis]:
-        raise KernelError("SplitV", f"{list(sizes)} don't make up {x.shape[axis]}")
+        raise RefusedTaskError("SplitV", f"{list(sizes)} don't make up {x.shape[axis]}")
     if len(sizes) == 1:
         return host.run("TensorMove", x)
     return host.run("SplitV", x, split_dim=axis, size_splits=list(sizes), num_split=len(sizes))
@@ -78,7 +78,8 @@ def channels_shuffled(host: Host, x: GlobalTensor, *, groups: int) -> Any:
     """Channels of all groups in turn."""
     count, channels, *rest = x.shape
     if groups < 1 or channels % groups:
-        raise KernelError("Transpose", f"groups should divide {channels} channels, but is {groups}")
+        problem = f"groups should divide {channels} channels, but is {groups}"
+        raise RefusedTaskError("Transpose", problem)
     grouped = x.view(count, groups, channels // groups, prod(rest))
     return host.run("Transpose", grouped, perm=[0, 2, 1, 3]).view(*x.shape)
 
@@ -137,7 +138,7 @@ def assigned(
         start += place.start * strides[axis]
         shape[axis], strides[axis] = len(place), strides[axis] * step
     if tuple(shape) != value.shape:
-        raise KernelError("StridedSliceAssignV2", f"{value.shape} doesn't fill {tuple(shape)}")
+        raise RefusedTaskError("StridedSliceAssignV2", f"{value.shape} doesn't fill {tuple(shape)}")
     view = GlobalTensor(x.buffer, x.dtype, tuple(shape), start, tuple(strides))
     host.chain.launch("ViewCopy", value, view)
     return x

@@ -18,7 +18,7 @@ from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.join_tiling import JoinTiling, TurnedRows
 from npusim.schedules.rows.shares import RowShare
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
@@ -226,7 +226,7 @@ def joined_axis(
 ) -> int:
     """The axis along which ``parts`` make up ``whole``, the first where several would do."""
     if not parts:
-        raise KernelError(op_type, "no parts")
+        raise RefusedTaskError(op_type, "no parts")
     axes = range(len(whole))
     if isinstance(given, int) and whole and -len(whole) <= given < len(whole):
         axes = range(given % len(whole), given % len(whole) + 1)
@@ -235,7 +235,7 @@ def joined_axis(
         total = sum(part[axis] for part in parts)
         if rest == {(*whole[:axis], *whole[axis + 1 :])} and total == whole[axis]:
             return axis
-    raise KernelError(op_type, f"{list(parts)} don't make up {whole}")
+    raise RefusedTaskError(op_type, f"{list(parts)} don't make up {whole}")
 
 
 def stacked_axis(
@@ -248,4 +248,4 @@ def stacked_axis(
     for axis in range(rank):
         if (*part[:axis], count, *part[axis:]) == whole:
             return axis
-    raise KernelError(op_type, f"{count} tensors {part} don't make up {whole}")
+    raise RefusedTaskError(op_type, f"{count} tensors {part} don't make up {whole}")

@@ -8,7 +8,7 @@ from npusim.ops.data_movement import trans_data
 from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
 from npusim.ops.data_movement.permuting import Transpose
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -43,4 +43,4 @@ def _sides(src: GlobalTensor, dst: GlobalTensor) -> tuple[GlobalTensor, GlobalTe
         except KernelError:
             continue
         return plain, blocked
-    raise KernelError("TransData", f"{src.shape} isn't {dst.shape} in another layout")
+    raise RefusedTaskError("TransData", f"{src.shape} isn't {dst.shape} in another layout")

@@ -20,7 +20,7 @@ from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows, copy_tiles
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
@@ -232,5 +232,5 @@ def _starts(
         start = tuple(int(each[0] if isinstance(each, list | tuple) else each) for each in found)
     for first, size, total in zip(start, inner, whole, strict=True):
         if first < 0 or first + size > total:
-            raise KernelError(op_type, f"{size} elements from {first} don't fit into {total}")
+            raise RefusedTaskError(op_type, f"{size} elements from {first} don't fit into {total}")
     return start

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.arithmetic import greatest_divisor
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -54,7 +54,7 @@ class Transpose(StridedCopy):
         wanted = tuple(x.shape[axis] for axis in order)
         out = task.outputs[0] if task.outputs else made(wanted, x.dtype)
         if out.numel != x.numel or out.dtype is not x.dtype:
-            raise task.refused(f"{x.shape} doesn't become {out.shape}")
+            raise task.unfit(f"{x.shape} doesn't become {out.shape}")
         return (cls(task.profile, x.permuted(order), out.view(*wanted)),)
 
 
@@ -100,7 +100,7 @@ class ConfusionTransposeD(StridedCopy):
 def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) -> Order:
     """The permutation between two shapes; raises KernelError where there is none."""
     if sorted(before) != sorted(after):
-        raise KernelError(op_type, f"{tuple(before)} doesn't become {tuple(after)}")
+        raise RefusedTaskError(op_type, f"{tuple(before)} doesn't become {tuple(after)}")
     candidates = islice(_orders(tuple(before), tuple(after), ()), _MOST_CANDIDATES)
     # max() takes the first of equals, and permutations come in their order.
     return max(candidates, key=lambda order: _together(order, before))
@@ -127,7 +127,7 @@ def _given(op_type: str, found: object, rank: int) -> Order | None:
         return None
     order = tuple(int(axis) % rank if rank else 0 for axis in found)
     if sorted(order) != list(range(rank)):
-        raise KernelError(op_type, f"{list(found)} is no permutation of {rank} axes")
+        raise RefusedTaskError(op_type, f"{list(found)} is no permutation of {rank} axes")
     return order
 
 

@@ -36,7 +36,7 @@ def roll(task: Task) -> tuple[Kernel, ...]:
     if any(not -len(shape) <= axis < len(shape) for axis in axes) or (
         axes and len(shifts) != len(axes)
     ):
-        raise task.refused(f"shifts {list(shifts)} along {list(axes)} of {len(shape)} axes")
+        raise task.unfit(f"shifts {list(shifts)} along {list(axes)} of {len(shape)} axes")
     for axis, shift in zip(axes or (0,) * len(shifts), shifts, strict=True):
         moved[axis % max(1, len(shape))] += shift
     parts = [_parts(size, shift) for size, shift in zip(shape, moved, strict=True)]

@@ -11,7 +11,7 @@ from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
 from npusim.ops.data_movement.stepped import SteppedSlice, as_rows
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -102,9 +102,9 @@ def matched(op_type: str, whole: Sequence[int], part: Sequence[int]) -> tuple[in
         elif rest and rest[0] <= size:
             found.append(rest.pop(0))
         else:
-            raise KernelError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
+            raise RefusedTaskError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
     if rest:
-        raise KernelError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
+        raise RefusedTaskError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
     return tuple(found)
 
 
@@ -124,6 +124,6 @@ def _check(
 ) -> None:
     for size, taken, first, step in zip(whole, part, begin, steps, strict=True):
         if step < 1 or first < 0 or first + (taken - 1) * step >= size:
-            raise KernelError(
+            raise RefusedTaskError(
                 op_type, f"{taken} of {size} from {first} in steps of {step} is no slice"
             )

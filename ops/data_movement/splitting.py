@@ -189,7 +189,7 @@ def _cut_tensor(task: Task) -> GlobalTensor:
     """The tensor to cut, the largest one; beside it there may be an axis and sizes."""
     given = [x for x in task.inputs if x is not None]
     if not given:
-        raise task.refused("no tensor to cut")
+        raise task.unfit("no tensor to cut")
     if not task.outputs:
         raise task.refused("the parts aren't recorded")
     return max(given, key=lambda x: x.nbytes)

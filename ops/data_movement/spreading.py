@@ -18,7 +18,7 @@ from npusim.ops.data_movement.strided import StridedCopy, by_rows
 from npusim.schedules.block_split import broadcast_split
 from npusim.schedules.spreading import spread_column
 from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,14 +139,14 @@ def repeated(op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[GlobalTe
     """Both tensors in a shape where ``x`` is repeated along axes of stride zero."""
     missing = len(out.shape) - len(x.shape)
     if missing < 0:
-        raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+        raise RefusedTaskError(op_type, f"{x.shape} doesn't become {out.shape}")
     before = (1,) * missing + x.shape
     own = (0,) * missing + x.steps
     shape: list[int] = []
     steps: list[int] = []
     for size, step, wanted in zip(before, own, out.shape, strict=True):
         if size == 0 or wanted % size:
-            raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+            raise RefusedTaskError(op_type, f"{x.shape} doesn't become {out.shape}")
         if wanted > size:
             shape.append(wanted // size)
             steps.append(0)

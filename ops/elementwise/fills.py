@@ -12,7 +12,7 @@ from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.scalars import Scalar
@@ -96,7 +96,7 @@ class ZerosLike(Fill):
 
     def __init__(self, profile: Profile, *tensors: GlobalTensor) -> None:
         if not any(tensor.numel for tensor in tensors):
-            raise KernelError(self.op_type, "no tensor to fill")
+            raise RefusedTaskError(self.op_type, "no tensor to fill")
         super().__init__(profile, tensors[-1], value=self.number)
 
     @classmethod
@@ -154,7 +154,7 @@ class AtomicAddrClean(ZerosLike):
         """The kernel for a recorded task."""
         given = [tensor for tensor in (*task.inputs, *task.outputs) if tensor is not None]
         if not given:
-            raise task.refused("no tensor to clear")
+            raise task.unfit("no tensor to clear")
         return (cls(task.profile, _cleared(given[0])),)
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:

@@ -6,7 +6,7 @@ from math import ceil, floor, pi
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, INT64
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -59,7 +59,7 @@ _QUOTIENTS = {0: "RealDiv", 1: "TruncateDiv", 2: "FloorDiv"}
 def divide(host: Host, x: GlobalTensor, other: GlobalTensor | ScalarValue, *, mode: int = 0) -> Any:
     """The quotient as it is, cut off towards zero, or rounded down."""
     if mode not in _QUOTIENTS:
-        raise KernelError("Div", f"mode should be 0, 1 or 2, but is {mode}")
+        raise RefusedTaskError("Div", f"mode should be 0, 1 or 2, but is {mode}")
     wanted = host.joint_dtype(x, other)
     if not mode and not _is_fraction(wanted):
         wanted = FLOAT

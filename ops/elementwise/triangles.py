@@ -53,7 +53,7 @@ def _triangle(
     def kernels(task: Task) -> tuple[Kernel, ...]:
         (x,) = task.present(1)
         if len(x.shape) < _MATRIX:
-            raise task.refused(f"{x.shape} are no matrices")
+            raise task.unfit(f"{x.shape} are no matrices")
         if not task.outputs:
             task = replace(task, outputs=(_like(x),))
         if x.dtype.itemsize == _LONG:

@@ -14,7 +14,7 @@ from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.runner import Runner
 from npusim.values.dtypes import FLOAT, INT32
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -60,7 +60,7 @@ class ForeachKernel(Kernel):
     ) -> None:
         count, rest = divmod(len(tensors), self.lists + 1)
         if rest or not count:
-            raise KernelError(
+            raise RefusedTaskError(
                 self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
             )
         groups = [tensors[index::count] for index in range(count)]
@@ -93,12 +93,12 @@ class ForeachKernel(Kernel):
         if not isinstance(scalar, Sequence):
             return [float(scalar)] * count
         if len(scalar) != count:
-            raise KernelError(self.op_type, f"{len(scalar)} numbers for {count} tensors")
+            raise RefusedTaskError(self.op_type, f"{len(scalar)} numbers for {count} tensors")
         return [float(each) for each in scalar]
 
     def _views(self, scalars: GlobalTensor, count: int) -> Sequence[GlobalTensor]:
         if scalars.numel not in (1, count):
-            raise KernelError(self.op_type, f"{scalars.numel} numbers for {count} tensors")
+            raise RefusedTaskError(self.op_type, f"{scalars.numel} numbers for {count} tensors")
         places = range(count) if scalars.numel == count else [0] * count
         return [replace(scalars, shape=(1,), start=scalars.start + place) for place in places]
 

@@ -187,7 +187,7 @@ def gradients(task: Task) -> GridSamplerGrad:
     axes = grid.shape[-1] if grid.shape else 0
     shapes = (*grid.shape[:-1], x.shape[-1]), x.shape, grid.shape
     if axes not in _BUFFERS or len(x.shape) != axes + 2 or x.shape[0] != grid.shape[0]:
-        raise task.refused(f"{x.shape} sampled at {grid.shape}")
+        raise task.unfit(f"{x.shape} sampled at {grid.shape}")
     if shapes != (dy.shape, dx.shape, dgrid.shape) or {each.dtype for each in (dy, x, grid)} != {
         FLOAT
     }:

@@ -25,7 +25,7 @@ from npusim.ops.grid_sample.places import Sampling
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class GridSampler(Kernel):
         self.axes = grid.shape[-1]
         ranks = len(x.shape), len(grid.shape)
         if ranks != (self.axes + 2,) * 2 or self.axes not in _AXES or x.dtype is not y.dtype:
-            raise KernelError(self.op_type, f"{x.shape} sampled at {grid.shape}")
+            raise RefusedTaskError(self.op_type, f"{x.shape} sampled at {grid.shape}")
         self.reads, self.writes, self.sampling = (x, grid), (y,), sampling
         self.sizes, self.channels = x.shape[1:-1], x.shape[-1]
         self.samples = prod(grid.shape[1:-1])
@@ -186,7 +186,7 @@ def _sampled(task: Task, axes: int) -> tuple[Kernel, ...]:
     """Samples of images with channels in front, turned first."""
     x, grid = task.present(2)
     if len(x.shape) != axes + 2 or grid.shape[-1:] != (axes,) or x.shape[0] != grid.shape[0]:
-        raise task.refused(f"{x.shape} sampled at {grid.shape}")
+        raise task.unfit(f"{x.shape} sampled at {grid.shape}")
     out = task.outputs[0] if task.outputs else made((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     turned = made((x.shape[0], *x.shape[2:], x.shape[1]), x.dtype)
     order = {"perm": [0, *range(2, axes + 2), 1]}

@@ -43,9 +43,9 @@ class Sampling:
         if isinstance(padding, int):
             padding = ("zeros", "border", "reflection")[padding]
         if mode not in (None, 0, 1, "bilinear", "nearest"):
-            raise task.refused(f"interpolation_mode {mode}")
+            raise task.unfit(f"interpolation_mode {mode}")
         if padding not in (None, "zeros", "border", "reflection"):
-            raise task.refused(f"padding_mode {padding}")
+            raise task.unfit(f"padding_mode {padding}")
         corners = task.first("align_corners") is True
         return cls(mode in (1, "nearest"), str(padding or "zeros"), corners)
 

@@ -26,7 +26,7 @@ from npusim.ascendc import (
 from npusim.ascendc.task import Task, made
 from npusim.ops.group_norm.tiling import Tiling
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import Place
@@ -67,9 +67,10 @@ class GroupNorm(Kernel):
     ) -> None:
         channels = x.shape[1]
         if groups < 1 or channels % groups:
-            raise KernelError(self.op_type, f"{channels} channels aren't {groups} equal groups")
+            problem = f"{channels} channels aren't {groups} equal groups"
+            raise RefusedTaskError(self.op_type, problem)
         if gamma.numel != channels or beta.numel != channels or y.shape != x.shape:
-            raise KernelError(self.op_type, f"{gamma.shape} and {beta.shape} for {x.shape}")
+            raise RefusedTaskError(self.op_type, f"{gamma.shape} and {beta.shape} for {x.shape}")
         self.reads, self.writes = (x, gamma, beta), (y, mean, rstd)
         self.groups, self.epsilon = groups, epsilon
         self.x, self.y = x.view(x.numel), y.view(y.numel)
@@ -85,7 +86,7 @@ class GroupNorm(Kernel):
         """x, gamma and beta; results may be left out."""
         x, gamma, beta = task.present(3)
         if len(x.shape) < 2:
-            raise task.refused(f"{x.shape} has no channels")
+            raise task.unfit(f"{x.shape} has no channels")
         groups = task.whole_number("num_groups", 1)
         shapes = (x.shape, (x.shape[0] * groups,), (x.shape[0] * groups,))
         fresh = (made(shape, x.dtype) for shape in shapes[len(task.outputs) :])

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.ascendc.task import made
 from npusim.operators.registry import kernel_class
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,12 +24,12 @@ def axis_of(
     """The axis of a task from the front; KernelError where indices don't fit the tensor."""
     rank = len(x.shape)
     if len(indices.shape) != rank or not rank:
-        raise KernelError(op_type, f"indices {indices.shape} for {x.shape}")
+        raise RefusedTaskError(op_type, f"indices {indices.shape} for {x.shape}")
     found = attributes.get("dim", attributes.get("axis", 0))
     axis = int(found) % rank if isinstance(found, int) else 0
     for place, (own, given) in enumerate(zip(x.shape, indices.shape, strict=True)):
         if place != axis and given > own:
-            raise KernelError(op_type, f"indices {indices.shape} reach beyond {x.shape}")
+            raise RefusedTaskError(op_type, f"indices {indices.shape} reach beyond {x.shape}")
     return axis
 
 

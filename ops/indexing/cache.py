@@ -18,7 +18,7 @@ from npusim.ops.indexing.put_elements import scatter_elements
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import Place
@@ -80,11 +80,14 @@ class Scatter(Kernel):
         lines = updates.shape[:1]
         known = [lines, (*lines, _PAIR), *([()] if lines == (1,) else [])]
         if not 0 < place < rank == len(updates.shape) or indices.shape not in known:
-            raise KernelError(self.op_type, f"{updates.shape} at {indices.shape} of {var.shape}")
+            problem = f"{updates.shape} at {indices.shape} of {var.shape}"
+            raise RefusedTaskError(self.op_type, problem)
         whole = (updates.shape[0], *var.shape[1:place], updates.shape[place])
         beyond = updates.shape[0] > var.shape[0] or updates.shape[place] > var.shape[place]
         if updates.shape != (*whole, *var.shape[place + 1 :]) or beyond:
-            raise KernelError(self.op_type, f"{updates.shape} into {var.shape} along axis {place}")
+            raise RefusedTaskError(
+                self.op_type, f"{updates.shape} into {var.shape} along axis {place}"
+            )
         if indices.dtype not in INDEX_TYPES or updates.dtype is not var.dtype:
             problem = f"{updates.dtype} at {indices.dtype} into {var.dtype}"
             raise KernelError(self.op_type, problem)

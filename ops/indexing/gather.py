@@ -23,7 +23,7 @@ from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64, UINT32
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index, LoopIndex
@@ -273,7 +273,7 @@ class GatherNd(GatherRows):
         out = task.outputs[0] if task.outputs else None
         parts = (*indices.shape[:-1], *table.shape[numbers:])
         if out is None or not 0 < numbers <= len(table.shape) or out.numel != prod(parts):
-            raise task.refused(f"index tuples {indices.shape} into {table.shape}")
+            raise task.unfit(f"index tuples {indices.shape} into {table.shape}")
         axes = table.shape[:numbers]
         sizes = (1, prod(axes), prod(table.shape[numbers:]))
         return (cls(task.profile, table, indices, out, sizes, axes),)
@@ -302,4 +302,4 @@ def gathered_axis(
     for axis in range(len(table)):
         if (*table[:axis], *indices, *table[axis + 1 :]) == out.shape:
             return axis
-    raise KernelError(op_type, f"{tuple(table)} by {tuple(indices)} doesn't give {out.shape}")
+    raise RefusedTaskError(op_type, f"{tuple(table)} by {tuple(indices)} doesn't give {out.shape}")

@@ -24,7 +24,7 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import greatest_divisor, round_up
 from npusim.values.dtypes import INT16, INT32, INT64, UINT8
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class OneHot(Kernel):
             len(out.shape) != len(indices.shape) + 1
             or (*out.shape[:at], *out.shape[at + 1 :]) != indices.shape
         ):
-            raise KernelError(self.op_type, f"{indices.shape} doesn't become {out.shape}")
+            raise RefusedTaskError(self.op_type, f"{indices.shape} doesn't become {out.shape}")
         self.reads, self.writes = (indices, on, off), (out,)
         self.depth, rows = out.shape[at], indices.numel
         self.indices, self.out = indices.view(rows), out.view(out.numel)

@@ -77,7 +77,7 @@ class ScatterPaKvCache(Kernel):
         if slots.dtype not in (INT32, INT64) or key.shape[:1] != (slots.numel,):
             raise task.refused(f"{slots.numel} slots of {slots.dtype} for {key.shape}")
         if value.shape[:1] != key.shape[:1] or not slots.numel:
-            raise task.refused(f"keys {key.shape} and values {value.shape}")
+            raise task.unfit(f"keys {key.shape} and values {value.shape}")
         pairs = (key, keys), (value, values)
         return (cls(task.profile, slots, tuple(_cache(task, *each, mode) for each in pairs)),)
 
@@ -130,7 +130,7 @@ def _cache(task: Task, rows: GlobalTensor, pages: GlobalTensor, mode: str) -> Ca
     wanted = (width // lanes, lanes) if lanes else rows.shape[1:]
     found = (shape[1], *shape[3:]) if lanes else shape[2:]
     if len(shape) < 2 or tuple(found) != tuple(wanted) or rows.dtype is not pages.dtype:
-        raise task.refused(f"rows of {rows.shape[1:]} in pages of {shape}, {mode or 'Norm'}")
+        raise task.unfit(f"rows of {rows.shape[1:]} in pages of {shape}, {mode or 'Norm'}")
     return Cache(rows, pages, width, shape[2] if lanes else shape[1], lanes)
 
 

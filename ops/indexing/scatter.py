@@ -173,10 +173,10 @@ class ScatterUpdate(ScatterRows):
         """Variable, indices (tuples of one number where they are tuples) and updates."""
         var, indices, updates = task.present(3)
         if indices.numel == 0 or updates.numel % indices.numel:
-            raise task.refused(f"{updates.shape} at {indices.shape}")
+            raise task.unfit(f"{updates.shape} at {indices.shape}")
         width = updates.numel // indices.numel
         if width != prod(var.shape[1:]):
-            raise task.refused(f"rows of {width} elements in {var.shape}")
+            raise task.unfit(f"rows of {width} elements in {var.shape}")
         return (cls(task.profile, updates, indices, var, (1, var.shape[0], width)),)
 
 
@@ -222,7 +222,7 @@ class InplaceIndexAdd(ScatterRows):
         axis = int(found) % len(var.shape) if isinstance(found, int) else 0
         wanted = (*var.shape[:axis], indices.numel, *var.shape[axis + 1 :])
         if updates.shape != wanted:
-            raise task.refused(f"{updates.shape} added to {var.shape}, not {wanted}")
+            raise task.unfit(f"{updates.shape} added to {var.shape}, not {wanted}")
         sizes = (prod(var.shape[:axis]), var.shape[axis], prod(var.shape[axis + 1 :]))
         if var.dtype not in (FLOAT16, *_added(task.profile)) and updates.dtype is var.dtype:
             return (_added_on_ai_cpu(task, axis),)
@@ -264,10 +264,10 @@ def segments_of(task: Task) -> tuple[GlobalTensor, GlobalTensor, GlobalTensor]:
     """Rows, their segments and the sums."""
     x, ids = task.present(2)
     if x.shape[: len(ids.shape)] != ids.shape:
-        raise task.refused(f"{ids.shape} numbers for {x.shape}")
+        raise task.unfit(f"{ids.shape} numbers for {x.shape}")
     out = task.outputs[0] if task.outputs else _segments(task, x, x.shape[len(ids.shape) :])
     if not out.shape:
-        raise task.refused("a scalar has no segments")
+        raise task.unfit("a scalar has no segments")
     return x, ids, out
 
 

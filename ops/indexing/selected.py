@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ops.indexing.checks import indexed_shape
 from npusim.ops.indexing.host import number_scattered, rows_added, scattered
 from npusim.values.dtypes import BOOL, FLOAT, INT64
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _rows_of(
     """x with the indexed axes in front as rows, the rows' places, those axes, and the others."""
     there = [axis for axis, each in enumerate(indices) if each.numel]
     if not there:
-        raise KernelError("Index", "no axis is indexed")
+        raise RefusedTaskError("Index", "no axis is indexed")
     if any(each.dtype is BOOL for each in indices):
         raise KernelError(
             "Index", "masks among the indices are turned into places by NonZero first"
@@ -241,7 +241,7 @@ def _shrunk(host: Host, rows: GlobalTensor, power: float, most: float) -> Any:
 def renormed(host: Host, x: GlobalTensor, *, p: ScalarValue, dim: int, most: ScalarValue) -> Any:
     """Slices along an axis scaled down to a norm where theirs is larger."""
     if p.real <= 0:
-        raise KernelError("Renorm", f"p should be above 0, but is {p.real}")
+        raise RefusedTaskError("Renorm", f"p should be above 0, but is {p.real}")
     axis = dim % max(1, len(x.shape))
     order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
     turned = host.run("Transpose", x, perm=order) if axis else x
@@ -257,7 +257,7 @@ def rows_renormed(
 ) -> Any:
     """The rows that indices name, scaled down to a norm where theirs is larger."""
     if power <= 0:
-        raise KernelError("Renorm", f"normType should be above 0, but is {power}")
+        raise RefusedTaskError("Renorm", f"normType should be above 0, but is {power}")
     places = indices.view(indices.numel)
     rows = host.run("GatherV2", x, places, axis=0)
     found = host.run("TensorMove", x)

@@ -67,7 +67,7 @@ class InplaceIndexAddWithSorted(Kernel):
         if var.dtype not in (FLOAT16, BFLOAT16) or task.whole_number("axis", 0):
             raise task.refused(f"adds half types along the first axis, not {var.dtype}")
         if value.shape != (places.numel, *var.shape[1:]) or not var.numel * places.numel:
-            raise task.refused(f"{value.shape} added to {var.shape}")
+            raise task.unfit(f"{value.shape} added to {var.shape}")
         alpha = task.inputs[4] if len(task.inputs) > 4 else None
         return (cls(task.profile, var, value, places, numbers, alpha),)
 

@@ -308,7 +308,7 @@ def ctc_loss(task: Task) -> tuple[Kernel, ...]:
         made((batch,), probs.dtype, "loss"), made((batch, steps, given[2]), probs.dtype, "alphas")
     )  # fmt: skip
     if results[1].shape != (batch, steps, given[2]):
-        raise task.refused(f"alphas of {results[1].shape}")
+        raise task.unfit(f"alphas of {results[1].shape}")
     named = _named(task)
     return (CTCLossV3(task.profile, task.present(4), (results[0], results[1]), given, **named),)
 
@@ -319,7 +319,7 @@ def ctc_loss_grad(task: Task) -> tuple[Kernel, ...]:
     given = _given(task, tensors[1:5])
     grad = task.outputs[0] if task.outputs else made(tensors[1].shape, tensors[1].dtype)
     if tensors[6].shape[-1] != given[2]:
-        raise task.refused(f"alphas of {tensors[6].shape}")
+        raise task.unfit(f"alphas of {tensors[6].shape}")
     return (CTCLossV3Grad(task.profile, tensors, grad, given, **_named(task)),)
 
 

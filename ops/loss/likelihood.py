@@ -20,7 +20,7 @@ from npusim.engine.program import Pipe
 from npusim.operators.registry import builder, kernel_class
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,12 +58,12 @@ class NLLLoss(Kernel):
         if target.dtype not in (INT32, INT64):
             raise KernelError(self.op_type, f"targets of {target.dtype}")
         if reduction not in REDUCTIONS:
-            raise KernelError(self.op_type, f"reduction {reduction!r}, not none, mean or sum")
+            raise RefusedTaskError(self.op_type, f"reduction {reduction!r}, not none, mean or sum")
         self.classes = x.shape[-1]
         self.lines = x.numel // self.classes
         if target.numel != self.lines or weight.numel != self.classes:
             problem = f"targets {target.shape} and weights {weight.shape} for {x.shape}"
-            raise KernelError(self.op_type, problem)
+            raise RefusedTaskError(self.op_type, problem)
         self.reduction, self.ignored = reduction, ignore_index
         self.reads, self.writes = (x, target, weight), (out,) if total is None else (out, total)
         self.x, self.target = x.view(self.lines, self.classes), target.view(self.lines)
@@ -268,7 +268,7 @@ def cross_entropy(task: Task) -> tuple[Kernel, ...]:
     """
     x, target = task.present(2)
     if len(x.shape) < 2 or target.shape != (x.shape[0], *x.shape[2:]):
-        raise task.refused(f"targets {target.shape} for {x.shape}")
+        raise task.unfit(f"targets {target.shape} for {x.shape}")
     tasks: list[Kernel] = []
 
     def launch(

@@ -18,7 +18,7 @@ from npusim.ops.loss.likelihood import REDUCTIONS
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class NLLLossGrad(Kernel):
         each = reduction == "none"
         if target.numel != self.lines or grad.numel != (self.lines if each else 1):
             problem = f"targets {target.shape} and gradients {grad.shape} for {dx.shape}"
-            raise KernelError(self.op_type, problem)
+            raise RefusedTaskError(self.op_type, problem)
         self.reads, self.writes = (grad, target, weight, total), (dx,)
         self.each, self.mean, self.ignored = each, reduction == "mean", ignore_index
         self.grad, self.target = grad.view(grad.numel), target.view(target.numel)

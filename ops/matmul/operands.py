@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Scalar
 from npusim.library.operands import GmMatrix
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 from npusim.values.formats import Format
 from npusim.values.layouts import BLOCK_ROWS
 
@@ -50,7 +50,7 @@ class Operand:
             *batch, blocks, high, rows, lanes = shape
             return cls(tensor, tuple(batch), high * rows, blocks * lanes, lanes)
         if len(shape) < _MATRIX_AXES:
-            raise KernelError("MatMul", f"{tensor.buffer.name} {shape} is no matrix")
+            raise RefusedTaskError("MatMul", f"{tensor.buffer.name} {shape} is no matrix")
         *batch, rows, columns = shape
         return cls(tensor, tuple(batch), rows, columns)
 
@@ -144,7 +144,7 @@ class Problem:
         problem = f"{a.shape} times {b.shape} isn't {c.shape}"
         spread = [each.spread(result.batch) for each in (left, right)]
         if spread[0] is None or spread[1] is None:
-            raise KernelError(op_type, problem)
+            raise RefusedTaskError(op_type, problem)
         left, right = spread[0], spread[1]
         choices = [(False, True) if each is None else (each,) for each in turned]
         for turned_a, turned_b in product(*choices):
@@ -154,7 +154,7 @@ class Problem:
             if fits and m == result.rows:
                 n = min(n, result.columns)
                 return cls(left, right, result, m, n, min(k, inner), turned_a, turned_b)
-        raise KernelError(op_type, problem)
+        raise RefusedTaskError(op_type, problem)
 
 
 def result_shape(a: tuple[int, ...], b: tuple[int, ...], turned: Turned) -> tuple[int, ...]:
@@ -165,7 +165,7 @@ def result_shape(a: tuple[int, ...], b: tuple[int, ...], turned: Turned) -> tupl
         inner, n = (b[-1], b[-2]) if turned_b else (b[-2], b[-1])
         if k == inner:
             return (*max(a[:-2], b[:-2], key=len), m, n)
-    raise KernelError("MatMul", f"{a} and {b} have no axis in common")
+    raise RefusedTaskError("MatMul", f"{a} and {b} have no axis in common")
 
 
 def _joined(

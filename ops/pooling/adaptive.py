@@ -25,7 +25,7 @@ from npusim.operators.tasks import Tasks
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class AdaptiveAvgPool3d(Kernel):
 
     def __init__(self, profile: Profile, x: GlobalTensor, out: GlobalTensor) -> None:
         if not len(x.shape) == len(out.shape) == 5 or x.shape[::4] != out.shape[::4]:
-            raise KernelError(self.op_type, f"{x.shape} doesn't become {out.shape}")
+            raise RefusedTaskError(self.op_type, f"{x.shape} doesn't become {out.shape}")
         self.reads, self.writes = (x,), (out,)
         self.kind, self.channels = x.dtype, x.shape[4]
         self.x, self.out = x.view(x.numel), out.view(out.numel)

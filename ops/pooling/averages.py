@@ -65,7 +65,7 @@ def adaptive_avg_pool_2d(task: Task) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     size = numbers(task.first("output_size")) or []
     if len(x.shape) not in (3, 4) or len(size) != 2:
-        raise task.refused(f"{x.shape} to {size}")
+        raise task.unfit(f"{x.shape} to {size}")
     out = task.outputs[0] if task.outputs else made((*x.shape[:-2], *size), x.dtype)
     inside, outside = (each.view(*each.shape[:-2], 1, *each.shape[-2:]) for each in (x, out))
     said = {"output_size": [1, *size]}
@@ -76,7 +76,7 @@ def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
     """Gradients of even windows, turned so that channels are last, and back."""
     grads, x = task.present(2)
     if grads.shape[:-axes] != x.shape[:-axes] or len(x.shape) <= axes:
-        raise task.refused(f"gradients {grads.shape} of {x.shape}")
+        raise task.unfit(f"gradients {grads.shape} of {x.shape}")
     inside, outside = x.shape[-axes:], grads.shape[-axes:]
     planes = prod(x.shape[:-axes])
     out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
@@ -117,6 +117,6 @@ def adaptive_avg_pool_3d_grad(task: Task) -> tuple[Kernel, ...]:
     if len(grads.shape) + 1 == len(x.shape) and task.outputs:
         out = task.outputs[0]
         if out.shape[_DEPTH_AND_PLANE:] != grads.shape[_DEPTH_AND_PLANE:]:
-            raise task.refused(f"gradients {grads.shape} to {out.shape}")
+            raise task.unfit(f"gradients {grads.shape} to {out.shape}")
         return (_even_grad_kernel(task, grads, out),)
     return _even_grad(task, _DEPTH_AND_PLANE)

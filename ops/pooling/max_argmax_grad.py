@@ -23,7 +23,7 @@ from npusim.ops.pooling.windows import LANES, Windows, square_windows
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, UINT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.task import Task
@@ -82,7 +82,7 @@ class MaxPoolGradWithArgmax(Kernel):
             raise KernelError(self.op_type, f"takes NC1HWC0 images of {LANES} lanes, not {x.shape}")
         if dx.shape != x.shape or grad.shape[:2] != x.shape[:2] or len(mask.shape) != len(x.shape):
             shapes = f"{x.shape}, {grad.shape} and {mask.shape} to {dx.shape}"
-            raise KernelError(self.op_type, f"tensors that don't fit together: {shapes}")
+            raise RefusedTaskError(self.op_type, f"tensors that don't fit together: {shapes}")
         if mask.dtype.is_float:
             raise KernelError(self.op_type, f"masks of {mask.dtype}, which have no bits")
         self.reads, self.writes = (grad, mask), (dx,)

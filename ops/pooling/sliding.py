@@ -20,7 +20,7 @@ from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.ops.pooling.windows import LANES, Windows, windows_of
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.dtypes import FLOAT, FLOAT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class MaxPoolV3(Kernel):
         if len(x.shape) != 5 or x.shape[-1] != LANES or y.dtype is not x.dtype:
             raise KernelError(self.op_type, f"pools NC1HWC0 images of {LANES} lanes, not {x.shape}")
         if y.shape[:2] != x.shape[:2] or y.shape[-1] != LANES:
-            raise KernelError(self.op_type, f"results {y.shape} for images {x.shape}")
+            raise RefusedTaskError(self.op_type, f"results {y.shape} for images {x.shape}")
         if x.dtype not in (FLOAT16, FLOAT):
             raise KernelError(self.op_type, f"pools FLOAT16 and FLOAT, not {x.dtype}")
         self.reads, self.writes = (x,), (y,)

@@ -17,7 +17,7 @@ from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
 from npusim.values.dtypes import INT32, UINT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,7 +129,7 @@ def lines_of(task: Task, inside: Sequence[int]) -> list[Line]:
     try:
         return lines(task.attributes, inside)
     except ValueError as error:
-        raise KernelError(task.op_type, str(error)) from error
+        raise RefusedTaskError(task.op_type, str(error)) from error
 
 
 def windows_fit(

@@ -54,7 +54,7 @@ def _lines_of(task: Task, inside: Sequence[int]) -> list[Line]:
     try:
         return _lines(task.attributes, inside)
     except ValueError as error:
-        raise task.refused(str(error)) from error
+        raise task.unfit(str(error)) from error
 
 
 def im2col(task: Task) -> tuple[Kernel, ...]:

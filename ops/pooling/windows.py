@@ -91,9 +91,9 @@ def windows_of(task: Task, sizes: Sequence[int], outs: Sequence[int]) -> tuple[W
         raise task.refused("a record without ksize")
     told = [each for each in (ksize, strides, pads) if each]
     if any(len(each) != _AXES for each in told) or min(*ksize, *(strides or (1,))) < 1:
-        raise task.refused("ksize, strides and pads are four numbers each, the first two positive")
+        raise task.unfit("ksize, strides and pads are four numbers each, the first two positive")
     if pads and min(pads) < 0:
-        raise task.refused("padding can't be negative")
+        raise task.unfit("padding can't be negative")
     found = []
     for axis, (size, out) in enumerate(zip(sizes, outs, strict=True)):
         window = ksize[first + axis]
@@ -101,7 +101,7 @@ def windows_of(task: Task, sizes: Sequence[int], outs: Sequence[int]) -> tuple[W
         missing = max(0, (out - 1) * stride + window - size)
         before = pads[2 * axis] if pads else missing // 2
         if (out - 1) * stride - before >= size:
-            raise task.refused(f"windows of {window} every {stride} of {size} aren't {out}")
+            raise task.unfit(f"windows of {window} every {stride} of {size} aren't {out}")
         found.append(Windows(size, out, window, stride, before))
     height, width = found
     return height, width

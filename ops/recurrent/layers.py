@@ -75,12 +75,12 @@ def dynamic_rnn(task: Task) -> tuple[Kernel, ...]:
     if any(each is not None for each in others):
         raise task.refused("peepholes and masks of elements aren't modelled")
     if len(x.shape) != 3 or len(w.shape) != 2:
-        raise task.refused(f"x {x.shape} and w {w.shape} are no sequences and weights")
+        raise task.unfit(f"x {x.shape} and w {w.shape} are no sequences and weights")
     steps, rows, depth = x.shape
     columns = w.shape[1] // 4
     fits = w.shape == (depth + columns, 4 * columns) and (bias is None or bias.numel == w.shape[1])
     if not fits:
-        raise task.refused(f"w {w.shape} isn't for inputs of {depth}: (inputs + h, 4 h)")
+        raise task.unfit(f"w {w.shape} isn't for inputs of {depth}: (inputs + h, 4 h)")
     if mask is not None and (mask.shape != (steps, rows, columns) or mask.dtype is not x.dtype):
         raise task.refused(f"a seq_length {mask.shape} in {mask.dtype} isn't modelled")
     _checked_cell(task)
@@ -120,11 +120,11 @@ def _gru(task: Task, order: str, results: tuple[str, ...]) -> tuple[Kernel, ...]
     if lengths is not None:
         raise task.refused("sequences of different lengths aren't modelled")
     if len(x.shape) != 3 or len(w.shape) != 2:
-        raise task.refused(f"x {x.shape} and weights {w.shape} are no sequences and weights")
+        raise task.unfit(f"x {x.shape} and weights {w.shape} are no sequences and weights")
     rows, columns = x.shape[1], r.shape[0]
     wanted = (x.shape[2], 3 * columns), (columns, 3 * columns)
     if (w.shape, r.shape) != wanted:
-        raise task.refused(f"weights {w.shape} and {r.shape} where {wanted} are needed")
+        raise task.unfit(f"weights {w.shape} and {r.shape} where {wanted} are needed")
     if any(each is not None and each.numel != 3 * columns for each in (bias, other)):
         raise task.refused(f"biases have {3 * columns} elements")
     if not bool(task.attributes.get("reset_after", True)):
@@ -150,10 +150,10 @@ def _first(
     """States before the first step, as matrices; all or none of them."""
     found = {name: each for name, each in given.items() if each is not None}
     if len(found) not in (0, len(given)):
-        raise task.refused("init_h and init_c come together")
+        raise task.unfit("init_h and init_c come together")
     for name, each in found.items():
         if each.numel != shape[0] * shape[1]:
-            raise task.refused(f"init_{name} {each.shape} isn't {shape}")
+            raise task.unfit(f"init_{name} {each.shape} isn't {shape}")
     return {name: replace(each, shape=shape) for name, each in found.items()}
 
 
@@ -183,7 +183,7 @@ def _layer(
     shape = (steps, rows, weights[1].shape[0])
     given = dict(zip(names, task.outputs, strict=False))
     if any(each.shape != shape for each in given.values()):
-        raise task.refused(f"results have the shape {shape}")
+        raise task.unfit(f"results have the shape {shape}")
     results = {name: given.get(name) or made(shape, x.dtype, name) for name in names}
     backward = task.attributes.get("direction", "") == _BACKWARD
     return kernels_of(Layer(task, cell, x, weights, biases, first, mask, results, backward))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
 
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 _NAMES = ("axes", "axis", "dim", "dims", "reduction_indices")  # how records call the axes
 _FRACTAL = 16
@@ -130,7 +130,7 @@ def reduced_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) 
         if [shape[axis] for axis in chosen] == kept
     ]
     if not ways:
-        raise KernelError(op_type, f"{shape} can't be reduced to {result}")
+        raise RefusedTaskError(op_type, f"{shape} can't be reduced to {result}")
 
     def groups(chosen: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         folded = [axis not in chosen for axis in large]
@@ -157,4 +157,4 @@ def bias_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) -> 
         return tuple(range(rank - 1))
     if rank > 2 and shape[1] == channels:
         return (0, *range(2, rank))
-    raise KernelError(op_type, f"no axis of {shape} has {channels} channels")
+    raise RefusedTaskError(op_type, f"no axis of {shape} has {channels} channels")

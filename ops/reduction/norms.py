@@ -90,7 +90,7 @@ def _order(task: Task) -> float:
     try:
         order = 2.0 if found is None else float(str(found))
     except ValueError:
-        raise task.refused(f"the order {found!r} is no number") from None
+        raise task.unfit(f"the order {found!r} is no number") from None
     if not order or isnan(order):
         raise task.refused(f"norms of order {order} aren't modelled")
     return order
@@ -174,7 +174,7 @@ def norms(task: Task) -> tuple[Kernel, ...]:
     fresh = tuple(made((), x.dtype) for x in given)
     results = task.outputs if len(task.outputs) == len(given) else fresh
     if not given:
-        raise task.refused("no tensors")
+        raise task.unfit("no tensors")
     if order in _LISTED:
         return (ForeachNorm(task.profile, *given, *results, scalar=order),)
     tasks = Tasks(task.profile)

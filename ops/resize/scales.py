@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc.task import Task, made
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class Images:
         """Of an operand and of the result, which have the same planes and lanes or are refused."""
         inside, outside = cls.of(op_type, x), cls.of(op_type, out)
         if (inside.planes, inside.lanes) != (outside.planes, outside.lanes):
-            raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+            raise RefusedTaskError(op_type, f"{x.shape} doesn't become {out.shape}")
         return inside, outside
 
 
@@ -111,7 +111,7 @@ def resized(task: Task) -> tuple[GlobalTensor, GlobalTensor, Corners]:
             raise task.refused("the size of the result isn't known")
         size = [floor(a * b) for a, b in zip(inside, factors, strict=False)]
     if len(size) != len(inside):
-        raise task.refused(f"{inside} can't be resized to {tuple(size)}")
+        raise task.unfit(f"{inside} can't be resized to {tuple(size)}")
     shape = list(x.shape)
     shape[spatial] = [int(each) for each in size]
     return x, made(tuple(shape), x.dtype), Corners.of(task.attributes)

@@ -137,7 +137,7 @@ def _resized(task: Task, rule: Rule, axes: int) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     size = numbers(task.first("size")) or (task.outputs and task.outputs[0].shape[2:]) or ()
     if len(size) != axes or len(x.shape) != axes + 2:
-        raise task.refused(f"{x.shape} to {tuple(size)}")
+        raise task.unfit(f"{x.shape} to {tuple(size)}")
     out = task.outputs[0] if task.outputs else made((*x.shape[:2], *size), x.dtype)
     maps = _maps(rule, x.shape[2:], size, task.attributes)
     return (mapped(task.op_type, task.profile, x, out, maps),)
@@ -148,7 +148,7 @@ def _gradient(task: Task, rule: Rule, axes: int) -> tuple[Kernel, ...]:
     (grads,) = task.present(1)
     size = numbers(task.first("input_size")) or (task.outputs and task.outputs[0].shape) or ()
     if len(size) != axes + 2 or len(grads.shape) != axes + 2:
-        raise task.refused(f"{grads.shape} to {tuple(size)}")
+        raise task.unfit(f"{grads.shape} to {tuple(size)}")
     out = task.outputs[0] if task.outputs else made(tuple(size), grads.dtype)
     maps = _maps(rule, size[2:], grads.shape[2:], task.attributes)
     tables = [each.transposed() for each in maps]

@@ -67,7 +67,7 @@ class ROIAlignGrad(Kernel):
         if len(grad.shape) != 5 or len(out.shape) != 5:
             raise task.refused("gradients and map are NC1HWC0, and boxes are needed")
         if boxes.shape != (grad.shape[0], 5) or grad.shape[1::3] != out.shape[1::3]:
-            raise task.refused(f"gradients {grad.shape} of boxes {boxes.shape} in {out.shape}")
+            raise task.unfit(f"gradients {grad.shape} of boxes {boxes.shape} in {out.shape}")
         recorded = task.attributes.get("sample_num")
         samples = recorded if isinstance(recorded, int) and recorded > 0 else _USUAL_SAMPLES
         found = Attributes(1.0, samples, aligned=False)

@@ -17,7 +17,7 @@ def axis_of(task: Task, rank: int, default: int = -1) -> int:
     found = numbers(task.first("dim", "axis", "dimension")) or [default]
     axis = found[0]
     if not -rank <= axis < rank:
-        raise task.refused(f"axis {axis} of {rank}")
+        raise task.unfit(f"axis {axis} of {rank}")
     return axis % rank
 
 

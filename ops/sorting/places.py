@@ -81,7 +81,7 @@ class ArgMax(Kernel):
         (x,) = task.present(1)
         axis = axis_of(task, len(x.shape)) if x.shape else 0
         if 0 in x.shape[axis : axis + 1]:
-            raise task.refused(f"places along axis {axis}, which has no elements")
+            raise task.unfit(f"places along axis {axis}, which has no elements")
         view = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
         tasks: list[Kernel] = []
         source = x.view(*view)
@@ -93,7 +93,7 @@ class ArgMax(Kernel):
         own = places if places.dtype is INT32 else made(places.shape, INT32)
         values = results[1] if len(results) > 1 else None
         if any(each.numel != view[0] * view[2] for each in results[:2]):
-            raise task.refused(f"places {places.shape} along axis {axis} of {x.shape}")
+            raise task.unfit(f"places {places.shape} along axis {axis} of {x.shape}")
         if x.dtype is INT64 and not alone:
             return (_on_ai_cpu(task, cls, source),)
         if not alone:

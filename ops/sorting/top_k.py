@@ -159,7 +159,7 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
     axis = axis_of(task, len(x.shape))
     count = task.outputs[0].shape[axis] if task.outputs else task.whole_number("k", 0)
     if not 0 < count <= x.shape[axis]:
-        raise task.refused(f"k = {count} of {x.shape[axis]} numbers")
+        raise task.unfit(f"k = {count} of {x.shape[axis]} numbers")
     largest = task.first("largest") is not False
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     results = list(task.outputs) or [made(shape, x.dtype), made(shape, INT64)]

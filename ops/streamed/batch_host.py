@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,8 @@ def normalised(
 ) -> Any:  # fmt: skip
     """Maps by their own mean and deviation in training, which the running ones follow."""
     if not training and (mean is None or variance is None):
-        raise KernelError("BatchNormV3", "runningMean and runningVar are needed without training")
+        problem = "runningMean and runningVar are needed without training"
+        raise RefusedTaskError("BatchNormV3", problem)
     outputs = [host.empty(x.shape, x.dtype), *_lines(host, x, 4)]
     y, new_mean, new_variance, own, rstd = host.run(
         "BatchNormV3", x, weight, bias, mean, variance, outputs=outputs, training=training,
@@ -46,11 +47,11 @@ def gradients(
     del version
     if not training:
         if mean is None or variance is None:
-            raise KernelError("BatchNormGradV3", "runningMean and runningVar are needed")
+            raise RefusedTaskError("BatchNormGradV3", "runningMean and runningVar are needed")
         own = mean
         rstd = host.run("Rsqrt", host.together("Add", variance, eps, dtype=FLOAT))
     if own is None or rstd is None:
-        raise KernelError("BatchNormGradV3", "saveMean and saveInvstd are needed in training")
+        raise RefusedTaskError("BatchNormGradV3", "saveMean and saveInvstd are needed in training")
     outputs = [host.empty(x.shape, x.dtype), *_lines(host, x, 2)]
     found = host.run("BatchNormGradV3", grad, x, weight, own, rstd, outputs=outputs,
                      training=training)  # fmt: skip

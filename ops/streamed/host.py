@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def counted(host: Host, x: GlobalTensor, *, bins: int, low: ScalarValue, high: S
     """How many numbers each of some intervals alike has."""
     least, most = float(low.real), float(high.real)
     if least > most:
-        raise KernelError("HistogramV2", f"min {least:g} is above max {most:g}")
+        raise RefusedTaskError("HistogramV2", f"min {least:g} is above max {most:g}")
     out = host.empty((bins,), x.dtype)
     return host.run("HistogramV2", x, outputs=(out,), bins=bins, low=least, high=most)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BFLOAT16, FLOAT16, INT32
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -105,7 +105,7 @@ def dequantised(
 def prelu_grad(host: Host, grad: GlobalTensor, x: GlobalTensor, weight: GlobalTensor) -> Any:
     """Of the input and of the slopes."""
     if weight.numel > 1 and (len(x.shape) < 2 or x.shape[1] != weight.numel):
-        raise KernelError("PReluGrad", f"{weight.numel} slopes for {x.shape}")
+        raise RefusedTaskError("PReluGrad", f"{weight.numel} slopes for {x.shape}")
     outputs = (_like(host, x), _like(host, weight))
     return host.run("PReluGrad", grad, x, weight, outputs=outputs)
 

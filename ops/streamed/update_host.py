@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def adam_w(
     changed = [var, m, v]
     if amsgrad:
         if most is None:
-            raise KernelError("ApplyAdamWV2", "amsgrad needs maxGradNormOptionalRef")
+            raise RefusedTaskError("ApplyAdamWV2", "amsgrad needs maxGradNormOptionalRef")
         changed.append(most)
     tensors = (var, m, v, grad, step, *changed[3:])
     outputs = _room(host, changed)
@@ -84,4 +84,5 @@ def unscaled(
 
 def _alike(*lists: Sequence[GlobalTensor]) -> None:
     if len({len(each) for each in lists}) > 1:
-        raise KernelError("optimiser", f"lists of {', '.join(str(len(each)) for each in lists)}")
+        problem = f"lists of {', '.join(str(len(each)) for each in lists)}"
+        raise RefusedTaskError("optimiser", problem)

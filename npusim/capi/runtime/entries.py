@@ -60,10 +60,16 @@ def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callab
             except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
                 status = status_of(problem, is_aclnn=name.startswith("aclnn"))
                 session.report(name, status)
-                return 0 if gives_pointer else int(status.code)
+                return 0 if gives_pointer else _returned(status)
             return 0 if given is None else given
 
     return answer
+
+
+def _returned(status: Status) -> int:
+    """The code of a status; a function has to return one where npusim can't tell, too."""
+    unknown = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+    return int(unknown if status.code is None else status.code)
 
 
 def _of_operators(

@@ -109,7 +109,7 @@ class Journal:
 
     def problem(self, where: str, status: Status) -> None:
         """Notes a function that returned a code."""
-        entry = {"kind": "problem", "where": where, "code": int(status.code), "name": status.name}
+        entry = {"kind": "problem", "where": where, "code": status.code, "name": status.name}
         self._write(entry | {"message": status.message, "remedy": status.remedy})
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -13,10 +13,10 @@ from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.objects import Bound, Tensor, bind, in_blocks
 from npusim.capi.runtime.planned import Planned
-from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
+from npusim.capi.runtime.refusals import Refusal, aclnn_refusal, task_fault
 from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import from_acl
-from npusim.values.errors import AclnnError, DeviceFault, NpusimError
+from npusim.values.errors import DeviceFault, NpusimError, error_of
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ class FirstPhase:
             changed = dict(self._changed(words, arguments, bounds))
             planned = self._plan(arguments, bounds)
         except NpusimError as problem:
-            status = aclnn_status(problem)
-            raise Refusal(status.code, status.message, status.remedy) from problem
+            raise aclnn_refusal(problem) from problem
         for handle, tensor in changed.items():
             self._session.tables.tensors.replace(handle, tensor)
         size[0] = planned.workspace_size
@@ -219,7 +218,7 @@ class _Task:
             self.stream.simulated = queue
             status: Status = queue.execute(bytearray(0), executor.workspace_size, executor)
             if not status.ok:
-                raise AclnnError(status)
+                raise error_of(status)
             (result,) = queue.synchronize()
         except NpusimError as problem:
             fault = task_fault(problem, self.session.npu.profile)

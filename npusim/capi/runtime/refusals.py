@@ -28,13 +28,21 @@ def null_pointer(name: str) -> Refusal:
     )
 
 
-def aclnn_status(problem: NpusimError) -> Status:
-    """The status of a first phase that ended with an error of the tree."""
+def aclnn_refusal(problem: NpusimError) -> Refusal:
+    """The answer of a first phase that ended with an error of the tree.
+
+    A C function has to return some code where npusim can't tell what a device would return: that of
+    a missing kernel, with a sentence that says whose it is.
+    """
     if isinstance(problem, AclnnError):
-        return problem.status
+        status = problem.status
+        if status.code is not None:
+            return Refusal(status.code, status.message, status.remedy)
+        why = f"unknown: npusim can't tell, a device may return another code: {status.message}"
+        return Refusal(StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR, why, status.remedy)
     is_usage = isinstance(problem, UsageError)
     code = StatusCode.ACLNN_ERR_PARAM_INVALID if is_usage else StatusCode.ACLNN_ERR_INNER
-    return Status(code, problem.message, problem.remedy)
+    return Refusal(code, problem.message, problem.remedy)
 
 
 def task_fault(problem: NpusimError, profile: Profile) -> DeviceFault:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.renderers import jsonout
 from npusim.reporting.renderers.jsonout import fields
+from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
@@ -25,9 +26,16 @@ class Answer:
     error: NpusimError | None = None
 
     @property
+    def verdict(self) -> Verdict:
+        """Whether the product runs the call; what goes wrong otherwise is a no."""
+        if self.error is not None:
+            return Verdict.NO
+        return Verdict.YES if self.status is None else self.status.verdict
+
+    @property
     def ok(self) -> bool:
-        """Whether the product runs the call."""
-        return self.error is None and (self.status is None or self.status.ok)
+        """Whether the product runs the call for certain."""
+        return self.verdict is Verdict.YES
 
     @property
     def reason(self) -> str:
@@ -36,7 +44,7 @@ class Answer:
             return self.error.message
         if self.status is None or self.status.ok:
             return ""
-        return f"{self.status.name} ({self.status.code}): {self.status.message}"
+        return self.status.message if self.status.code is None else self.status.sentence
 
     @property
     def remedy(self) -> str:
@@ -47,7 +55,7 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """The answer as one JSON object."""
-        described: dict[str, Any] = fields(self, "soc product_line ok")
+        described: dict[str, Any] = fields(self, "soc product_line ok verdict")
         if self.status is not None:
             described["status"] = jsonout.status(self.status)
         if self.error is not None:

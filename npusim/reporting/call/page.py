@@ -195,7 +195,7 @@ def _products(
         if (res := answer.result) is not None and focus is not None:
             ratio = significant(res.duration_us / max(focus.duration_us, 1e-12), 2)
             cells = [latency(res.duration_us, res.band_us), ratio, count(res.cycles), res.bound]
-        rows.append((answer.soc, answer.product_line, "yes" if answer.ok else "no", *cells))
+        rows.append((answer.soc, answer.product_line, str(answer.verdict), *cells))
     chosen = next((i for i, answer in enumerate(answers) if answer.result is focus), None)
     numbers = ("latency (80 % band)", "relative", "cycles")
     yield Table(columns, rows, numbers, chosen=chosen if focus else None)

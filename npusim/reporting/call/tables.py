@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.document import Block, Page, Section, Table, Text, Tone, Toned, bullets
 from npusim.reporting.spelling import count, error_size, latency, percent, significant, size
 from npusim.reporting.trace import LANE_ORDER, OTHER_LANE
+from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 BAND_COLUMN = "latency (80 % band)"
 
-_TONES: dict[str, Tone] = {"pass": "good", "FAIL": "bad", "rejected": "bad"}
+TONES: dict[Verdict, Tone] = {Verdict.YES: "good", Verdict.NO: "bad", Verdict.UNKNOWN: "open"}
+_TONES: dict[str, Tone] = {"pass": "good", "FAIL": "bad", "rejected": "bad", "unknown": "open"}
 
 
 def check_table(operator: str, answers: Sequence[Answer]) -> Table:
@@ -35,6 +37,19 @@ def check_table(operator: str, answers: Sequence[Answer]) -> Table:
         for answer in answers
     ]
     return Table(("product", "SoC", "runs", "reason"), rows, caption=operator, wide=("reason",))
+
+
+def rules_lines(answers: Sequence[Answer]) -> list[str]:
+    """Under a yes: whether every rule of the operator's page was asked."""
+    accepted = [each.status for each in answers if each.ok and each.status is not None]
+    lines = [
+        f"yes: every rule of {status.rules_source} was checked"
+        if status.rules_checked
+        else "yes: null pointers, dtypes, formats, axes and shapes were checked, "
+        "further rules of the operator's page weren't"
+        for status in accepted
+    ]
+    return list(dict.fromkeys(lines))
 
 
 def comparison(operator: str, answers: Sequence[Answer]) -> Page:
@@ -53,7 +68,7 @@ def comparison(operator: str, answers: Sequence[Answer]) -> Page:
 
 
 def refusals(answers: Sequence[Answer]) -> list[Block]:
-    """Why some don't run it: one line for each reason, with all chips that have it."""
+    """Why some don't run it, or aren't known to: a line for each reason, with all its chips."""
     return [Text(f"{', '.join(socs)}: {reason}") for reason, socs in refused(answers).items()]
 
 
@@ -148,7 +163,7 @@ def _toned(verdict: str) -> str:
 
 
 def _verdict(answer: Answer) -> str:
-    return Toned("yes", "good") if answer.ok else Toned("no", "bad")
+    return Toned(str(answer.verdict), TONES[answer.verdict])
 
 
 def _used_pipes(tasks: Sequence[TaskResult]) -> list[str]:

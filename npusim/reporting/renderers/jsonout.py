@@ -56,16 +56,20 @@ def fields(of: object, names: str) -> dict[str, Any]:
 
 
 def status(answer: Status) -> dict[str, Any]:
-    """A status: code, name, whether it is a yes, the reason and the remedy."""
-    return {"code": int(answer.code), **fields(answer, "name ok message remedy")}
+    """A status: code (null where unknown), verdict, the reason and the remedy, the rules asked."""
+    code = None if answer.code is None else int(answer.code)
+    more = fields(answer, "rules_checked rules_source") if answer.ok else {}
+    return {"code": code, **fields(answer, "name ok verdict message remedy"), **more}
 
 
 def error(problem: NpusimError) -> dict[str, Any]:
-    """An error: its kind, its exit code, the message and the remedy."""
+    """An error: its kind, its exit code, what it says of a call, the message and the remedy."""
+    verdict = getattr(problem, "verdict", None)
     return {
         "kind": type(problem).__name__,
         "exit_code": problem.exit_code,
         "code": getattr(problem, "code", None),
+        "verdict": None if verdict is None else str(verdict),
         **fields(problem, "message remedy"),
     }
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from npusim.reporting.schemas.common import Band, Json, Number, Object, Problem, Status, Tensor
+from npusim.reporting.schemas.common import (
+    Band,
+    Json,
+    Number,
+    Object,
+    Problem,
+    Status,
+    Tensor,
+    Verdict,
+)
 
 
 class Task(Object):
@@ -26,6 +35,7 @@ class Answer(Object):
     soc: str
     product_line: str
     ok: bool
+    verdict: Verdict
     status: Status | None = None
     error: Problem | None = None
     duration_us: Number | None = None
@@ -61,7 +71,8 @@ class Case(Answer):
     """A case of a file and how it went."""
 
     name: str
-    verdict: str
+    outcome: str
+    """pass, FAIL, ran (nothing to compare with), rejected or unknown."""
     note: str
 
 
@@ -118,6 +129,7 @@ class Sweep(Object):
     answered_now: int
     ok: int
     rejected: int
+    unknown: int
     error: int
     seconds: Number
     points_per_s: Number

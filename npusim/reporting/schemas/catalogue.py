@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npusim.reporting.schemas.common import Json, Number, Object, Status
+from npusim.reporting.schemas.common import Json, Number, Object, Status, Verdict
 
 
 class CatalogueAnswer(Object):
@@ -14,13 +14,13 @@ class CatalogueAnswer(Object):
     kind: str
     family: str
     soc: str | None
-    verdict: str
+    verdict: Verdict
     by_page: str
     by_operator_information: str
     disagree: bool
     why: str
     remedy: str
-    status: Status | None
+    status: Status
     supported_by: list[str]
     notes: list[str]
     evidence: list[Json]

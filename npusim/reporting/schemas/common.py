@@ -17,14 +17,23 @@ class Object(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class Status(Object):
-    """An aclnn status: 0 is a yes, anything else says why not and what to do."""
+Verdict = Literal["yes", "no", "unknown"]
 
-    code: int
+
+class Status(Object):
+    """An aclnn status: 0 is a yes, another code a no, null an unknown, which npusim can't tell."""
+
+    code: int | None
     name: str
     ok: bool
+    verdict: Verdict
     message: str
+    """Why not, or what isn't known and why."""
     remedy: str
+    rules_checked: bool | None = None
+    """Under a yes: whether every rule of the operator's page was asked."""
+    rules_source: str | None = None
+    """The page or host code that these rules are from."""
 
 
 class Problem(Object):
@@ -33,6 +42,8 @@ class Problem(Object):
     kind: str
     exit_code: int
     code: int | None
+    verdict: Verdict | None = None
+    """Of a call: no or unknown."""
     message: str
     remedy: str
 

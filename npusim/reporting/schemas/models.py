@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npusim.reporting.schemas.common import Band, Json, Number, Object
+from npusim.reporting.schemas.common import Band, Json, Number, Object, Verdict
 
 
 class ModelCheck(Object):
@@ -13,15 +13,17 @@ class ModelCheck(Object):
     model: str
     kind: str
     ok: bool
+    verdict: Verdict
     products: list[Json]
     operators: list[Json]
     notes: list[str]
 
 
 class Step(Object):
-    """A step of a model on a chip; `verdict` says it in a sentence."""
+    """A step of a model on a chip; `headline` says it in a sentence, `verdict` whether it runs."""
 
-    verdict: str
+    headline: str
+    verdict: Verdict
     model: str
     batch: int | None
     soc: str

@@ -15,7 +15,7 @@ from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8
-from npusim.values.errors import KernelError
+from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -131,7 +131,7 @@ class RowKernel(Kernel):
         if Form.LINE not in self.row.operands and x.shape:
             columns = x.shape[axis]  # axes of one element may stand behind it
         if not columns or x.numel % columns:
-            raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
+            raise RefusedTaskError(self.op_type, f"{x.shape} has no rows of {columns}")
         layout = RowsLayout(
             profile,
             x.numel // columns,
@@ -183,7 +183,7 @@ class RowKernel(Kernel):
         if isinstance(named, list | tuple) and len(named) == 1:
             named = named[0]
         if not isinstance(named, int) or not -rank <= named < rank:
-            raise KernelError(cls.op_type, f"can't work along axis {named!r} of {x.shape}")
+            raise RefusedTaskError(cls.op_type, f"can't work along axis {named!r} of {x.shape}")
         return named % rank
 
     @classmethod

@@ -43,7 +43,12 @@ class Called:
 
 def called(row: Row, draw: Callable[[Any], Any], family: str) -> Called:
     """A call as the row makes it, with results of its own or those that the interface describes."""
-    d = Draw(draw, row.api, family)
+    return called_by(row, Draw(draw, row.api, family))
+
+
+def called_by(row: Row, d: Draw) -> Called:
+    """The same by a chooser of one's own."""
+    family = d.family
     given = dict(row.make(d))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

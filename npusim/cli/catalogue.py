@@ -18,6 +18,7 @@ from npusim.values.spelling import ALL
 if TYPE_CHECKING:
     from npusim.catalogue.families import Place
     from npusim.catalogue.verdicts import Verdict
+    from npusim.model.graph_model import Compilation
 
 
 Programs = Annotated[
@@ -77,7 +78,9 @@ def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Ver
     return [by_name(op, place, arguments)[0] for place in asked]
 
 
-def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:
+def check_model(
+    path: Path, socs: Sequence[str] | None, how: Compilation | None, *, as_json: bool
+) -> None:
     """Will this model run? Exit 1 when any operator is rejected on any of the products.
 
     Where none is, 3 when it isn't known of any.
@@ -85,7 +88,7 @@ def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> Non
     from npusim.model.checking import check_model as check
     from npusim.reporting import catalogue as report
 
-    result = check(path, places(socs))
+    result = check(path, places(socs), how=how)
     for note in result.notes:
         output.note(note)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.cli import calls, catalogue, output
+from npusim.cli import calls, catalogue, compiling, output
 from npusim.cli.chips import Chip, chips_or_places
 from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
 from npusim.values.errors import UsageError
@@ -20,21 +20,31 @@ def check(
     assignments: Assignments = None,
     soc: Socs = None,
     model: Model = None,
+    shape: compiling.Shape = None,
+    precision: compiling.Precision = None,
+    fuse: compiling.Fuse = True,
+    without: compiling.Without = None,
+    mode: compiling.Mode = None,
+    custom: compiling.Custom = None,
     as_json: AsJson = False,
 ) -> None:
     """Will it run? The status of the call, its reason and its remedy.
 
     Without parameters, and for operators that npusim doesn't simulate, the catalogue answers: who
     supports which dtypes. There a tensor is NAME=DTYPE. --model asks for a whole model: an
-    op_summary or kernel_details CSV, an ONNX file, a YAML list of calls, or a list of operators.
+    network (ONNX, .pt2; compiled for each product as `npusim model` does), an op_summary or
+    kernel_details CSV, a YAML list of calls, or a list of operators.
 
     Example: npusim check Gelu -s all x=bf16[1024,1024]
     """
     if model is not None and op is not None:
         raise UsageError(f"an operator ({op}) and a model at once", "Ask one after the other.")
+    how = compiling.compilation(shape, precision, fuse, without, mode, custom)
     if model is not None:
-        catalogue.check_model(model, soc, as_json=as_json)
+        catalogue.check_model(model, soc, how, as_json=as_json)
         return
+    if how is not None:
+        raise UsageError("how a network is compiled, but no network", "Name it: --model FILE.")
     if op is None:
         raise UsageError("which operator? none is given", "Name one, or a model with --model FILE.")
     words = assignments or []

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.families import Place, place_of
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer, Outcome
 from npusim.catalogue.verdicts import Verdict as CatalogueVerdict
+from npusim.hardware.naming import load_profile
+from npusim.model.feasibility import UNHEARD, WORST_FIRST, judge
+from npusim.model.listed import Listed
 from npusim.model.listing import read_model
+from npusim.model.reading import NETWORKS, read_compiled
+from npusim.values.errors import UnknownNameError
 from npusim.values.status import Verdict, worst_of
 
 if TYPE_CHECKING:
     from npusim.catalogue.facts import Catalogue
     from npusim.catalogue.names import Subject
-    from npusim.model.listed import Listed
-
-# What the graph compiler does with a float32 operator that only has a float16 kernel.
-# Source: hiascend.com CANN 8.0 ATC, --precision_mode_v2: the default is fp16.
-_IN_FP16 = "in FLOAT16, as ATC does by default (--precision_mode_v2=fp16)"
+    from npusim.hardware import Profile
+    from npusim.model.graph_model import Compilation
+    from npusim.model.results import DtypeVerdict
+    from npusim.model.step import Step
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One operator on one product: the outcome, why, and the remedy where there is one."""
+    """One operator on one product: the outcome, why, and the remedy where there is one.
+
+    `count` is how often the model that is compiled for this product has it, None where all products
+    are given the same operators.
+    """
 
     place: Place
     outcome: Outcome
     why: str = ""
     remedy: str = ""
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One kind of operator in a model: how often it occurs, its time, and a cell per product.
 
+    A cell is None where the model, compiled for that product, hasn't got the operator.
     `op` is the file's name for it, `means` the catalogue's; `time_us` is 0 where the file has none.
     """
 
@@ -49,12 +60,17 @@ class Row:
     outputs: tuple[str, ...]
     count: int
     time_us: float
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell | None, ...]
 
     @property
     def ok(self) -> bool:
         """True when no product rejects it."""
-        return all(cell.outcome.ok for cell in self.cells)
+        return all(cell.outcome.ok for cell in self.given)
+
+    @property
+    def given(self) -> tuple[Cell, ...]:
+        """The cells of the products that have it."""
+        return tuple(cell for cell in self.cells if cell is not None)
 
 
 @dataclass(frozen=True)
@@ -75,41 +91,125 @@ class ModelCheck:
     @property
     def verdict(self) -> Verdict:
         """No where any operator is refused on any product, unknown where one isn't known."""
-        return worst_of(cell.outcome.verdict for row in self.rows for cell in row.cells)
+        return worst_of(cell.outcome.verdict for row in self.rows for cell in row.given)
 
     def verdict_on(self, place: Place) -> Verdict:
         """The same for one product."""
         at = self.places.index(place)
-        return worst_of(row.cells[at].outcome.verdict for row in self.rows)
+        return worst_of(cell.outcome.verdict for row in self.rows if (cell := row.cells[at]))
 
     def counts(self, place: Place) -> Counter[Outcome]:
         """How many operators of the model (not kinds of them) end how on one product."""
         at = self.places.index(place)
         found: Counter[Outcome] = Counter()
         for row in self.rows:
-            found[row.cells[at].outcome] += row.count
+            if cell := row.cells[at]:
+                found[cell.outcome] += row.count if cell.count is None else cell.count
         return found
 
 
 def check_model(
-    path: str | Path, socs: Sequence[str | Place], *, catalogue: Catalogue | None = None
+    path: str | Path,
+    socs: Sequence[str | Place],
+    *,
+    how: Compilation | None = None,
+    catalogue: Catalogue | None = None,
 ) -> ModelCheck:
-    """Judge every operator in a profiler's CSV, an ONNX model or a list, on each chip or product.
+    """Judge every operator in a model, a profiler's CSV or a list, on each chip or product.
 
-    Raises FileError for a file that can't be read, UnknownNameError for a product.
+    Networks (ONNX, torch.export) are compiled for each product first, as `npusim model` does and as
+    `how` says. Raises FileError for a file that can't be read or compiled, UnknownNameError for a
+    product, UsageError for `how` with a file that isn't a network.
     """
     asked = (place_of(soc) if isinstance(soc, str) else soc for soc in socs)
     places = tuple(dict.fromkeys(asked))
+    known = catalogue or facts.catalogue()
+    if how is not None or Path(path).suffix.lower() in NETWORKS:
+        return _compiled(known, Path(path), places, how)
     model = read_model(path)
-    rows = judge_all(model.operators, places, is_graph=model.is_graph, catalogue=catalogue)
+    rows = judge_all(model.operators, places, catalogue=known)
     return ModelCheck(str(path), model.kind, places, rows, model.notes)
+
+
+def _compiled(
+    catalogue: Catalogue, file: Path, places: tuple[Place, ...], how: Compilation | None
+) -> ModelCheck:
+    """A network compiled for each product, side by side."""
+    model = read_compiled(file, how)
+    rows: dict[_Key, Row] = {}
+    for at, place in enumerate(places):
+        for key, cell in _cells_of(catalogue, model.on(place.family), place).items():
+            row = rows.get(key) or _row_of(catalogue, key, len(places))
+            cells = (*row.cells[:at], cell, *row.cells[at + 1 :])
+            rows[key] = replace(row, count=max(row.count, cell.count or 0), cells=cells)
+    ordered = sorted(rows.values(), key=lambda row: (row.ok, row.op, row.dtypes))
+    return ModelCheck(str(file), file.suffix[1:].lower(), places, tuple(ordered))
+
+
+class _Key(NamedTuple):
+    """What tells the rows of a network apart."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    why_unknown: str
+
+    @property
+    def listed(self) -> Listed:
+        """The operator as a row of a file."""
+        kind = "word" if self.op.startswith("aclnn") else "kernel"
+        return Listed(self.op, kind, self.dtypes, self.outputs, why_unknown=self.why_unknown)
+
+
+def _row_of(catalogue: Catalogue, key: _Key, places: int) -> Row:
+    subject = _subject(catalogue, key.listed)
+    means = _means(subject) if subject else ""
+    return Row(key.op, means, key.dtypes, key.outputs, 0, 0.0, (None,) * places)
+
+
+def _cells_of(catalogue: Catalogue, step: Step, place: Place) -> dict[_Key, Cell]:
+    """The operators of a step on a product; of those that differ in shapes alone the worst."""
+    chip = _simulated(place)
+    verdicts = judge(step, chip) if chip else {}
+    found: dict[_Key, Cell] = {}
+    for item in step.items:
+        dtypes, outputs = (
+            tuple(each.dtype.name for each in side) for side in (item.inputs, item.outputs)
+        )
+        key = _Key(item.op, dtypes, outputs, "" if item.work else item.operation.problem)
+        cell = _judged(catalogue, key, place, verdicts.get(item.operation.signature))
+        before = found.get(key, replace(cell, count=0))
+        worst = min(before, cell, key=lambda each: WORST_FIRST.index(each.outcome))
+        found[key] = replace(worst, count=(before.count or 0) + item.count)
+    return found
+
+
+def _judged(catalogue: Catalogue, key: _Key, place: Place, verdict: DtypeVerdict | None) -> Cell:
+    """What the model's verdict says, in the words of the catalogue where they agree."""
+    subject = _subject(catalogue, key.listed)
+    if subject is None:
+        why = key.why_unknown or UNHEARD
+        cell = Cell(place, Outcome.UNKNOWN, why)
+    else:
+        cell = _cell(catalogue, subject, key.listed, place)
+    if verdict is None or verdict.outcome is cell.outcome:
+        return cell
+    return Cell(place, verdict.outcome, verdict.why)
+
+
+def _simulated(place: Place) -> Profile | None:
+    """The chip of a place, None where it is a whole family or isn't simulated."""
+    if place.profile or not place.soc:
+        return place.profile
+    with suppress(UnknownNameError):
+        return load_profile(place.soc)
+    return None
 
 
 def judge_all(
     operators: Iterable[Listed],
     places: Sequence[Place],
     *,
-    is_graph: bool = False,
     catalogue: Catalogue | None = None,
 ) -> tuple[Row, ...]:
     """A row for each kind of operator, the most time-consuming first."""
@@ -117,29 +217,30 @@ def judge_all(
     found: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Row] = {}
     for listed in operators:
         key = (listed.op, listed.api, listed.dtypes, listed.outputs)
-        row = found.get(key) or _row(known, listed, places, is_graph)
+        row = found.get(key) or _row(known, listed, places)
         count, time_us = row.count + listed.count, row.time_us + listed.time_us
         found[key] = replace(row, count=count, time_us=time_us)
     return tuple(sorted(found.values(), key=lambda row: (-row.time_us, row.ok, row.op, row.dtypes)))
 
 
-def _row(catalogue: Catalogue, listed: Listed, places: Sequence[Place], is_graph: bool) -> Row:
+def _row(catalogue: Catalogue, listed: Listed, places: Sequence[Place]) -> Row:
     subject = _subject(catalogue, listed)
     if subject is None:
-        why = listed.why_unknown or "the catalogue doesn't know this operator"
+        why = listed.why_unknown or UNHEARD
         cells = tuple(Cell(place, Outcome.UNKNOWN, why) for place in places)
         return Row(listed.op, "", listed.dtypes, listed.outputs, 0, 0.0, cells)
-    cells = tuple(_cell(catalogue, subject, listed, place, is_graph) for place in places)
-    means = subject.apis[0] if subject.apis else "/".join(subject.op_types)
-    return Row(listed.op, means, listed.dtypes, listed.outputs, 0, 0.0, cells)
+    cells = tuple(_cell(catalogue, subject, listed, place) for place in places)
+    return Row(listed.op, _means(subject), listed.dtypes, listed.outputs, 0, 0.0, cells)
+
+
+def _means(subject: Subject) -> str:
+    return subject.apis[0] if subject.apis else "/".join(subject.op_types)
 
 
 def _subject(catalogue: Catalogue, listed: Listed) -> Subject | None:
-    """What a row of a file means; a kernel is an operator type, an ONNX node an ONNX operator."""
+    """What a row of a file means; a kernel is an operator type."""
     if listed.why_unknown:
         return None
-    if listed.kind == "onnx":
-        return names.onnx_named(catalogue, listed.op) or names.operator_named(catalogue, listed.op)
     if listed.kind == "kernel":
         subject = names.operator_named(catalogue, listed.op)
         api = names.api_named(catalogue, listed.api) if listed.api else None
@@ -153,17 +254,11 @@ def _subject(catalogue: Catalogue, listed: Listed) -> Subject | None:
     return names.find(catalogue, listed.op)
 
 
-def _cell(
-    catalogue: Catalogue, subject: Subject, listed: Listed, place: Place, is_graph: bool
-) -> Cell:
+def _cell(catalogue: Catalogue, subject: Subject, listed: Listed, place: Place) -> Cell:
     question = Question(place.family, place.soc, inputs=listed.dtypes, outputs=listed.outputs)
     verdict = judging.judge(catalogue, subject, question)
     remark = _remark(verdict)
     runs = verdict.answer is Answer.SUPPORTED
-    if is_graph and "FLOAT" in question.dtypes and (not runs or "AI CPU" in remark):
-        half = judging.judge(catalogue, subject, question.with_dtype("FLOAT", "FLOAT16"))
-        if half.answer is Answer.SUPPORTED and "AI CPU" not in _remark(half):
-            return Cell(place, Outcome.RUNS, _IN_FP16)
     if runs:
         return Cell(place, Outcome.RUNS, remark)
     if verdict.answer is Answer.UNKNOWN:

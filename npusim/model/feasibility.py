@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.catalogue.verdicts import Answer, Outcome
 from npusim.model.results import DtypeVerdict
-from npusim.model.step import AclnnWork, task_in_fp16
+from npusim.model.step import CUSTOM, AclnnWork, task_in_fp16
 from npusim.operators import memory
 from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.step import Item, Operation, Step
     from npusim.values.tensors import TensorSpec
+
+WORST_FIRST: Final = (Outcome.REJECTED, Outcome.AFTER_FP16, Outcome.UNKNOWN, Outcome.RUNS)
+
+UNHEARD: Final = "the catalogue doesn't know this operator"
 
 
 def judge(step: Step, profile: Profile) -> dict[str, DtypeVerdict]:
@@ -53,8 +57,8 @@ def together(verdicts: dict[str, DtypeVerdict]) -> tuple[DtypeVerdict, ...]:
         key = (verdict.op, verdict.dtypes, verdict.outcome, verdict.why)
         count = merged[key].count if key in merged else 0
         merged[key] = replace(verdict, count=count + verdict.count)
-    order = (Outcome.REJECTED, Outcome.AFTER_FP16, Outcome.UNKNOWN, Outcome.RUNS)
-    return tuple(sorted(merged.values(), key=lambda each: (order.index(each.outcome), each.op)))
+    order = WORST_FIRST.index
+    return tuple(sorted(merged.values(), key=lambda each: (order(each.outcome), each.op)))
 
 
 def _question(asked: Operation, profile: Profile) -> tuple[object, ...]:
@@ -68,6 +72,8 @@ def _question(asked: Operation, profile: Profile) -> tuple[object, ...]:
 
 
 def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
+    if item.operation.engine == CUSTOM:
+        return DtypeVerdict(item.op, (), Outcome.RUNS, "", 0)
     if isinstance(item.work, AclnnWork):
         return _of_call(item, item.work, profile)
     if isinstance(item.work, TaskSpec):
@@ -99,8 +105,7 @@ def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
         return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, too_large.code)
     verdict = task_verdict(work, profile)
     if verdict is None:
-        why = "the catalogue doesn't know this operator"
-        return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, why, 0)
+        return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, UNHEARD, 0)
     status = verdict.status
     if verdict.answer is not Answer.REJECTED:
         runs = verdict.answer is Answer.SUPPORTED

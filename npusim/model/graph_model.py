@@ -15,7 +15,7 @@ from npusim.graph.memory import alive_bytes, source, weights_bytes
 from npusim.graph.network import Value
 from npusim.graph.passes import passes
 from npusim.graph.target import PRECISIONS, Target
-from npusim.model.step import AclnnWork, Item, Operation, Step
+from npusim.model.step import CUSTOM, AclnnWork, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError, UsageError
 
@@ -38,7 +38,6 @@ _CAPTURES: Final = ("A2", "A3")
 """Families that replay captured graphs. Source: torchair, aclmdlRICapture."""
 
 _ON_THE_HOST: Final = "host CPU"
-_GIVEN: Final = "custom operator"
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,13 @@ class NetworkModel:
         """
         if chip is None:
             raise ArgumentError(f"{self.name} is compiled for a chip, and none was given")
+        step = self.on(chip.family, batch)
+        return replace(step, call_us=chip.launch.model_call_us)
+
+    def on(self, family: str, batch: int | None = None) -> Step:
+        """The tasks of the network compiled for a product family; raises as `at`."""
         network, found = self.source.network(batch, self.how.shapes)
-        target = Target(chip.family, self.how.precision or PRECISIONS[0], self.how.off)
+        target = Target(family, self.how.precision or PRECISIONS[0], self.how.off)
         try:
             compiled = compile_network(network, target, self.how.custom)
         except ArgumentError as error:
@@ -106,7 +110,7 @@ class NetworkModel:
             f"{name} is {list(shape)}, as said (--shape): its size depends on data"
             for name, shape in self.source.within(self.how.shapes).items()
         )
-        return replace(step, call_us=chip.launch.model_call_us, one_shape=True, assumptions=given)
+        return replace(step, one_shape=True, assumptions=given)
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,15 @@ class ProgramModel:
                 f"{chip.name} replays no captured graphs, products of {', '.join(_CAPTURES)} do",
                 "Ask with --mode eager.",
             )
+        step = self.on(chip.family, batch)
+        return replace(step, host_dispatch_us=0.0 if captured else chip.launch.host_dispatch_us)
+
+    def on(self, family: str, batch: int | None = None) -> Step:
+        """The aclnn calls of the program on a product family; raises as `at`."""
         network, found = self.program.network(batch, self.how.shapes)
-        map_calls(network, chip.family)
+        map_calls(network, family)
         calls = (_call(node) for node in network.ordered() if node.op != "Identity")
-        dispatch_us = 0.0 if captured else chip.launch.host_dispatch_us
-        return _step(self.name, network, calls, found, (), dispatch_us)
+        return _step(self.name, network, calls, found, ())
 
 
 def read_network(file: Path, how: Compilation | None = None) -> NetworkModel:
@@ -173,7 +181,6 @@ def _step(
     items: Iterable[Item],
     batch: int | None,
     notes: tuple[str, ...],
-    dispatch_us: float | None = None,
 ) -> Step:
     alive = tuple(alive_bytes(network.ordered(), network))
     return Step(
@@ -183,9 +190,8 @@ def _step(
         batch,
         weights_bytes(network),
         max(alive, default=0),
-        dispatch_us,
-        notes,
-        alive,
+        notes=notes,
+        alive_bytes=alive,
     )
 
 
@@ -194,7 +200,7 @@ def _item(task: Task) -> Item:
     operation = Operation(
         task.spec.op_type,
         task.spec,
-        "" if given_us is None else _GIVEN,
+        "" if given_us is None else CUSTOM,
         "" if given_us is None else "its time is the user's",
         weights=task.weights,
         reads=task.reads,

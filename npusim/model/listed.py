@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Listed:
     """One operator of a model, as the file has it.
 
-    `kind` says whose name `op` is: kernel (a profiler's OP type), onnx, or word (anything).
+    `kind` says whose name `op` is: kernel (a profiler's OP type) or word (anything).
     `dtypes` are those of the inputs in the spelling of the operator pages, empty where absent, and
     `outputs` those of the outputs; `api` is the API that launched a kernel, when its name tells.
     `why_unknown` is set for what the catalogue can't judge.
@@ -27,9 +27,8 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The operators of a model; `is_graph` when a graph compiler stands between model and chip."""
+    """The operators of a model."""
 
     kind: str
     operators: tuple[Listed, ...]
-    is_graph: bool = False
     notes: tuple[str, ...] = ()

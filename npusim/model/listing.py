@@ -1,4 +1,4 @@
-"""Reads the operators of a model from a file: a profiler's CSV, an ONNX model, or a plain list."""
+"""Reads the operators of a model from a file: a profiler's CSV, calls, or a plain list."""
 
 from __future__ import annotations
 
@@ -25,16 +25,12 @@ _API_IN_KERNEL_NAME = re.compile(r"(acl[A-Za-z0-9]+)_")
 def read_model(path: str | Path) -> Listing:
     """The operators in a file, by its ending.
 
-    ``.csv`` is a profile, ``.onnx`` a network, ``.yaml`` a list of calls, else a list of names.
+    ``.csv`` is a profile, ``.yaml`` a list of calls, else a list of names.
     """
     file = Path(path)
     ending = file.suffix.lower()
     if ending in _NOT_MODELS:
         raise FileError(file, f"npusim can't read {ending} files", _NOT_MODELS[ending])
-    if ending == ".onnx":
-        from npusim.model.onnx_model import read_onnx
-
-        return read_onnx(file)
     if ending == ".csv":
         return Listing("profile", tuple(_from_profile(file)))
     if ending in (".yaml", ".yml"):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from npusim.reading.files import opened
 from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
-    from npusim.model.graph_model import Compilation
+    from npusim.model.graph_model import Compilation, NetworkModel, ProgramModel
     from npusim.model.step import Step
+
+NETWORKS: Final = (".onnx", ".pt2")
+"""Endings of files that are compiled for a product."""
 
 _HINT = (
     "Give an ONNX file, a .pt2 file of torch.export, a YAML list of calls, an op_summary_*.csv of "
@@ -92,6 +95,18 @@ def read_model(
         from npusim.model.profile_table import read_profile
 
         return FixedModel(read_profile(file, step))
+    if how is not None or ending in NETWORKS:
+        return read_compiled(file, how)
+    if ending in (".yaml", ".yml"):
+        from npusim.model.call_list import read_calls
+
+        return read_calls(file)
+    raise FileError(file, f"npusim model doesn't read {ending or 'such'} files", _HINT)
+
+
+def read_compiled(file: Path, how: Compilation | None = None) -> NetworkModel | ProgramModel:
+    """The network in a file, to be compiled for a product; raises as `read_model`."""
+    ending = file.suffix.lower()
     if ending == ".onnx":
         from npusim.model.graph_model import read_network
 
@@ -101,13 +116,7 @@ def read_model(
         from npusim.model.graph_model import read_program
 
         return read_program(load(file), how)
-    if how is not None:
-        raise UsageError(
-            f"{file} lists operators; only networks are compiled",
-            "Give an ONNX or .pt2 file, or leave out what is said about shapes, passes and modes.",
-        )
-    if ending in (".yaml", ".yml"):
-        from npusim.model.call_list import read_calls
-
-        return read_calls(file)
-    raise FileError(file, f"npusim model doesn't read {ending or 'such'} files", _HINT)
+    raise UsageError(
+        f"{file} lists operators; only networks are compiled",
+        "Give an ONNX or .pt2 file, or leave out what is said about shapes, passes and modes.",
+    )

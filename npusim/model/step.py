@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AI_CPU = "AI CPU"
 COMMUNICATION = "communication"
+CUSTOM = "custom operator"
+"""Of a domain of the user's, who says how long it takes."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.library.epilogue import Epilogue, Side
 from npusim.operators.registry import FUSED, definition, kernel_class
+from npusim.operators.tasks import TaskSpec
 from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_dtype
 from npusim.values.errors import KernelError
 
@@ -61,7 +62,7 @@ class Part:
         return found if isinstance(found, Term) else found[0]
 
 
-def parts_of(task: Task) -> tuple[str, tuple[Part, ...]]:
+def parts_of(task: Task | TaskSpec) -> tuple[str, tuple[Part, ...]]:
     """The first operator of a fused task and those behind it.
 
     Their attributes are in the task's ``parts``, where whoever fused them says so.
@@ -69,6 +70,18 @@ def parts_of(task: Task) -> tuple[str, tuple[Part, ...]]:
     head, *others = task.op_type.removeprefix(FUSED).split("_")
     told: Any = task.attributes.get("parts") or [(name, {}) for name in others]
     return head, tuple(Part(name, attributes) for name, attributes in told)
+
+
+def unfused(task: TaskSpec) -> tuple[TaskSpec, ...]:
+    """What a fused task does, operator by operator."""
+    head, parts = parts_of(task)
+    own = max(1, len(task.inputs) - sum(part.operands - 1 for part in parts))
+    result, rest = task.outputs[-1:], list(task.inputs[own:])
+    found = [TaskSpec(head, task.inputs[:own], task.outputs[:1])]
+    for part in parts:
+        others, rest = rest[: part.operands - 1], rest[part.operands - 1 :]
+        found.append(TaskSpec(part.op_type, (*result, *others), result, part.attributes))
+    return tuple(found)
 
 
 def follow(

@@ -15,7 +15,8 @@ from npusim.hardware.products import product_lines
 from npusim.operators import memory
 from npusim.operators.checks import dtype_supported, null_checks
 from npusim.operators.contract import TensorArg
-from npusim.operators.registry import definition, has_kernel, prototype
+from npusim.operators.fusions import unfused
+from npusim.operators.registry import FUSED, band_class, definition, has_kernel, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError, brief
 from npusim.values.formats import Format
@@ -126,8 +127,11 @@ def _formats(names: Sequence[str]) -> list[Format]:
 def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
     """The same for a recorded task, whose tensors have places but no names.
 
-    None for an operator whose definition says itself what it takes.
+    None for an operator whose definition says itself what it takes. What was fused runs where each
+    part does.
     """
+    if task.op_type.startswith(FUSED) and band_class(task.op_type):
+        return _worst(task_verdict(part, chip) for part in unfused(task))
     if has_kernel(task.op_type) and definition(task.op_type).dtypes is not None:
         return None
     subject = _subject(task.op_type)
@@ -139,6 +143,13 @@ def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
     )
     question = Question(chip.family, chip.name, inputs=inputs, outputs=outputs)
     return judging.judge(facts.catalogue(), subject, question)
+
+
+def _worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+    """The verdict on what does all of it: a refusal first, then what isn't known."""
+    found = list(verdicts)
+    order = (Answer.REJECTED, None, Answer.UNKNOWN, Answer.SUPPORTED)
+    return min(found, key=lambda each: order.index(each and each.answer), default=None)
 
 
 def judged(name: str, arguments: Mapping[str, object]) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def model_page(check: ModelCheck) -> Page:
     rows = []
     for row in check.rows:
         time = percent(row.time_us / total_us) if total_us else ""
-        cells = [_toned(cell.outcome, _SHORT[cell.outcome]) for cell in row.cells]
+        cells = [_toned(cell.outcome, _SHORT[cell.outcome]) if cell else "" for cell in row.cells]
         rows.append((row.op, row.means, str(row.count), time, *cells, spelled_dtypes(row)))
     columns = ("operator", "stands for", "n", "time", *names, "dtypes")
     table = Table(columns, rows, ("n", "time"), wide=("dtypes",))
@@ -228,9 +228,10 @@ def model_json(check: ModelCheck) -> dict[str, Any]:
                         "soc": each.place.soc or None,
                         "outcome": each.outcome.name.lower(),
                         "verdict": each.outcome.verdict,
+                        "count": row.count if each.count is None else each.count,
                         **fields(each, "why remedy"),
                     }
-                    for each in row.cells
+                    for each in row.given
                 ],
             }
             for row in check.rows
@@ -288,7 +289,7 @@ def _reasons(check: ModelCheck, names: Sequence[str]) -> Iterable[str]:
         told: dict[str, list[str]] = {}
         for row in check.rows:
             each = row.cells[at]
-            if each.outcome is not Outcome.RUNS:
+            if each and each.outcome is not Outcome.RUNS:
                 reason = f"{each.why}. {each.remedy}".strip()
                 told.setdefault(reason, []).append(row.op)
         for reason, ops in told.items():

@@ -37,14 +37,16 @@ HEADERS = {
     "start_us": ("Start Time(us)", "Task Start Time(us)"),
     "step": ("Step Id",),
     "hf32": ("HF32 Eligible",),
+    "model": ("Model ID",),
 }
 _SINGLE = (
     *("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num"),
-    *("start_us", "step", "hf32"),
+    *("start_us", "step", "hf32", "model"),
 )
 _NO_COLUMN = -1
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
+_NO_MODEL = _MISSING | {"4294967295"}  # what is launched call by call
 _ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
 _COMMUNICATION = re.compile(
     r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
@@ -68,7 +70,8 @@ class Kernel:
     """One launch as a profiler saw it.
 
     `duration_us`, `start_us` and the block counts are None where the file has ``N/A``. `hf32` says
-    that the cube rounded float32 to HF32; `line` is where it stands in the file.
+    that the cube rounded float32 to HF32; `in_model` that it is a task of a compiled model;
+    `line` is where it stands in the file.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Kernel:
     step: str = ""
     hf32: bool = False
     line: int = 0
+    in_model: bool = False
 
     @property
     def op(self) -> str:
@@ -107,7 +111,7 @@ def read_kernels(file: Path) -> Iterator[Kernel]:
 
 def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
     columns = _columns(file, table.header)
-    name, op_type, task_type, duration, block, mix, start, step, hf32, *slots = (
+    name, op_type, task_type, duration, block, mix, start, step, hf32, model, *slots = (
         columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
     )
     for line, fields in table:
@@ -125,6 +129,7 @@ def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
             row[step].strip(),
             row[hf32].strip().upper() == "YES",
             line,
+            row[model].strip() not in _NO_MODEL,
         )
 
 

@@ -31,11 +31,7 @@ def read_profile(file: Path, step: str = "") -> Step:
     shapes keep their measured time.  Raises FileError for other files, UnknownNameError for a step
     that isn't there.
     """
-    steps: dict[str, list[Item]] = {}
-    for kernel, item in _items(file):
-        steps.setdefault(kernel.step, []).append(item)
-    chosen, notes = _choose(file, steps, step)
-    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes)
+    return read_launches(file, step)[0]
 
 
 def read_launches(file: Path, step: str = "") -> tuple[Step, tuple[Kernel, ...]]:
@@ -46,7 +42,9 @@ def read_launches(file: Path, step: str = "") -> tuple[Step, tuple[Kernel, ...]]
     steps = {name: [item for _, item in pairs] for name, pairs in rows.items()}
     chosen, notes = _choose(file, steps, step)
     kernels = tuple(kernel for kernel, _ in rows[chosen])
-    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes), kernels
+    compiled = all(each.in_model for each in kernels)
+    made = Step(file.stem, "profile", tuple(steps[chosen]), notes=notes, one_shape=compiled)
+    return made, kernels
 
 
 def _items(file: Path) -> Iterator[tuple[Kernel, Item]]:

@@ -9,12 +9,12 @@ does what isn't simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import Profile, load_profile
-from npusim.model.cache_state import MODES, ORDER, Follower
+from npusim.model.cache_state import MODES, ORDER, Follower, readers_of
 from npusim.model.feasibility import judge, together
 from npusim.model.operator_class import kind_of
 from npusim.model.results import (
@@ -175,12 +175,12 @@ def _timed(
     return found
 
 
-def _readers(step: Step) -> dict[str, int] | None:
-    """How many operators read each tensor of a step, None where they aren't told apart."""
-    if step.kind != "graph" or any(item.count > 1 for item in step.items):
+def _readers(step: Step) -> Mapping[int, int] | None:
+    """How many operators read each tensor of a step whose memory is planned, None of others."""
+    planned = step.kind == "graph" or step.one_shape
+    if not planned or any(item.count > 1 for item in step.items):
         return None
-    read = (set(item.operation.reads) for item in step.items)
-    return dict(Counter(name for names in read for name in names))
+    return readers_of(item.operation for item in step.items)
 
 
 def _group(each: TimedItem) -> str:

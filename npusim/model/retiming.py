@@ -9,7 +9,7 @@ does what isn't simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
@@ -111,10 +111,16 @@ def _summed(
         verdicts=together(verdicts),
         memory=_memory(step, items, chip),
         assumptions=tuple(
-            dict.fromkeys(line for each in items for line in each.timing.assumptions)
+            dict.fromkeys(line for each in items for line in _assumed(each))
         ),
         profile=chip,
     )
+
+
+def _assumed(each: TimedItem) -> Iterator[str]:
+    if each.item.operation.assumption:
+        yield each.item.operation.assumption
+    yield from each.timing.assumptions
 
 
 def band_of_sum(items: Iterable[TimedItem]) -> tuple[float, float]:

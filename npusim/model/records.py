@@ -33,7 +33,9 @@ _IMAGE_AXES: Final = (4, 5)  # NCHW, NC1HWC0
 _COMMON: Final = (3, 2)  # sides of windows, the likely one first
 _WIDE: Final = (5, 7, 9, 13)  # of windows that move by one
 _TRANSPOSES: Final = ("Transpose", "TransposeD")
-_REDUCTIONS: Final = re.compile(r"Reduce(Sum|Mean|Max|Min|Prod|All|Any|SumD|MeanD|MaxD|MinD|ProdD)$")
+_REDUCTIONS: Final = re.compile(
+    r"Reduce(Sum|Mean|Max|Min|Prod|All|Any|SumD|MeanD|MaxD|MinD|ProdD)$"
+)
 _MOST: Final = 6  # values that are tried
 
 

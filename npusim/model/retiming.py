@@ -110,9 +110,7 @@ def _summed(
         simulated_share=_share(items, device_us, tuple(set(Evidence) - {Evidence.NONE})),
         verdicts=together(verdicts),
         memory=_memory(step, items, chip),
-        assumptions=tuple(
-            dict.fromkeys(line for each in items for line in _assumed(each))
-        ),
+        assumptions=tuple(dict.fromkeys(line for each in items for line in _assumed(each))),
         profile=chip,
     )
 

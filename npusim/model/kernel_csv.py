@@ -61,7 +61,6 @@ _ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
 _COMMUNICATION = re.compile(
     r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
 )
-NO_OPERATOR = "communication is the business of HCCL, not of an operator"
 _TYPE_IN_NAME = re.compile(r"acl\w*_([A-Za-z]\w*?)|trans_([A-Za-z]\w*?)_\d+")
 """`aclnnAddmm_MatMulV3Common_MatMulV3` and `trans_TransData_0` name the operator type."""
 _CORES_OF = {"vector": "AI_VECTOR_CORE", "cube": "AI_CORE", "mix": "MIX_AIC", "aicore": "AI_CORE"}
@@ -110,6 +109,16 @@ class Kernel:
     def op(self) -> str:
         """The operator type, or else the kernel's name."""
         return self.op_type or self.name
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether the file has shapes for it."""
+        return bool(self.tensors.input_shapes or self.tensors.output_shapes)
+
+    @property
+    def is_communication(self) -> bool:
+        """Whether it is a task of the collective communication library."""
+        return is_communication(self.op, self.task_type)
 
 
 def is_communication(op: str, task_type: str) -> bool:

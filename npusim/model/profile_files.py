@@ -18,6 +18,9 @@ from npusim.values.errors import FileError
 
 KERNEL_TABLES: Final = "a kernel_details.csv of torch_npu or an op_summary_*.csv of msprof"
 
+PROFILES: Final = (".csv", ".db", ".json", ".bin")
+"""Endings of what profilers write; all but the first are refused with a word on what to give."""
+
 _PATTERNS: Final = (
     ("kernel_details.csv", "op_summary_*.csv", "OpBasicInfo*.csv"),
     (

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median_low
 from typing import Final
 
+from npusim.model.communication import no_operator
 from npusim.model.kernel_csv import (
-    NO_OPERATOR,
     Kernel,
     KernelRows,
     Tensors,
@@ -54,13 +54,13 @@ def read_launches(
         steps.setdefault(kernel.step, []).append(kernel)
     chosen, notes = _choose(file, steps, step)
     found = tuple(steps[chosen])
-    level_0 = not rows.has_tensors or not any(map(_has_tensors, found))
+    level_0 = not rows.has_tensors or not any((each.has_tensors for each in found))
     profiled = Profiled(str(file), device_id, tuple(rows.skipped), level_0, chip_of(kernels))
     made = Step(
         _name(path, file),
         "profile",
         tuple(_items(found)),
-        notes=(*notes, *_what_it_lacks(profiled)),
+        notes=(*notes, *what_it_lacks(profiled.skipped_lines, level_0=level_0)),
         one_shape=all(each.in_model for each in found),
         profiled=profiled,
     )
@@ -77,10 +77,6 @@ def _items(kernels: Sequence[Kernel]) -> Iterator[Item]:
     for kernel in kernels:
         same = operation(kernel.op, kernel.task_type, kernel.tensors, kernel.hf32)
         yield Item(same, 1, kernel.duration_us)
-
-
-def _has_tensors(kernel: Kernel) -> bool:
-    return bool(kernel.tensors.input_shapes or kernel.tensors.output_shapes)
 
 
 def _of_one_device(file: Path, kernels: list[Kernel], wanted: str) -> tuple[list[Kernel], str]:
@@ -100,15 +96,15 @@ def _of_one_device(file: Path, kernels: list[Kernel], wanted: str) -> tuple[list
     return kernels, next(iter(devices), "")
 
 
-def _what_it_lacks(profiled: Profiled) -> Iterator[str]:
-    """What isn't in the file, in a sentence each."""
-    if lines := profiled.skipped_lines:
+def what_it_lacks(lines: Sequence[int], *, level_0: bool) -> Iterator[str]:
+    """What isn't in a file, in a sentence each; `lines` are those of rows that were left out."""
+    if lines:
         number = "1 row doesn't" if len(lines) == 1 else f"{len(lines)} rows don't"
         first = ", ".join(map(str, lines[:_LISTED]))
         more = ", ..." if len(lines) > _LISTED else ""
         where = "line" if len(lines) == 1 else "lines"
         yield f"{number} fit the header and are left out: {where} {first}{more}"
-    if profiled.level_0:
+    if level_0:
         yield LEVEL_0
 
 
@@ -134,7 +130,7 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
 
 def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operation:
     if is_communication(op, task_type):
-        return Operation(op, None, COMMUNICATION, NO_OPERATOR)
+        return Operation(op, None, COMMUNICATION, no_operator(op))
     engine = AI_CPU if task_type.upper() in _CPU else ""
     shapes, dtypes, formats, out_shapes, out_dtypes, out_formats = tensors
     if not shapes and not out_shapes:

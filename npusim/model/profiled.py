@@ -26,6 +26,7 @@ _SAME_CLOCK: Final = 0.01
 _MANY: Final = 5  # launches on all cores of a chip tell it
 _VERY_MANY: Final = 20  # launches, none of them on as many cores as a larger chip has
 _SHARE: Final = 0.2  # of those on fewer cores: less are grids that happen to have this size
+_FEW: Final = 3  # chips to name
 _LEAST_US: Final = 2.0  # shorter times have too few digits
 
 
@@ -54,8 +55,7 @@ class ProfiledChip:
     @property
     def is_told(self) -> bool:
         """Whether the table tells anything of its chip."""
-        told = (self.clock_mhz, self.vector_cores, self.cube_cores)
-        return any(each is not None for each in told)
+        return bool(self.in_words)
 
     def can_be(self, chip: Profile) -> bool:
         """Whether nothing in the table speaks against this chip."""
@@ -84,7 +84,8 @@ class ProfiledChip:
             "" if vector is None else f"{vector} vector cores",
             f"{cube} AI cores" if cube is not None and vector is None else "",
         ]
-        return " and ".join(filter(None, told))
+        words = " and ".join(filter(None, told))
+        return words or ("vector cores of their own" if self.vector else "")
 
     def doubt(self, chip: Profile) -> str:
         """Why the table can't be of this chip, in a sentence; empty where it can."""
@@ -101,6 +102,8 @@ class ProfiledChip:
             return "npusim has no profile of such a chip: the estimates are of another one."
         if len(names) == 1:
             return f"Give -s {names[0]}."
+        if len(names) > _FEW:
+            return "Give the chip that it was measured on."
         return f"Give -s {' or '.join(names)}: the file can't tell which of them."
 
 

@@ -82,10 +82,11 @@ def kernel_table(path: Path) -> Path:
 
 
 def is_profile(path: Path) -> bool:
-    """Whether a path is a folder with a kernel table in it, or a profiler's file by its name."""
-    if kind_of(path) == "folder":
+    """Whether a path is one of a profiler's files or folders."""
+    kind = kind_of(path)
+    if kind == "folder":
         return bool(_tables_in(path))
-    return path.name.startswith(("op_summary_", "kernel_details")) and path.suffix == ".csv"
+    return kind == "file" and path.suffix.lower() in PROFILES
 
 
 def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileError:

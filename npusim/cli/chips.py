@@ -13,7 +13,10 @@ from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
     from npusim.catalogue.families import Place
+    from pathlib import Path
+
     from npusim.hardware.profile import Profile
+    from npusim.model.step import Step
     from npusim.runtime.device import Device
 
 
@@ -58,6 +61,35 @@ def one_chip(wanted: Sequence[str] | None, why: str) -> Chip:
     if len(found) != 1:
         raise ArgumentError(why, "Name exactly one chip.")
     return found[0]
+
+
+def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: str) -> Chip:
+    """The chip that a profile was measured on: the one that -s names, or that the file tells.
+
+    Raises UsageError when neither names one, ArgumentError when -s names several.
+    """
+    if wanted:
+        return one_chip(wanted, "a file is measured on one chip")
+    from npusim.model.profile_table import read_profile
+
+    profiled = read_profile(file, step, device_id).profiled
+    told = () if profiled is None else profiled.chip.fitting
+    if profiled is None or len(told) != 1:
+        remedy = "Add e.g. -s Ascend910B3; `npusim profiles` lists them."
+        if profiled is not None and profiled.chip.is_told:
+            found, remedy = profiled.chip, profiled.chip.remedy
+            remedy = f"The file is of a chip with {found.in_words}. {remedy}"
+        raise UsageError("which chip? no -s/--soc-version is given", remedy)
+    output.note(f"the file is of a {told[0]}: {profiled.chip.in_words}")
+    return one_chip(told, "a file is measured on one chip")
+
+
+def doubts(step: Step, profile: Profile) -> None:
+    """Say on standard error what speaks against a profile being of a chip."""
+    from npusim.reporting.profiled import doubt
+
+    if text := doubt(step, profile):
+        output.note(f"warning: {text}")
 
 
 def places(wanted: Sequence[str] | None) -> list[Place]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, AsJson, Force, ProfileFile, StepId
+from npusim.cli.options import SOC_FLAGS, AsJson, DeviceId, Force, ProfileFile, StepId
 
 
 def judge(
@@ -17,6 +17,7 @@ def judge(
         list[str] | None, typer.Option(*SOC_FLAGS, metavar="CHIP", help="What it was measured on.")
     ] = None,
     step: StepId = "",
+    device_id: DeviceId = "",
     top: Annotated[int, typer.Option("--top", min=1, help="Kernels and findings to list.")] = 10,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write every kernel.")
@@ -31,7 +32,7 @@ def judge(
 
     Example: npusim judge kernel_details.csv -s 910b3
     """
-    from npusim.cli.chips import one_chip
+    from npusim.cli.chips import doubts, measured_on
     from npusim.model.findings import findings
     from npusim.model.judging import judge as judged
     from npusim.model.reasons import Reasons
@@ -39,16 +40,17 @@ def judge(
     from npusim.reporting.files import claim_all, write_text
 
     claim_all(csv_file, beside=(file,), force=force)
-    chip = one_chip(soc, "a file is measured on one chip")
+    chip = measured_on(soc, file, step, device_id)
 
     def show(done: int, total: int) -> None:
         output.progress(f"{done} of {total} kernels")
 
-    compared = judged(file, chip.profile, step=step, progress=show)
+    compared = judged(file, chip.profile, step=step, device_id=device_id, progress=show)
     reasons = Reasons(compared)
     explained = [(each, reasons.of(each)) for each in compared.unusual]
     odd = findings(compared)
     output.progress("")
+    doubts(compared.step, chip.profile)
     if csv_file is not None:
         write_text(csv_file, pages.comparison_csv(compared, explained), force=force)
     if as_json:

@@ -87,10 +87,12 @@ def _show(found: Validation, worst: int) -> None:
 
 
 def _line(each: Prediction) -> str:
+    from npusim.values.display import latency
+
     row = each.row
     return (
-        f"line {row.line}  {row.chip}  {row.op}  measured {row.duration_us:.4g} us, "
-        f"simulated {each.simulated_us:.4g} us ({each.bound})"
+        f"line {row.line}  {row.chip}  {row.op}  measured {latency(row.duration_us)}, "
+        f"simulated {latency(each.simulated_us or 0.0)} ({each.bound})"
     )
 
 

@@ -6,7 +6,6 @@ them. Every fourth kernel is kept aside: a fit that doesn't make those better is
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose, log
@@ -15,16 +14,16 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Final
 
 from npusim.engine import Memo
-from npusim.hardware import Profile, load_profile, profile_names
+from npusim.hardware import Profile, profile_names
 from npusim.model import feasibility
 from npusim.model.cache_state import ORDER, Follower, Residency
-from npusim.model.profile_table import read_launches
+from npusim.model.profile_table import LEVEL_0, read_launches
 from npusim.model.results import How
 from npusim.model.timing import Timer
 from npusim.runtime.device import Device
 from npusim.validation.fitting import CONSTANTS, capped_error, descend, value_of, with_values
 from npusim.values.errors import FileError, UsageError
-from npusim.values.takes import CALL, PATH, TEXT, maybe, of, takes
+from npusim.values.takes import CALL, FLAG, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -46,7 +45,6 @@ _LEAST_THAT_FEEL: Final = 5  # a constant that fewer kernels depend on stays
 _FELT: Final = 0.01  # of a kernel's time, when the constant moves half a spread
 _MOST: Final = 80  # different kernels that are simulated again and again
 _GAIN: Final = 0.02  # of the error of kernels kept aside: less isn't worth a chip
-_FULL: Final = 5  # launches on all cores of another chip tell it from this one
 _FARTHEST: Final = log(3.0)  # median of measured over estimated time beyond which it isn't the chip
 
 
@@ -105,20 +103,25 @@ class _Sample:
     launches: int
 
 
-@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, progress=maybe(CALL))
+@takes(
+    file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, any_chip=FLAG,
+    progress=maybe(CALL),
+)  # fmt: skip
 def calibrate(
     file: str | PathLike[str],
     device: Device | Profile | str,
     *,
     step: str = "",
+    device_id: str = "",
+    any_chip: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Calibration:
     """Fit rates of memory and times of a launch to an op_summary or kernel_details table.
 
-    `device` is the built-in chip that the card is one of, `step` the Step Id of a profile with
-    several; `progress` hears of every constant. Raises FileError for a file that isn't such a
-    table, has too few kernels, or was measured on another chip; UsageError for a chip that no file
-    can inherit from.
+    `device` is the built-in chip that the card is one of, `step` and `device_id` the Step Id and
+    the device of a profile with several; `any_chip` fits one that the file can't be of, `progress`
+    hears of every constant. Raises FileError for a file that isn't such a table, has too few
+    kernels, or was measured on another chip; UsageError for a chip that no file can inherit from.
     """
     profile = (device if isinstance(device, Device) else Device(device)).profile
     if profile.name not in profile_names():
@@ -127,10 +130,11 @@ def calibrate(
             "Give the built-in chip that the card is one of, e.g. -s Ascend910B3.",
         )
     path = Path(file)
-    found, kernels = read_launches(path, step)
-    _refuse_another_chip(path, kernels, profile)
+    found, kernels = read_launches(path, step, device_id)
+    if not any_chip:
+        _refuse_another_chip(path, found, profile)
     ask = _Asking(profile, feasibility.judge(found, profile))
-    samples = _enough(path, ask.known(_samples(found, kernels, profile)))
+    samples = _enough(path, found, ask.known(_samples(found, kernels, profile)))
     _refuse_far_off(path, ask.ratios(samples, {}), profile)
     every = samples[:: max(1, -(-len(samples) // _MOST))]
     aside = every[3::4]
@@ -159,8 +163,11 @@ def calibrate(
     )
 
 
-def _enough(path: Path, samples: list[_Sample]) -> list[_Sample]:
+def _enough(path: Path, step: Step, samples: list[_Sample]) -> list[_Sample]:
     """The samples; FileError where they are too few."""
+    if step.profiled is not None and step.profiled.level_0:
+        problem, _, remedy = LEVEL_0.partition("; ")
+        raise FileError(path, problem, f"{remedy[0].upper()}{remedy[1:]}.")
     if len(samples) < _LEAST:
         raise FileError(
             path,
@@ -229,27 +236,11 @@ def _samples(step: Step, kernels: Sequence[Kernel], profile: Profile) -> list[_S
     ]
 
 
-def _refuse_another_chip(file: Path, kernels: Sequence[Kernel], profile: Profile) -> None:
-    """Refuse launches on more cores than this chip has, where another chip has just as many."""
-    blocks = Counter(
-        each.block_num
-        for each in kernels
-        if each.block_num and each.task_type.upper() == "AI_VECTOR_CORE"
-    )
-    own = profile.cores.vector_cores
-    for number, launches in sorted(blocks.items()):
-        others = [name for name in profile_names() if _vector_cores(name) == number]
-        if number > own and own not in blocks and launches >= _FULL and others:
-            raise FileError(
-                file,
-                f"has {launches} kernels on {number} vector cores and none on the {own} of "
-                f"{profile.name}",
-                f"{' and '.join(others)} have {number}: give the chip that it was measured on.",
-            )
-
-
-def _vector_cores(name: str) -> int:
-    return load_profile(name).cores.vector_cores
+def _refuse_another_chip(path: Path, step: Step, profile: Profile) -> None:
+    """Refuse a table whose clock or cores are another chip's."""
+    if step.profiled is not None and (doubt := step.profiled.chip.doubt(profile)):
+        remedy = f"{step.profiled.chip.remedy} To fit {profile.name} all the same: --force."
+        raise FileError(path, doubt, remedy)
 
 
 def _refuse_far_off(file: Path, ratios: Sequence[float], profile: Profile) -> None:

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from npusim.catalogue import facts, operators
+from npusim.model.communication import expected
 from npusim.model.missed_fusions import missed
-from npusim.model.step import AI_CPU, COMMUNICATION
+from npusim.model.step import AI_CPU
+from npusim.model.waits import Cause, waits
+from npusim.values.display import latency, part_of
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.judging import Comparison, Launch
 
+_FOR: Final = {
+    Cause.HOST: "the host",
+    Cause.COLLECTIVE: "collectives",
+    Cause.STREAM: "other streams",
+}
 _TRANS_DATA: Final = ("TransData", "TransDataRNN")
 
 
@@ -26,6 +33,15 @@ class Oddity(Enum):
     FUSION = "missing_fusion"
     CONVERSION = "conversion_there_and_back"
     HOST_GAP = "host_gap"
+    COLLECTIVE = "waits_for_a_collective"
+    STREAM = "waits_for_another_stream"
+
+
+_WAITS: Final = {
+    Cause.HOST: Oddity.HOST_GAP,
+    Cause.COLLECTIVE: Oddity.COLLECTIVE,
+    Cause.STREAM: Oddity.STREAM,
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Finding:
 
 def findings(comparison: Comparison) -> tuple[Finding, ...]:
     """What is odd whatever the times: the most time first."""
-    every = (_on_ai_cpu, _fusions, _conversions, _gaps)
+    every = (_on_ai_cpu, _fusions, _conversions, _waits)
     found = [each for kind in every for each in kind(comparison)]
     return tuple(sorted(found, key=lambda each: -each.us))
 
@@ -105,33 +121,34 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
         yield Finding(Oddity.CONVERSION, text, tuple(launches), _measured_us(launches))
 
 
-def _gaps(comparison: Comparison) -> Iterator[Finding]:
-    """Where the device waited longer than a host takes to launch an operator."""
-    dispatch_us = comparison.profile.launch.host_dispatch_us
-    order = [
-        (each.kernel.start_us, each.measured_us, each)
-        for each in comparison.launches
-        if each.kernel.start_us is not None
-        and each.measured_us is not None
-        and each.timed.item.engine != COMMUNICATION
-    ]
-    order.sort(key=lambda entry: entry[0])
-    waited: list[tuple[float, Launch]] = []
-    for (start_us, took_us, _), (next_us, _, after) in pairwise(order):
-        gap_us = next_us - start_us - took_us
-        if gap_us > dispatch_us:
-            waited.append((gap_us, after))
-    if waited:
-        total_us = sum(gap_us for gap_us, _ in waited)
-        whole_us = order[-1][0] + order[-1][1] - order[0][0]
-        longest_us, after = max(waited, key=lambda entry: entry[0])
+def _waits(comparison: Comparison) -> Iterator[Finding]:
+    """Where the main stream waited longer than a host takes to launch an operator, by its cause."""
+    found = waits(comparison.launches, comparison.profile.launch.host_dispatch_us)
+    for cause, kind in _WAITS.items():
+        gaps = found.of(cause)
+        if not gaps:
+            continue
+        first, us = gaps[0], found.us(cause)
+        times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
         text = (
-            f"the device waits {total_us:.3g} of {whole_us:.3g} us for the host, {len(waited)} "
-            f"times; the longest, {longest_us:.3g} us, is before line {after.kernel.line}: capture "
-            "a graph, or keep the host from waiting for results"
+            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, {times}; the "
+            f"longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
         )
-        waited.sort(key=lambda entry: -entry[0])
-        yield Finding(Oddity.HOST_GAP, text, tuple(each for _, each in waited), total_us)
+        text += _advice(comparison, cause, first.running(cause))
+        yield Finding(kind, text, tuple(each.before for each in gaps), us)
+
+
+def _advice(comparison: Comparison, cause: Cause, running: Launch | None) -> str:
+    """What runs meanwhile, and what to do or to ask."""
+    if running is None:
+        return ": capture a graph, or keep the host from waiting for results"
+    kernel = running.kernel
+    name = kernel.name or kernel.op
+    text = f": {name} in line {kernel.line} takes {latency(running.measured_us or 0.0)}"
+    if cause is Cause.STREAM:
+        return f"{text} on stream {kernel.stream or '?'}"
+    more = expected(kernel, comparison.profile)
+    return f"{text}; {more}" if more else text
 
 
 def _measured_us(launches: Sequence[Launch]) -> float:

@@ -114,21 +114,25 @@ class Comparison:
         return sum(each.usual_us is not None for each in self.launches)
 
 
-@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, progress=maybe(CALL))
+@takes(
+    file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, progress=maybe(CALL)
+)
 def judge(
     file: str | PathLike[str],
     device: Device | Profile | str,
     *,
     step: str = "",
+    device_id: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare the kernels of an op_summary or kernel_details table with estimates.
 
-    `device` is the chip that they were measured on, `step` the Step Id of a profile with several.
-    Raises FileError for a file that isn't such a table, UnknownNameError for the step or the chip.
+    `file` may be the profiler's folder. `device` is the chip that they were measured on, `step` and
+    `device_id` the Step Id and the device of a profile with several. Raises FileError for a file
+    that isn't such a table, UnknownNameError for the step, the device or the chip.
     """
     profile = (device if isinstance(device, Device) else Device(device)).profile
-    found, kernels = read_launches(Path(file), step)
+    found, kernels = read_launches(Path(file), step, device_id)
     unmeasured = tuple(replace(item, measured_us=None) for item in found.items)
     timed = retime(replace(found, items=unmeasured), profile, progress=progress).items
     pairs = list(zip(kernels, timed, strict=True))

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from npusim.model.timing import Timer
+from npusim.values.display import latency
 
 if TYPE_CHECKING:
     from npusim.model.judging import Comparison, Launch
@@ -75,7 +76,7 @@ class Reasons:
     def _apart(self, launch: Launch) -> Reason | None:
         if not launch.is_apart or launch.equals_us is None:
             return None
-        text = f"its equals take {launch.equals_us:.3g} us: something else ran, or the clock fell"
+        text = f"its equals take {latency(launch.equals_us)}: something else ran, or the clock fell"
         return Reason(Kind.APART, text)
 
     def _found_l2_cold(self, launch: Launch) -> Reason | None:
@@ -85,7 +86,7 @@ class Reasons:
             return None
         if cold.duration_us <= launch.timed.timing.duration_us:
             return None
-        text = f"with nothing in L2 it takes {cold.duration_us:.3g} us: its inputs weren't there"
+        text = f"with nothing in L2 it takes {latency(cold.duration_us)}: its inputs weren't there"
         return Reason(Kind.COLD_L2, text)
 
 

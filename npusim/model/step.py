@@ -16,6 +16,7 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from npusim.model.profiled import Profiled
     from npusim.operators.contract import Contract
 
 AI_CPU = "AI CPU"
@@ -218,7 +219,8 @@ class Step:
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
     file states, None where it doesn't; `alive_bytes` are the activations in memory while each item
     runs, empty where the file doesn't tell. `call_us` is what the call of an offline model costs
-    beside its tasks, whose kernels are compiled for `one_shape`.
+    beside its tasks, whose kernels are compiled for `one_shape`. `profiled` is where a profile's
+    kernels come from.
     """
 
     name: str
@@ -232,6 +234,7 @@ class Step:
     alive_bytes: tuple[int, ...] = ()
     call_us: float = 0.0
     one_shape: bool = False
+    profiled: Profiled | None = None
 
     @property
     def launches(self) -> int:

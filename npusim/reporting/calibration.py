@@ -7,6 +7,7 @@ from math import exp
 from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Page, Section, Table, Verdict, bullets
+from npusim.reporting.profiled import profiled_json
 from npusim.reporting.spelling import count, percent, significant
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def calibration_json(found: Calibration) -> dict[str, Any]:
     return {
         "name": found.step.name,
         "soc": found.profile.name,
+        "profile": profiled_json(found.step, found.profile),
         "holds": found.holds,
         "verdict": verdict(found),
         "launches": found.launches,

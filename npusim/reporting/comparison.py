@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.profiled import doubt, profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
 
@@ -33,9 +34,14 @@ def comparison_page(
         *bullets("what to look at", [each.text for each in findings[:top]]),
         Section("", [_kernels(explained[:top], len(explained)), _classes(comparison.classes)]),
         *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
-        *bullets("about the file", list(comparison.step.notes)),
+        *bullets("about the file", _about_the_file(comparison)),
     ]
     return Page(headline(comparison), sections=sections)
+
+
+def _about_the_file(comparison: Comparison) -> list[str]:
+    doubted = doubt(comparison.step, comparison.profile)
+    return [*([doubted] if doubted else []), *comparison.step.notes]
 
 
 def headline(comparison: Comparison) -> str:
@@ -62,6 +68,7 @@ def comparison_json(
     return {
         "name": comparison.step.name,
         "soc": comparison.profile.name,
+        "profile": profiled_json(comparison.step, comparison.profile),
         "kernels": len(comparison.launches),
         "compared": comparison.compared,
         "unusual": [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.profiled import profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
 
@@ -186,6 +187,7 @@ def step_json(result: StepResult) -> dict[str, Any]:
         "verdict": headline(result),
         **fields(result, "model=step.name batch=step.batch soc product_line runs l2 streams"),
         "measured_on": result.measured_on or None,
+        "profile": profiled_json(result.step, result.profile),
         **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
         **fields(

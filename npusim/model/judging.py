@@ -114,9 +114,7 @@ class Comparison:
         return sum(each.usual_us is not None for each in self.launches)
 
 
-@takes(
-    file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, progress=maybe(CALL)
-)
+@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, progress=maybe(CALL))
 def judge(
     file: str | PathLike[str],
     device: Device | Profile | str,

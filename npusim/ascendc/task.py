@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, UnsaidError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -55,6 +55,10 @@ class Task:
     def refused(self, problem: str) -> KernelError:
         """The error for a combination that the kernel doesn't cover."""
         return KernelError(self.op_type, problem)
+
+    def unsaid(self, problem: str) -> UnsaidError:
+        """The error for a record without what decides the time."""
+        return UnsaidError(self.op_type, problem)
 
 
 def made(shape: tuple[int, ...], dtype: DType, name: str = "y") -> GlobalTensor:

@@ -17,6 +17,7 @@ from npusim.model.kernel_csv import (
     is_communication,
 )
 from npusim.model.profiled import Profiled, chip_of
+from npusim.model.records import reading_of
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
@@ -139,10 +140,11 @@ def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operati
         inputs = _operands(shapes, dtypes, formats)
         outputs = _operands(out_shapes, out_dtypes, out_formats)
         made = tuple(spec for spec in outputs if spec is not None)
-        work = TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {})
+        said = reading_of(TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {}))
     except NpusimError as error:
         return Operation(op, None, engine, f"its tensors can't be read: {error.message}")
-    return Operation(op, work, engine, "it runs on the AI CPU" if engine else "")
+    why = "it runs on the AI CPU" if engine else ""
+    return Operation(op, said.task, engine, why, others=said.others, assumption=said.note)
 
 
 def _operands(

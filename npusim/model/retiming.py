@@ -9,7 +9,7 @@ does what isn't simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
@@ -110,11 +110,15 @@ def _summed(
         simulated_share=_share(items, device_us, tuple(set(Evidence) - {Evidence.NONE})),
         verdicts=together(verdicts),
         memory=_memory(step, items, chip),
-        assumptions=tuple(
-            dict.fromkeys(line for each in items for line in each.timing.assumptions)
-        ),
+        assumptions=tuple(dict.fromkeys(line for each in items for line in _assumed(each))),
         profile=chip,
     )
+
+
+def _assumed(each: TimedItem) -> Iterator[str]:
+    if each.item.operation.assumption:
+        yield each.item.operation.assumption
+    yield from each.timing.assumptions
 
 
 def band_of_sum(items: Iterable[TimedItem]) -> tuple[float, float]:

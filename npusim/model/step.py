@@ -55,7 +55,8 @@ class Operation:
     `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
     says why. `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the
     inputs that stay on the device; every repetition has its own.  `reads` and `writes` name the
-    tensors, where the file says which is which.
+    tensors, where the file says which is which.  `others` is the work with other attributes that
+    the file allows, `assumption` what was taken for what it doesn't say.
     """
 
     op: str
@@ -65,6 +66,8 @@ class Operation:
     weights: tuple[TensorSpec, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    others: tuple[TaskSpec, ...] = ()
+    assumption: str = ""
 
     @cached_property
     def signature(self) -> str:

@@ -202,6 +202,10 @@ class KernelError(RejectedError):
             self.args = (self.message,)
 
 
+class UnsaidError(KernelError):
+    """A profiler's record leaves out what decides the time of the kernel: it has no price."""
+
+
 class BufferOverflowError(KernelError):
     """A buffer doesn't fit into the on-chip memory it belongs to (sizes in bytes)."""
 

@@ -12,9 +12,9 @@ from npusim.values.errors import ArgumentError, UnknownNameError, UsageError
 from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
-    from npusim.catalogue.families import Place
     from pathlib import Path
 
+    from npusim.catalogue.families import Place
     from npusim.hardware.profile import Profile
     from npusim.model.step import Step
     from npusim.runtime.device import Device
@@ -77,18 +77,18 @@ def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: 
     if profiled is None or len(told) != 1:
         remedy = "Add e.g. -s Ascend910B3; `npusim profiles` lists them."
         if profiled is not None and profiled.chip.is_told:
-            found, remedy = profiled.chip, profiled.chip.remedy
-            remedy = f"The file is of a chip with {found.in_words}. {remedy}"
+            found = profiled.chip
+            remedy = f"The file is of a chip with {found.in_words}. {found.remedy()}"
         raise UsageError("which chip? no -s/--soc-version is given", remedy)
     output.note(f"the file is of a {told[0]}: {profiled.chip.in_words}")
     return one_chip(told, "a file is measured on one chip")
 
 
-def doubts(step: Step, profile: Profile) -> None:
+def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
     """Say on standard error what speaks against a profile being of a chip."""
     from npusim.reporting.profiled import doubt
 
-    if text := doubt(step, profile):
+    if text := doubt(step, profile, option):
         output.note(f"warning: {text}")
 
 

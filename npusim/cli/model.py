@@ -159,7 +159,8 @@ def _doubt(results: Sequence[StepResult], asked: Sequence[Chip], origin: str | N
     """Say what speaks against a profile being of the chip that its times are compared with."""
     if origin is None and len(asked) > 1:
         return  # they are compared with each other
-    doubts(results[0].step, chips([origin])[0].profile if origin else asked[0].profile)
+    profile = chips([origin])[0].profile if origin else asked[0].profile
+    doubts(results[0].step, profile, "--measured-on")
 
 
 def _say(what: str, done: int, total: int) -> None:

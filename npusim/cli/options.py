@@ -94,8 +94,6 @@ ProfileFile = Annotated[
     ),
 ]
 StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
-DeviceId = Annotated[
-    str, typer.Option("--device-id", help="The device of a profile of several.")
-]
+DeviceId = Annotated[str, typer.Option("--device-id", help="The device of a profile of several.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]

@@ -239,7 +239,7 @@ def _samples(step: Step, kernels: Sequence[Kernel], profile: Profile) -> list[_S
 def _refuse_another_chip(path: Path, step: Step, profile: Profile) -> None:
     """Refuse a table whose clock or cores are another chip's."""
     if step.profiled is not None and (doubt := step.profiled.chip.doubt(profile)):
-        remedy = f"{step.profiled.chip.remedy} To fit {profile.name} all the same: --force."
+        remedy = f"{step.profiled.chip.remedy()} To fit {profile.name} all the same: --force."
         raise FileError(path, doubt, remedy)
 
 

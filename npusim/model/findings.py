@@ -12,7 +12,7 @@ from npusim.model.communication import expected
 from npusim.model.fusing import Fused, fused
 from npusim.model.missed_fusions import missed
 from npusim.model.step import AI_CPU
-from npusim.model.waits import Cause, waits
+from npusim.model.waits import Cause, waits_of
 from npusim.values.display import latency, part_of
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _estimates(comparison: Comparison) -> Iterator[Finding]:
 
 def _waits(comparison: Comparison) -> Iterator[Finding]:
     """Where the main stream waited longer than a host takes to launch an operator, by its cause."""
-    found = waits(comparison.launches, comparison.profile.launch.host_dispatch_us)
+    found = waits_of(comparison)
     for cause, kind in _WAITS.items():
         gaps = found.of(cause)
         if not gaps:
@@ -193,6 +193,9 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
             f"longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
         )
         text += _advice(comparison, cause, first.running(cause))
+        if cause is Cause.COLLECTIVE and len(by_name := found.by_operation()) > 1:
+            sums = (f"{name} {latency(us)}" for name, us in by_name.items())
+            text += f". By operation: {', '.join(sums)}"
         yield Finding(kind, text, tuple(each.before for each in gaps), us)
 
 

@@ -136,9 +136,7 @@ class Comparison:
         return tuple(each for each in self.launches if each.is_overestimated)
 
 
-@takes(
-    file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, progress=maybe(CALL)
-)
+@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, progress=maybe(CALL))
 def judge(
     file: str | PathLike[str],
     device: Device | Profile | str,

@@ -55,7 +55,7 @@ def read_launches(
         steps.setdefault(kernel.step, []).append(kernel)
     chosen, notes = _choose(file, steps, step)
     found = tuple(steps[chosen])
-    level_0 = not rows.has_tensors or not any((each.has_tensors for each in found))
+    level_0 = not rows.has_tensors or not any(each.has_tensors for each in found)
     profiled = Profiled(str(file), device_id, tuple(rows.skipped), level_0, chip_of(kernels))
     made = Step(
         _name(path, file),

@@ -26,7 +26,7 @@ _SAME_CLOCK: Final = 0.01
 _MANY: Final = 5  # launches on all cores of a chip tell it
 _VERY_MANY: Final = 20  # launches, none of them on as many cores as a larger chip has
 _SHARE: Final = 0.2  # of those on fewer cores: less are grids that happen to have this size
-_FEW: Final = 3  # chips to name
+_FEW: Final = 4  # chips to name
 _LEAST_US: Final = 2.0  # shorter times have too few digits
 
 
@@ -95,16 +95,15 @@ class ProfiledChip:
         own = f"{clock} MHz, {chip.cores.vector_cores} vector cores"
         return f"the file is of a chip with {self.in_words}, which {chip.name} ({own}) isn't"
 
-    @property
-    def remedy(self) -> str:
-        """Which chip to give instead."""
+    def remedy(self, option: str = "-s") -> str:
+        """Which chip to give instead, by an option of the command line."""
         if not (names := self.fitting):
             return "npusim has no profile of such a chip: the estimates are of another one."
         if len(names) == 1:
-            return f"Give -s {names[0]}."
+            return f"Give {option} {names[0]}."
         if len(names) > _FEW:
-            return "Give the chip that it was measured on."
-        return f"Give -s {' or '.join(names)}: the file can't tell which of them."
+            return f"Give the chip that it was measured on with {option}."
+        return f"Give {option} {' or '.join(names)}: the file can't tell which of them."
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.model.step import COMMUNICATION
 
 if TYPE_CHECKING:
-    from npusim.model.judging import Launch
+    from npusim.model.judging import Comparison, Launch
 
 
 class Cause(Enum):
@@ -63,6 +63,15 @@ class Waits:
         """The time that the main stream waits for something."""
         return sum(each.parts_us[cause] for each in self.gaps)
 
+    def by_operation(self) -> dict[str, float]:
+        """The time for collectives by the longest one that runs in a gap, the most time first."""
+        found: dict[str, float] = {}
+        for gap in self.gaps:
+            if (running := gap.running(Cause.COLLECTIVE)) is not None:
+                name = running.kernel.op.strip("_")
+                found[name] = found.get(name, 0.0) + gap.parts_us[Cause.COLLECTIVE]
+        return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
     def of(self, cause: Cause) -> tuple[Wait, ...]:
         """The gaps that have some of this cause, the longest part first."""
         found = [each for each in self.gaps if each.parts_us[cause] > 0]
@@ -75,12 +84,13 @@ class _Span(NamedTuple):
     launch: Launch
 
 
-def waits(launches: Iterable[Launch], dispatch_us: float) -> Waits:
-    """The gaps of the main stream that are longer than `dispatch_us`."""
+def waits_of(comparison: Comparison) -> Waits:
+    """The gaps of the main stream that are longer than a host takes to launch an operator."""
+    dispatch_us = comparison.profile.launch.host_dispatch_us
     spans = sorted(
         (
             _Span(start_us, start_us + each.measured_us, each)
-            for each in launches
+            for each in comparison.launches
             if (start_us := each.kernel.start_us) is not None and each.measured_us is not None
         ),
         key=lambda span: span[:2],
@@ -91,9 +101,7 @@ def waits(launches: Iterable[Launch], dispatch_us: float) -> Waits:
     main = _main_stream(kernels)
     mine = [each for each in kernels if each.launch.kernel.stream == main]
     others = [
-        each
-        for each in spans
-        if each.launch.kernel.stream != main or _is_collective(each.launch)
+        each for each in spans if each.launch.kernel.stream != main or _is_collective(each.launch)
     ]
     found: list[Wait] = []
     done_us, place = mine[0].end_us, 0

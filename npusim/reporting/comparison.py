@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.model.waits import Cause, waits_of
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
 from npusim.reporting.profiled import doubt, profiled_json
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from npusim.model.findings import Finding
     from npusim.model.judging import ClassSpeed, Comparison, Launch
     from npusim.model.reasons import Reason
+    from npusim.model.waits import Wait
 
 COLUMNS = (
     "line", "name", "op", "class", "tensors", "measured_us", "expected_us", "low_us", "high_us",
     "unusual", "reason",
 )  # fmt: skip
+
+_LONGEST = 10  # waits that JSON lists
 
 Explained = list[tuple["Launch", "Reason"]]
 """The unusual kernels with the reason of each, the largest loss first."""
@@ -84,11 +88,41 @@ def comparison_json(
             }
             for each in findings
         ],
+        "waits": _waits_json(comparison),
         "classes": [
-            fields(each, "kind count measured_us estimated_us ratio usual_ratio is_unusual")
+            {
+                **fields(each, "kind count measured_us estimated_us"),
+                "ratio": each.measured_us / each.estimated_us,
+                **fields(each, "median_ratio=ratio usual_ratio is_unusual"),
+            }
             for each in comparison.classes
         ],
     }
+
+
+def _waits_json(comparison: Comparison) -> dict[str, Any]:
+    found = waits_of(comparison)
+    return {
+        "whole_us": found.whole_us,
+        **{f"{cause.value}_us": found.us(cause) for cause in Cause},
+        "longest": [
+            {
+                "us": gap.us,
+                "line": gap.before.kernel.line,
+                "cause": gap.cause.value,
+                **{f"{cause.value}_us": gap.parts_us[cause] for cause in Cause},
+                "running": _running_json(gap),
+            }
+            for gap in found.gaps[:_LONGEST]
+        ],
+    }
+
+
+def _running_json(gap: Wait) -> dict[str, Any] | None:
+    running = gap.running(gap.cause)
+    if running is None:
+        return None
+    return {"line": running.kernel.line, "name": running.kernel.name, "us": running.measured_us}
 
 
 def comparison_csv(comparison: Comparison, explained: Explained) -> str:
@@ -159,7 +193,7 @@ def _classes(classes: Sequence[ClassSpeed]) -> Table:
         )
         for each in classes
     ]
-    columns = ("class", "kernels", "measured", "estimated", "ratio")
+    columns = ("class", "kernels", "measured", "estimated", "measured/estimated")
     return Table(columns, rows, columns[1:], "by operator class")
 
 

@@ -289,7 +289,7 @@ def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
     measured = any(each.measured_us is not None for each in classes)
     columns = ["class", "count", "share", _BAND, "calibrated"]
     if measured:
-        columns += ["measured", "ratio"]
+        columns += ["measured", "measured/estimated"]
     rows = [
         (
             each.kind,
@@ -306,9 +306,9 @@ def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
 
 
 def _measured_cells(each: ClassTime) -> list[str]:
-    if not each.measured_us:
+    if not each.measured_us or not each.duration_us:
         return ["", ""]
-    return [latency(each.measured_us), significant(each.duration_us / each.measured_us)]
+    return [latency(each.measured_us), significant(each.measured_us / each.duration_us)]
 
 
 def operator_table(operators: Sequence[OperatorTime], total: int) -> Table:

@@ -1,4 +1,4 @@
-"""Where the kernels of a profile come from, and what speaks against the chip that is asked about."""
+"""Where the kernels of a profile come from, and what speaks against the chip asked about."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from npusim.model.step import Step
 
 
-def doubt(step: Step, profile: Profile) -> str:
+def doubt(step: Step, profile: Profile, option: str = "-s") -> str:
     """Why a profile isn't of this chip and which one to give, in a sentence or two; else empty."""
     if step.profiled is None or not (why := step.profiled.chip.doubt(profile)):
         return ""
-    return f"{why}. {step.profiled.chip.remedy}"
+    return f"{why}. {step.profiled.chip.remedy(option)}"
 
 
 def profiled_json(step: Step, profile: Profile) -> dict[str, Any] | None:

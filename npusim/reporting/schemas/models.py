@@ -18,6 +18,35 @@ class ModelCheck(Object):
     notes: list[str]
 
 
+class ProfiledChip(Object):
+    """What a profiler's table tells of its chip, null where it doesn't.
+
+    `can_be` are the chips that have this clock and these cores, `fits` says whether the chip that
+    is asked about is one, `doubt` why not.
+    """
+
+    clock_mhz: Number | None
+    vector_cores: int | None
+    cube_cores: int | None
+    can_be: list[str]
+    fits: bool
+    doubt: str | None
+
+
+class Profiled(Object):
+    """Where the kernels of a profile come from.
+
+    `skipped_lines` are those of rows that don't fit the header, `level_0` says that no kernel has
+    shapes.
+    """
+
+    file: str
+    device_id: str | None
+    skipped_lines: list[int]
+    level_0: bool
+    chip: ProfiledChip
+
+
 class Step(Object):
     """A step of a model on a chip; `verdict` says it in a sentence."""
 
@@ -30,6 +59,7 @@ class Step(Object):
     l2: str
     streams: int
     measured_on: str | None
+    profile: Profiled | None
     duration_us: Number
     band_us: Band
     band_basis: str
@@ -66,15 +96,35 @@ class Steps(Object):
     best: list[Json] | None = None
 
 
+class Waits(Object):
+    """How long the device's main stream stands still for what, in `whole_us`.
+
+    In `longest`, `us` is the gap before the kernel in `line`, `cause` host, collective or
+    other_stream, and `running` the longest task that runs in it.
+    """
+
+    whole_us: Number
+    host_us: Number
+    collective_us: Number
+    other_stream_us: Number
+    longest: list[Json]
+
+
 class Judged(Object):
-    """A profile against estimates, kernel by kernel: `judge`."""
+    """A profile against estimates, kernel by kernel: `judge`.
+
+    In `classes`, `ratio` is measured over estimated time, `median_ratio` the same for the kernel in
+    the middle, `usual_ratio` the ends of its 80 % band.
+    """
 
     name: str
     soc: str
+    profile: Profiled | None
     kernels: int
     compared: int
     unusual: list[Json]
     findings: list[Json]
+    waits: Waits
     classes: list[Json]
 
 
@@ -102,6 +152,7 @@ class Calibrated(Object):
 
     name: str
     soc: str
+    profile: Profiled | None
     holds: bool
     verdict: str
     launches: int

@@ -7,6 +7,7 @@ that: a fit that doesn't make those better isn't one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose, log

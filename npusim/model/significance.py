@@ -65,7 +65,8 @@ def deciding(
     The gain of one that stays is what it would add to those that move.
     """
     values = dict(before)
-    left, found, gains = list(constants), list[Constant](), dict[str, Gain]()
+    left, gains = list(constants), dict[str, Gain]()
+    found: list[Constant] = []
     target = np.log(np.asarray(measured_us, np.float64))
     while left:
         best: tuple[Gain, Constant, float] | None = None

@@ -53,17 +53,23 @@ class Change:
 
     @property
     def way(self) -> Way:
-        """What became of them; each for itself first, then how many there are."""
+        """What became of them: how many there are, then what one takes in the middle.
+
+        Of an operator type whose number stays, whose kernels differ, it is what all of them take.
+        """
         before, after = self.before, self.after
         if not before.count:
             return Way.NEW
         if not after.count:
             return Way.GONE
-        if abs(after.middle_us - before.middle_us) > _FELT * before.middle_us:
-            return Way.SLOWER if after.middle_us > before.middle_us else Way.FASTER
         if before.count != after.count:
             return Way.OFTEN if after.count > before.count else Way.SELDOM
-        return Way.SAME
+        then_us, now_us = (
+            each.middle_us if self.tensors else each.total_us for each in (before, after)
+        )
+        if abs(now_us - then_us) <= _FELT * then_us:
+            return Way.SAME
+        return Way.SLOWER if now_us > then_us else Way.FASTER
 
 
 @dataclass(frozen=True)

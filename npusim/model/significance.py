@@ -1,8 +1,8 @@
 """Does a constant help kernels that it wasn't fitted to? Cross-validation, one constant at a time.
 
 Each kernel is left out once, and the constant takes the value that is best for the others: what that
-does to the error of those left out is its gain, and the standard error of the gain says how far
-chance reaches. The constant with the largest gain moves first, and the others are asked again
+does to the error of those left out is its gain, over the kernels that depend on it, and the standard
+error of the gain says how far chance reaches (Student's t). The constant with the largest gain moves first, and the others are asked again
 beside it: what two of them explain is the business of one.
 """
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SIGMAS: Final = 3.0
-"""Standard errors that a gain must exceed: by chance one constant in 700 does."""
+_SIGMAS: Final = 2.33  # of a normal distribution: one in a hundred gains as much by chance
 LEAST: Final = 0.02  # of the error before: less isn't worth a chip
 _FOLDS: Final = 5
+_FELT: Final = 0.02  # logarithm of a time, over all values that are tried
+_LEAST_KERNELS: Final = 5
 _PLAYED: Final = (-0.8, -0.4, -0.15, 0.0, 0.15, 0.4, 0.8)  # spreads from the value now
 _BETWEEN: Final = np.linspace(_PLAYED[0], _PLAYED[-1], 65)
 _CAP: Final = 0.5  # logarithm beyond which a kernel counts no further
@@ -36,17 +37,24 @@ class Gain:
     """What a constant does to the mean error of kernels left out, with its standard error.
 
     Positive is better; errors are logarithms of measured over estimated time, and `before` is theirs
-    with the constant where it was.
+    with the constant where it was. `kernels` are those that depend on it.
     """
 
     gain: float
     standard_error: float
     before: float
+    kernels: int
+
+    @property
+    def wanted(self) -> float:
+        """Standard errors that the gain must exceed, more the fewer kernels there are."""
+        freedom = max(1, self.kernels - 1)
+        return _SIGMAS * (1 + (_SIGMAS**2 + 1) / (4 * freedom))
 
     @property
     def decides(self) -> bool:
         """Whether kernels ask for another value, beyond what chance does."""
-        return self.gain > max(SIGMAS * self.standard_error, LEAST * self.before)
+        return self.gain > max(self.wanted * self.standard_error, LEAST * self.before)
 
 
 Times = Callable[[Mapping[str, float]], Sequence[float]]
@@ -105,6 +113,11 @@ def _asked(
         out = folds == fold
         best = int(np.argmin(errors[:, ~out].mean(axis=1) + pull))
         gained[out] = stay[out] - errors[best, out]
-    sigma = float(gained.std(ddof=1)) / len(gained) ** 0.5
     step = float(_BETWEEN[int(np.argmin(errors.mean(axis=1) + pull))])
-    return Gain(float(gained.mean()), sigma, float(stay.mean())), constant.moved(now, step)
+    felt = np.ptp(between, axis=0) > _FELT
+    if felt.sum() < _LEAST_KERNELS:
+        return Gain(0.0, 0.0, 0.0, int(felt.sum())), constant.moved(now, step)
+    mine = gained[felt]
+    sigma = float(mine.std(ddof=1)) / len(mine) ** 0.5
+    gain = Gain(float(mine.mean()), sigma, float(stay[felt].mean()), len(mine))
+    return gain, constant.moved(now, step)

@@ -51,7 +51,8 @@ def judge(
     from npusim.reporting.files import claim_all, write_text
     from npusim.reporting.renderers.html import to_html
 
-    claim_all(csv_file, html, beside=(file, against), force=force)
+    others = [] if against is None or against == file else [against]
+    claim_all(csv_file, html, beside=(file, *others), force=force)
     chip = measured_on(soc, file, step, device_id)
 
     def show(done: int, total: int) -> None:
@@ -69,7 +70,7 @@ def judge(
     words = _words(file, chip.name, {"--step": step, "--device-id": device_id}, against, html)
     page = pages.comparison_page(compared, explained, odd, top, changed, words)
     if html is not None:
-        write_text(html, to_html(page), force=force)
+        write_text(html, to_html(pages.judged_page(page, compared)), force=force)
         output.note(f"written: {html}")
     if as_json:
         output.emit_json(pages.comparison_json(compared, explained, odd, changed))

@@ -126,7 +126,7 @@ def _windows(before: Sequence[int], after: Sequence[int]) -> Iterator[dict[str, 
     if tuple(after) == (1, 1):
         yield {"ksize": [1, 1, *before], "strides": [1, 1, *before], "pads": [0] * 4}
         return
-    step = max(-(-size // out) for size, out in zip(before, after, strict=True))
+    step = max(1, *(round(size / out) for size, out in zip(before, after, strict=True)))
     sides = dict.fromkeys((*_COMMON, step, *(_WIDE if step == 1 else (step + 1, 2 * step + 1))))
     for side in sides:
         pads = [_padding(size, out, side, step) for size, out in zip(before, after, strict=True)]
@@ -140,11 +140,11 @@ def _windows(before: Sequence[int], after: Sequence[int]) -> Iterator[dict[str, 
 
 
 def _padding(size: int, out: int, side: int, step: int) -> int | None:
-    """Zeros on either side of a line from which so many windows follow, rounded up or down."""
-    for pad in range(side // 2 + 1):
-        if out in ((size + 2 * pad - side) // step + 1, -(-(size + 2 * pad - side) // step) + 1):
-            return pad
-    return None
+    """Zeros on either side of a line from which so many windows follow, rounded down or else up."""
+    pads = range(side // 2 + 1)
+    down = (pad for pad in pads if out == (size + 2 * pad - side) // step + 1)
+    up = (pad for pad in pads if out == -(-(size + 2 * pad - side) // step) + 1)
+    return next(down, next(up, None))
 
 
 def _transposition(task: TaskSpec) -> Reading | None:

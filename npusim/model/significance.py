@@ -26,7 +26,7 @@ LEAST: Final = 0.02  # of the error before: less isn't worth a chip
 _FOLDS: Final = 5
 _FELT: Final = 0.02  # logarithm of a time, over all values that are tried
 _LEAST_KERNELS: Final = 5
-_PLAYED: Final = (-0.8, -0.4, -0.15, 0.0, 0.15, 0.4, 0.8)  # spreads from the value now
+_PLAYED: Final = (-0.8, -0.3, 0.0, 0.3, 0.8)  # spreads from the value now
 _BETWEEN: Final = np.linspace(_PLAYED[0], _PLAYED[-1], 65)
 _CAP: Final = 0.5  # logarithm beyond which a kernel counts no further
 _PULL: Final = 0.002  # of a spread of distance, as in the fit
@@ -72,7 +72,14 @@ def deciding(
 
     The gain of one that stays is what it would add to those that move.
     """
-    values = dict(before)
+    values, played = dict(before), dict[tuple[float, ...], Sequence[float]]()
+
+    def known(trial: Mapping[str, float]) -> Sequence[float]:
+        key = tuple(trial.values())
+        if key not in played:
+            played[key] = times_us(trial)
+        return played[key]
+
     left, gains = list(constants), dict[str, Gain]()
     found: list[Constant] = []
     target = np.log(np.asarray(measured_us, np.float64))
@@ -81,7 +88,7 @@ def deciding(
         for each in left:
             if progress is not None:
                 progress(f"{each.key}: is it decided?")
-            gain, value = _asked(each, values, target, times_us)
+            gain, value = _asked(each, values, target, known)
             gains[each.key] = gain
             if gain.decides and (best is None or gain.gain > best[0].gain):
                 best = gain, each, value

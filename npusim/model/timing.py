@@ -117,6 +117,8 @@ class Timer:
         except UnsaidError as error:
             return Unsaid(error.problem)
         except NpusimError as error:
+            if isinstance(work, TaskSpec) and (missing := leaves_out(work)):
+                return Unsaid(missing)
             # `note` goes first: that the product refuses it matters more than how it was timed.
             reason = " ".join(error.message.split())
             return f"{note}; {reason}" if note else reason

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import npusim
 from npusim.model.results import How
 from npusim.model.waits import Cause, waits_of
 from npusim.reporting.changes import changes_json, changes_section
 from npusim.reporting.comparison_figures import classes_figure, timeline_figure
 from npusim.reporting.csvfile import csv_text
-from npusim.reporting.document import Code, Page, Section, Table, bullets
+from npusim.reporting.document import Code, Page, Section, Table, Verdict, bullets
 from npusim.reporting.profiled import doubt, profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
@@ -48,8 +50,7 @@ def comparison_page(
     sections = [
         *([changes_section(changed, top)] if changed else []),
         *bullets("what to look at", [each.text for each in findings[:top]]),
-        *_kernels(explained, top),
-        *_classes(comparison.classes),
+        Section("", [*_kernels(explained, top), *_classes(comparison.classes)]),
         *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
         *_waits_table(waited, top),
         Section("pictures", [each for each in figures if each is not None], detail=True),
@@ -61,6 +62,14 @@ def comparison_page(
         headline(comparison),
         sections=[each for each in sections if each.blocks],
     )
+
+
+def judged_page(page: Page, comparison: Comparison) -> Page:
+    """The same page for a file of its own: a short title, and the headline as its verdict."""
+    title = f"{comparison.step.name} on {comparison.profile.name}: is it as fast as it should be?"
+    verdict = Verdict(headline(comparison), "changed" if comparison.unusual else "good")
+    footer = f"Made by npusim {npusim.__version__}. Estimates lie beside what was measured."
+    return replace(page, title=title, verdicts=[verdict], footer=footer)
 
 
 def _assumed(comparison: Comparison) -> list[str]:
@@ -214,7 +223,7 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _kernels(explained: Explained, top: int) -> list[Section]:
+def _kernels(explained: Explained, top: int) -> list[Table]:
     """The slowest kernels; nothing where all are as usual."""
     rows = [
         (
@@ -232,7 +241,7 @@ def _kernels(explained: Explained, top: int) -> list[Section]:
     more = f", {len(rows)} of {count(len(explained))}" if len(explained) > top else ""
     columns = ("line", "kernel", "time", "usually", "tensors", "likely reason")
     numbers, wide = ("line", "time", "usually"), ("tensors", "likely reason")
-    return [Section("", [Table(columns, rows, numbers, f"longer than usual{more}", wide)])]
+    return [Table(columns, rows, numbers, f"longer than usual{more}", wide)]
 
 
 def _usual(launch: Launch) -> str:
@@ -242,7 +251,7 @@ def _usual(launch: Launch) -> str:
     return f"{latency(low_us)}..{latency(high_us)}"
 
 
-def _classes(classes: Sequence[ClassSpeed]) -> list[Section]:
+def _classes(classes: Sequence[ClassSpeed]) -> list[Table]:
     if not classes:
         return []
     rows = [
@@ -256,7 +265,7 @@ def _classes(classes: Sequence[ClassSpeed]) -> list[Section]:
         for each in classes
     ]
     columns = ("class", "kernels", "measured", "estimated", "measured/estimated")
-    return [Section("", [Table(columns, rows, columns[1:], "by operator class")])]
+    return [Table(columns, rows, columns[1:], "by operator class")]
 
 
 def _odd(comparison: Comparison) -> list[ClassSpeed]:

@@ -19,6 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from npusim.catalogue.facts import catalogue
+from npusim.catalogue.names import operator_named
 from npusim.model.profile_files import kernel_table, no_kernel_table
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
@@ -61,8 +63,14 @@ _ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
 _COMMUNICATION = re.compile(
     r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
 )
-_TYPE_IN_NAME = re.compile(r"acl\w*_([A-Za-z]\w*?)|trans_([A-Za-z]\w*?)_\d+")
-"""`aclnnAddmm_MatMulV3Common_MatMulV3` and `trans_TransData_0` name the operator type."""
+_TYPE_IN_NAME = re.compile(
+    r"acl\w*_(?P<call>[A-Za-z]\w*?)|trans_(?P<trans>[A-Za-z]\w*?)_\d+"
+    r"|(?P<hcom>hcom_\w*?_)_\d+_\d+_\d+|(?P<node>[A-Za-z]\w*?[A-Za-z])_?\d+"
+)
+"""`aclnnAddmm_MatMulV3Common_MatMulV3`, `trans_TransData_0`, `hcom_allReduce__097_4_1`, `Conv2D1`.
+
+The operator type is in these names; in that of a node only if there is such an operator.
+"""
 _CORES_OF = {"vector": "AI_VECTOR_CORE", "cube": "AI_CORE", "mix": "MIX_AIC", "aicore": "AI_CORE"}
 """What msprof op calls the type of an operator."""
 
@@ -204,8 +212,13 @@ def _text(cell: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _type_in(name: str) -> str:
+    """The operator type that a kernel's name tells, else nothing."""
     found = _TYPE_IN_NAME.fullmatch(name)
-    return (found[1] or found[2]) if found else ""
+    if found is None:
+        return ""
+    kind = str(found[found.lastgroup or 0])
+    is_node = found.lastgroup == "node"
+    return "" if is_node and operator_named(catalogue(), kind) is None else kind
 
 
 def _counted(cell: str) -> float | None:

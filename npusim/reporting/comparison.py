@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.model.repeats import repeats
 from npusim.model.waits import Cause, waits_of
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from npusim.model.findings import Finding
     from npusim.model.judging import ClassSpeed, Comparison, Launch
     from npusim.model.reasons import Reason
-    from npusim.model.waits import Wait
+    from npusim.model.repeats import repeats
+from npusim.model.waits import Wait
 
 COLUMNS = (
     "line", "name", "op", "class", "tensors", "measured_us", "expected_us", "low_us", "high_us",
@@ -36,11 +38,39 @@ def comparison_page(
     """Verdict, the slowest kernels with their reasons, what is odd, the classes."""
     sections = [
         *bullets("what to look at", [each.text for each in findings[:top]]),
-        Section("", [_kernels(explained[:top], len(explained)), _classes(comparison.classes)]),
+        Section("", [each for each in _tables(comparison, explained, top) if each.rows]),
         *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
         *bullets("about the file", _about_the_file(comparison)),
     ]
     return Page(headline(comparison), sections=sections)
+
+
+def _tables(comparison: Comparison, explained: Explained, top: int) -> list[Table]:
+    if _is_level_0(comparison):
+        return [_repeats(comparison, top)]
+    return [_kernels(explained[:top], len(explained)), _classes(comparison.classes)]
+
+
+def _is_level_0(comparison: Comparison) -> bool:
+    return comparison.step.profiled is not None and comparison.step.profiled.level_0
+
+
+def _repeats(comparison: Comparison, top: int) -> Table:
+    every = repeats(comparison)
+    rows = [
+        (
+            each.op,
+            count(len(each.launches)),
+            latency(each.total_us),
+            latency(each.median_us),
+            latency(each.longest.measured_us or 0.0),
+            str(each.longest.kernel.line),
+        )
+        for each in every[:top]
+    ]
+    columns = ("kernel", "launches", "together", "in the middle", "longest", "line")
+    more = f", {len(rows)} of {count(len(every))}" if len(every) > len(rows) else ""
+    return Table(columns, rows, columns[1:], f"by name, without shapes{more}")
 
 
 def _about_the_file(comparison: Comparison) -> list[str]:
@@ -53,6 +83,9 @@ def headline(comparison: Comparison) -> str:
     unusual, compared = comparison.unusual, comparison.compared
     whole_us = sum(each.measured_us or 0.0 for each in comparison.launches)
     name = f"{comparison.step.name} on {comparison.profile.name}"
+    if _is_level_0(comparison):
+        launches = count(len(comparison.launches))
+        return f"{name}: collected at level 0, {launches} kernels with times and without shapes"
     if not compared:
         return f"{name}: nothing to compare, no kernel has both a time and an estimate"
     if not unusual:
@@ -89,6 +122,14 @@ def comparison_json(
             for each in findings
         ],
         "waits": _waits_json(comparison),
+        "repeats": [
+            {
+                "op": each.op,
+                "launches": len(each.launches),
+                **fields(each, "total_us median_us longest_line=longest.kernel.line"),
+            }
+            for each in (repeats(comparison) if _is_level_0(comparison) else ())
+        ],
         "classes": [
             {
                 **fields(each, "kind count measured_us estimated_us"),

@@ -137,16 +137,14 @@ class Problem:
     ) -> Problem:
         """The product that these tensors are; None in ``turned`` leaves that to the shapes.
 
-        Raises KernelError where no way of turning them fits, MismatchError where none ever could.
+        Raises MismatchError where no way of turning them fits.
         """
         left, right, result = (Operand.of(each) for each in (a, b, c))
         left, result = _joined(left, right, result, turned[0])
         problem = f"{a.shape} times {b.shape} isn't {c.shape}"
-        plain = all(each.format is Format.ND for each in (a, b, c))
-        refused = (MismatchError if plain else KernelError)(op_type, problem)
         spread = [each.spread(result.batch) for each in (left, right)]
         if spread[0] is None or spread[1] is None:
-            raise refused
+            raise MismatchError(op_type, problem)
         left, right = spread[0], spread[1]
         choices = [(False, True) if each is None else (each,) for each in turned]
         for turned_a, turned_b in product(*choices):
@@ -156,7 +154,7 @@ class Problem:
             if fits and m == result.rows:
                 n = min(n, result.columns)
                 return cls(left, right, result, m, n, min(k, inner), turned_a, turned_b)
-        raise refused
+        raise MismatchError(op_type, problem)
 
 
 def result_shape(a: tuple[int, ...], b: tuple[int, ...], turned: Turned) -> tuple[int, ...]:

@@ -125,6 +125,7 @@ class Judged(Object):
     unusual: list[Json]
     findings: list[Json]
     waits: Waits
+    repeats: list[Json]
     classes: list[Json]
 
 

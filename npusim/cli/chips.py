@@ -85,9 +85,16 @@ def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: 
 
 
 def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
-    """Say on standard error what speaks against a profile being of a chip."""
+    """Say on standard error which rows of a profile are left out, and whether it is of this chip.
+
+    `option` is the one that names the chip.
+    """
+    from npusim.model.profile_table import what_it_lacks
     from npusim.reporting.profiled import doubt
 
+    lines = () if step.profiled is None else step.profiled.skipped_lines
+    for text in what_it_lacks(lines, level_0=False):
+        output.note(text)
     if text := doubt(step, profile, option):
         output.note(f"warning: {text}")
 

@@ -103,7 +103,9 @@ class ProfiledChip:
             return f"Give {option} {names[0]}."
         if len(names) > _FEW:
             return f"Give the chip that it was measured on with {option}."
-        return f"Give {option} {' or '.join(names)}: the file can't tell which of them."
+        *most, last = names
+        choice = f"{', '.join(most)} or {last}"
+        return f"Give {option} {choice}: the file can't tell which of them."
 
 
 @dataclass(frozen=True)

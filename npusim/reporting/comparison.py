@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from npusim.model.findings import Finding
     from npusim.model.judging import ClassSpeed, Comparison, Launch
     from npusim.model.reasons import Reason
-    from npusim.model.repeats import repeats
-from npusim.model.waits import Wait
+    from npusim.model.waits import Wait
 
 COLUMNS = (
     "line", "name", "op", "class", "tensors", "measured_us", "expected_us", "low_us", "high_us",

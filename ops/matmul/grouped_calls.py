@@ -47,10 +47,8 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
     n = weight.shape[-2] if turned[1] else weight.shape[-1]
     inner = weight.shape[-1] if turned[1] else weight.shape[-2]
-    if inner != k and weight.format is Format.ND:
-        raise MismatchError(task.op_type, f"{x.shape} by {weight.shape} is no product")
     if inner != k or (ends is not None and ends.dtype is not INT64):
-        raise task.refused(f"{x.shape} by {weight.shape} is no product")
+        raise MismatchError(task.op_type, f"{x.shape} by {weight.shape} is no product")
     count = ends.numel if ends is not None else weight.shape[0]
     if not of_sums and count != weight.shape[0]:
         raise task.refused(f"{count} groups for {weight.shape[0]} matrices")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from npusim.hardware import load_profile
 from npusim.model.checking import check_model
-from npusim.model.communication import no_operator, operation_of
+from npusim.model.communication import message_bytes, no_operator, operation_of
 from npusim.model.findings import Oddity, findings
 from npusim.model.judging import judge
 from npusim.model.profile_table import read_launches, read_profile
@@ -268,6 +270,7 @@ def test_npusims_own_folders_are_read(tmp_path: Path, capsys: pytest.CaptureFixt
         ("PipeUtilization.csv", "block_id,sub_block_id,aic_time(us)", "OpBasicInfo.csv"),
         ("trace_view.json", "[]", "kernel_details.csv"),
         ("ascend_pytorch_profiler_0.db", "SQLite format 3", "database"),
+        ("visualize_data.bin", "x", "raw data"),
     ],
 )
 def test_the_other_files_name_the_right_one(
@@ -280,7 +283,7 @@ def test_the_other_files_name_the_right_one(
         assert said.code == 2
         assert words in said.err
         assert "internal error" not in said.err
-    if not name.endswith(".csv"):
+    if name.endswith((".json", ".bin")):
         assert str(right) in said.err
 
 
@@ -329,6 +332,52 @@ def test_rows_that_dont_fit_the_header_are_left_out_and_counted(
     file.write_text("\n".join([lines[0], lines[2]]))
     with pytest.raises(FileError, match="none of its 1 rows has the 19 fields"):
         read_profile(file)
+
+
+TABLES = """
+CREATE TABLE STRING_IDS (id INTEGER, value TEXT);
+CREATE TABLE TASK (startNs INTEGER, endNs INTEGER, deviceId INTEGER, connectionId INTEGER,
+  globalTaskId INTEGER, globalPid INTEGER, taskType INTEGER, contextId INTEGER, streamId INTEGER,
+  taskId INTEGER, modelId INTEGER);
+CREATE TABLE COMPUTE_TASK_INFO (name INTEGER, globalTaskId INTEGER, {block} INTEGER,
+  mixBlockNum INTEGER,  taskType INTEGER, opType INTEGER, inputFormats INTEGER, inputDataTypes INTEGER,
+  inputShapes INTEGER, outputFormats INTEGER, outputDataTypes INTEGER, outputShapes INTEGER);
+CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, dataType INTEGER,
+  count NUMERIC, opType INTEGER);
+CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER, name TEXT);
+CREATE TABLE AICORE_FREQ (deviceId INTEGER, timestampNs NUMERIC, freq INTEGER);
+INSERT INTO STRING_IDS VALUES (1, 'aclnnAdd_AddAiCore_Add'), (2, 'Add'), (3, 'AI_VECTOR_CORE'),
+  (4, 'ND;ND'), (5, 'FLOAT16;DT_BF16'), (6, '"1024,1024;1024,1024"'), (7, 'ND'), (8, 'FLOAT16'),
+  (9, '"1024,1024"'), (10, 'hcom_allReduce__097_4_1'), (11, 'hcom_allReduce_');
+INSERT INTO TASK VALUES (1764246877073569640, 1764246877073579641, 3, 0, 77, 0, 0, 0, 2, 1,
+  4294967295);
+INSERT INTO COMPUTE_TASK_INFO VALUES (1, 77, 40, 0, 3, 2, 4, 5, 6, 7, 8, 9);
+INSERT INTO COMMUNICATION_OP VALUES (10, 1764246877073579700, 1764246877083579700, 3, 4096, 11);
+INSERT INTO ENUM_HCCL_DATA_TYPE VALUES (3, 'FP16');
+INSERT INTO AICORE_FREQ VALUES (3, 1, 800), (3, 2, 1650);
+"""
+
+
+@pytest.mark.parametrize("block", ["blockNum", "blockDim"])
+def test_a_database_is_read_as_the_table_that_it_holds(
+    block: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "ascend_pytorch_profiler_0.db")) as database:
+        database.executescript(TABLES.format(block=block))
+    step, (add, reduce) = read_launches(tmp_path)
+    assert (add.op, add.task_type, add.block_num, add.device) == ("Add", "AI_VECTOR_CORE", 40, "3")
+    assert add.duration_us == pytest.approx(10.001)
+    assert not add.in_model
+    assert [str(spec.dtype) for spec in step.items[0].inputs] == ["FLOAT16", "BFLOAT16"]
+    assert [spec.shape for spec in step.items[0].inputs] == [(1024, 1024)] * 2
+    assert message_bytes("allreduce", reduce.tensors) == 8192
+    assert reduce.is_communication
+    assert step.profiled is not None
+    assert step.profiled.chip.fitting == ("Ascend910B4", "Ascend910B4-1")
+    for verb in ("judge -s 910b4 --json", "model -s 910b4 --json", "check -s 910b4 --json --model"):
+        assert npusim(capsys, verb, tmp_path).code == 0
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "gb18030", "utf-16"])

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from npusim.catalogue.facts import catalogue
 from npusim.catalogue.names import operator_named
-from npusim.model.profile_files import kernel_table, no_kernel_table
+from npusim.model.profile_db import DatabaseTable, database_in
+from npusim.model.profile_files import DATABASE, kernel_table, no_kernel_table
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
 
@@ -153,7 +154,8 @@ class KernelRows:
         self.has_tensors = False
 
     def __iter__(self) -> Iterator[Kernel]:
-        with table_in(self.file, guess=True) as table:
+        is_database = self.file.suffix.lower() == DATABASE
+        with database_in(self.file) if is_database else table_in(self.file, guess=True) as table:
             columns = _columns(self.file, table.header)
             self.skipped, self.has_tensors = [], "input_dtypes" in columns
             found = False
@@ -171,13 +173,13 @@ class KernelRows:
 
 
 def _kernels(
-    file: Path, table: Table, columns: Mapping[str, int], skipped: list[int]
+    file: Path, table: Table | DatabaseTable, columns: Mapping[str, int], skipped: list[int]
 ) -> Iterator[Kernel]:
     (name, op_type, task_type, duration, block, mix, start, step, hf32, model, stream, device,
      cube_us, cube_cycles, vector_us, vector_cycles, rated_mhz, *slots) = (
         columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
     )  # fmt: skip
-    of_one_operator = "rated_mhz" in columns
+    of_one_operator = "rated_mhz" in columns and "task_type" not in columns
     for line, fields in table.fitting(skipped):
         row = (*fields, "")  # what a column says that the file hasn't got
         kind, core = _text(row[op_type]), row[task_type].strip()

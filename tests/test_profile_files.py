@@ -340,7 +340,8 @@ CREATE TABLE TASK (startNs INTEGER, endNs INTEGER, deviceId INTEGER, connectionI
   globalTaskId INTEGER, globalPid INTEGER, taskType INTEGER, contextId INTEGER, streamId INTEGER,
   taskId INTEGER, modelId INTEGER);
 CREATE TABLE COMPUTE_TASK_INFO (name INTEGER, globalTaskId INTEGER, {block} INTEGER,
-  mixBlockNum INTEGER,  taskType INTEGER, opType INTEGER, inputFormats INTEGER, inputDataTypes INTEGER,
+  mixBlockNum INTEGER, taskType INTEGER, opType INTEGER, inputFormats INTEGER,
+  inputDataTypes INTEGER,
   inputShapes INTEGER, outputFormats INTEGER, outputDataTypes INTEGER, outputShapes INTEGER);
 CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, dataType INTEGER,
   count NUMERIC, opType INTEGER);

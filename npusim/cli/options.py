@@ -72,6 +72,10 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="Where to write."),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write an HTML report."),
+]
 MeasuredOn = Annotated[
     str | None,
     typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.catalogue import facts, operators
 from npusim.model.communication import expected
+from npusim.model.fusing import Fused, fused
 from npusim.model.missed_fusions import missed
 from npusim.model.results import How
 from npusim.model.step import AI_CPU
@@ -33,6 +34,7 @@ class Oddity(Enum):
     AI_CPU = "ai_cpu"
     FUSION = "missing_fusion"
     CONVERSION = "conversion_there_and_back"
+    ESTIMATE = "estimate_too_long"
     HOST_GAP = "host_gap"
     COLLECTIVE = "waits_for_a_collective"
     STREAM = "waits_for_another_stream"
@@ -48,17 +50,21 @@ _WAITS: Final = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What is odd about some kernels, whatever their time: `us` is the time that it is about."""
+    """What is odd about some kernels, whatever their time: `us` is the time that it is about.
+
+    `saved_us` is what the remedy saves of their estimates, None where that isn't known.
+    """
 
     kind: Oddity
     text: str
     launches: tuple[Launch, ...]
     us: float
+    saved_us: float | None = None
 
 
 def findings(comparison: Comparison) -> tuple[Finding, ...]:
     """What is odd whatever the times: the most time first."""
-    every = (_on_ai_cpu, _fusions, _conversions, _waits, _without_a_price)
+    every = (_on_ai_cpu, _fusions, _conversions, _waits, _estimates, _without_a_price)
     found = [each for kind in every for each in kind(comparison)]
     return tuple(sorted(found, key=lambda each: -each.us))
 
@@ -72,11 +78,15 @@ def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
     for (op, dtypes), launches in groups.items():
         taken = _ai_core_dtypes(op, comparison.profile)
         of = f" of {', '.join(dtypes)}" if dtypes else ""
-        remedy = (
-            f"the AI Core's kernel takes {', '.join(taken)}"
-            if taken
-            else f"{comparison.profile.product_line} has no AI Core kernel for it"
-        )
+        if not taken:
+            remedy = f"{comparison.profile.product_line} has no AI Core kernel for it"
+        elif others := [name for name in dtypes if name not in taken]:
+            remedy = f"the AI Core's kernel takes {', '.join(taken)}, not {', '.join(others)}"
+        else:
+            remedy = (
+                f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} too: "
+                "look at its shapes and attributes, or at what the operator library was built with"
+            )
         text = f"{op}{of} runs on the AI CPU; {remedy}"
         yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
 
@@ -87,17 +97,45 @@ def _ai_core_dtypes(op: str, profile: Profile) -> tuple[str, ...]:
 
 
 def _fusions(comparison: Comparison) -> Iterator[Finding]:
+    """Tasks that the graph compiler, or a fused operator, would make one of; what that saves."""
     launches = comparison.launches
-    groups: dict[tuple[str, str], list[Launch]] = {}
-    chains: dict[tuple[str, str], int] = {}
-    for place, fusion in missed([each.timed.item.op for each in launches]):
-        key = (fusion.fused, fusion.call)
-        groups.setdefault(key, []).extend(launches[place : place + len(fusion.tasks)])
-        chains[key] = chains.get(key, 0) + 1
-    for (fused, call), found in groups.items():
-        names = ", ".join(each.timed.item.op for each in found[: len(found) // chains[fused, call]])
-        text = f"{names} in a row, {chains[fused, call]} times: {fused} is one task ({call})"
-        yield Finding(Oddity.FUSION, text, tuple(found), _measured_us(found))
+    timed = [each.timed for each in launches]
+    groups: dict[tuple[str, str], list[Fused]] = {}
+    for each in fused(comparison.step, timed, comparison.profile):
+        groups.setdefault((each.name, each.by), []).append(each)
+    priced = {place for found in groups.values() for each in found for place in each.places}
+    for place, fusion in missed([each.item.op for each in timed]):
+        places = tuple(range(place, place + len(fusion.tasks)))
+        if priced.isdisjoint(places):
+            chain = Fused(fusion.fused, fusion.call, False, places, None)
+            groups.setdefault((fusion.fused, fusion.call), []).append(chain)
+    for found in groups.values():
+        rows = tuple(launches[place] for each in found for place in each.places)
+        saved = [each.saved_us for each in found if each.saved_us is not None]
+        saved_us = sum(saved) if saved else None
+        first, *behind = [launches[place].timed.item.op for place in found[0].places]
+        if found[0].is_compiled:
+            text = f"{len(found)} {' and '.join(behind)} behind {first}: {found[0].by} fuses them"
+        else:
+            names = ", ".join((first, *behind))
+            text = f"{names} in a row, {_times(len(found))}: {_one_task(found[0])}"
+        yield Finding(Oddity.FUSION, text + _saves(saved_us), rows, _measured_us(rows), saved_us)
+
+
+def _one_task(each: Fused) -> str:
+    return f"{each.name} is one task ({each.by})"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _saves(us: float | None) -> str:
+    if us is None:
+        return ""
+    if us <= 0:
+        return "; by our estimates that saves nothing"
+    return f"; by our estimates that saves {latency(us)}"
 
 
 def _conversions(comparison: Comparison) -> Iterator[Finding]:
@@ -120,7 +158,28 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
             f"lines {launches[0].kernel.line} and {launches[1].kernel.line}: "
             f"let the operators between them take {before}"
         )
-        yield Finding(Oddity.CONVERSION, text, tuple(launches), _measured_us(launches))
+        saved_us = sum(each.timed.timing.duration_us for each in launches)
+        us = _measured_us(launches)
+        text += f"; they take {latency(us)}, by our estimates {latency(saved_us)}"
+        yield Finding(Oddity.CONVERSION, text, tuple(launches), us, saved_us)
+
+
+def _estimates(comparison: Comparison) -> Iterator[Finding]:
+    """Kernels that took far less than npusim says: a fault of the estimate, or of its assumptions."""
+    groups: dict[str, list[Launch]] = {}
+    for each in comparison.overestimated:
+        groups.setdefault(each.timed.item.op, []).append(each)
+    for op, launches in groups.items():
+        measured_us = _measured_us(launches)
+        estimated_us = sum(each.timed.timing.duration_us for each in launches)
+        text = (
+            f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} measured, "
+            f"{latency(estimated_us)} estimated; it does less than its shapes say, or our estimate "
+            "is wrong; not judged"
+        )
+        if assumption := launches[0].timed.item.operation.assumption:
+            text += f" ({assumption})"
+        yield Finding(Oddity.ESTIMATE, text, tuple(launches), measured_us)
 
 
 def _waits(comparison: Comparison) -> Iterator[Finding]:
@@ -131,9 +190,8 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
         if not gaps:
             continue
         first, us = gaps[0], found.us(cause)
-        times = "once" if len(gaps) == 1 else f"{len(gaps)} times"
         text = (
-            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, {times}; the "
+            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, {_times(len(gaps))}; the "
             f"longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
         )
         text += _advice(comparison, cause, first.running(cause))

@@ -62,7 +62,7 @@ def read_launches(
         "profile",
         tuple(_items(found)),
         notes=(*notes, *what_it_lacks(profiled.skipped_lines, level_0=level_0)),
-        one_shape=all(each.in_model for each in found),
+        one_shape=_is_compiled(found),
         profiled=profiled,
     )
     return made, found
@@ -71,6 +71,12 @@ def read_launches(
 def _name(path: Path, file: Path) -> str:
     """The file's own name; the folder's where all tables are called the same."""
     return file.stem if path == file else path.resolve().name
+
+
+def _is_compiled(kernels: Sequence[Kernel]) -> bool:
+    """Whether all that has tensors is of a compiled model; collectives are of none."""
+    asked = [each.in_model for each in kernels if each.has_tensors]
+    return bool(asked) and all(asked)
 
 
 def _items(kernels: Sequence[Kernel]) -> Iterator[Item]:

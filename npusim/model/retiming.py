@@ -162,7 +162,7 @@ def _timed(
     follow: bool,
     progress: Callable[[int, int], None] | None,
 ) -> list[TimedItem]:
-    follower = Follower(timer.profile, _readers(step)) if follow else None
+    follower = Follower(timer.profile, planned_readers(step)) if follow else None
     times: Counter[str] = Counter()
     for item in step.items:
         times[item.operation.signature] += item.count
@@ -179,7 +179,7 @@ def _timed(
     return found
 
 
-def _readers(step: Step) -> Mapping[int, int] | None:
+def planned_readers(step: Step) -> Mapping[int, int] | None:
     """How many operators read each tensor of a step whose memory is planned, None of others."""
     planned = step.kind == "graph" or step.one_shape
     if not planned or any(item.count > 1 for item in step.items):

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.model.repeats import repeats
 from npusim.model.waits import Cause, waits_of
+from npusim.reporting.changes import changes_json, changes_section
+from npusim.reporting.comparison_figures import classes_figure, timeline_figure
 from npusim.reporting.csvfile import csv_text
-from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.document import Code, Page, Section, Table, bullets
 from npusim.reporting.profiled import doubt, profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
@@ -15,10 +17,11 @@ from npusim.reporting.spelling import count, latency, percent, significant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from npusim.model.changes import Changes
     from npusim.model.findings import Finding
     from npusim.model.judging import ClassSpeed, Comparison, Launch
     from npusim.model.reasons import Reason
-    from npusim.model.waits import Wait
+    from npusim.model.waits import Wait, Waits
 
 COLUMNS = (
     "line", "name", "op", "class", "tensors", "measured_us", "expected_us", "low_us", "high_us",
@@ -32,29 +35,70 @@ Explained = list[tuple["Launch", "Reason"]]
 
 
 def comparison_page(
-    comparison: Comparison, explained: Explained, findings: Sequence[Finding], top: int
+    comparison: Comparison,
+    explained: Explained,
+    findings: Sequence[Finding],
+    top: int,
+    changed: Changes | None = None,
+    command: str = "",
 ) -> Page:
-    """Verdict, the slowest kernels with their reasons, what is odd, the classes."""
+    """Verdict, what changed, what is odd, the slowest kernels with their reasons, the classes."""
+    waited = waits_of(comparison)
+    figures = (classes_figure(comparison.classes), timeline_figure(comparison, waited))
     sections = [
+        *([changes_section(changed, top)] if changed else []),
         *bullets("what to look at", [each.text for each in findings[:top]]),
-        Section("", [each for each in _tables(comparison, explained, top) if each.rows]),
+        *_kernels(explained, top),
+        *_classes(comparison.classes),
+        *_repeats(comparison, top),
         *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
+        *_waits_table(waited, top),
+        Section("pictures", [each for each in figures if each is not None], detail=True),
+        *bullets("taken for granted", _assumed(comparison)),
         *bullets("about the file", _about_the_file(comparison)),
+        *([Section("do it again", [Code(command)], detail=True)] if command else []),
     ]
-    return Page(headline(comparison), sections=sections)
+    return Page(
+        headline(comparison),
+        sections=[each for each in sections if each.blocks],
+    )
 
 
-def _tables(comparison: Comparison, explained: Explained, top: int) -> list[Table]:
-    if _is_level_0(comparison):
-        return [_repeats(comparison, top)]
-    return [_kernels(explained[:top], len(explained)), _classes(comparison.classes)]
+def _assumed(comparison: Comparison) -> list[str]:
+    """What was taken for what the rows don't say."""
+    found: dict[str, int] = {}
+    for each in comparison.launches:
+        if line := each.timed.item.operation.assumption:
+            found[line] = found.get(line, 0) + 1
+    return [f"{line} ({count(number)} kernels)" for line, number in found.items()]
+
+
+def _waits_table(found: Waits, top: int) -> list[Section]:
+    """The longest waits; a terminal has the sums among what to look at."""
+    if not found.gaps:
+        return []
+    rows = [
+        (
+            str(gap.before.kernel.line),
+            latency(gap.us),
+            gap.cause.value.replace("_", " "),
+            "" if (running := gap.running(gap.cause)) is None else running.kernel.name,
+        )
+        for gap in found.gaps[:top]
+    ]
+    more = f", {len(rows)} of {count(len(found.gaps))}" if len(found.gaps) > top else ""
+    columns = ("before line", "wait", "for", "what runs meanwhile")
+    table = Table(columns, rows, columns[:2], f"longest waits{more}", columns[3:])
+    return [Section("waits of the device", [table], detail=True)]
 
 
 def _is_level_0(comparison: Comparison) -> bool:
     return comparison.step.profiled is not None and comparison.step.profiled.level_0
 
 
-def _repeats(comparison: Comparison, top: int) -> Table:
+def _repeats(comparison: Comparison, top: int) -> list[Section]:
+    if not _is_level_0(comparison):
+        return []
     every = repeats(comparison)
     rows = [
         (
@@ -69,7 +113,7 @@ def _repeats(comparison: Comparison, top: int) -> Table:
     ]
     columns = ("kernel", "launches", "together", "in the middle", "longest", "line")
     more = f", {len(rows)} of {count(len(every))}" if len(every) > len(rows) else ""
-    return Table(columns, rows, columns[1:], f"by name, without shapes{more}")
+    return [Section("", [Table(columns, rows, columns[1:], f"by name, without shapes{more}")])]
 
 
 def _about_the_file(comparison: Comparison) -> list[str]:
@@ -85,20 +129,26 @@ def headline(comparison: Comparison) -> str:
     if _is_level_0(comparison):
         launches = count(len(comparison.launches))
         return f"{name}: collected at level 0, {launches} kernels with times and without shapes"
+    wrong = len(comparison.overestimated)
+    aside = f"; {count(wrong)} more aren't judged: npusim is too slow for them" if wrong else ""
     if not compared:
-        return f"{name}: nothing to compare, no kernel has both a time and an estimate"
+        return f"{name}: nothing to compare, no kernel has both a time and an estimate{aside}"
     if not unusual:
-        return f"{name}: normal, none of {count(compared)} kernels took longer than usual"
+        said = f"{name}: normal, none of {count(compared)} kernels took longer than usual"
+        return f"{said}{aside}"
     lost_us = sum(each.lost_us for each in unusual)
     share = percent(lost_us / whole_us) if whole_us else ""
     return (
         f"{name}: {count(len(unusual))} of {count(compared)} kernels took longer than usual, "
-        f"{latency(lost_us)} in all ({share} of {latency(whole_us)})"
+        f"{latency(lost_us)} in all ({share} of {latency(whole_us)}){aside}"
     )
 
 
 def comparison_json(
-    comparison: Comparison, explained: Explained, findings: Sequence[Finding]
+    comparison: Comparison,
+    explained: Explained,
+    findings: Sequence[Finding],
+    changed: Changes | None = None,
 ) -> dict[str, Any]:
     """Everything, times in microseconds and lines as in the file."""
     return {
@@ -116,10 +166,13 @@ def comparison_json(
                 "kind": each.kind.value,
                 "text": each.text,
                 "us": each.us,
+                "saved_us": each.saved_us,
                 "lines": [launch.kernel.line for launch in each.launches],
             }
             for each in findings
         ],
+        "not_judged": [each.kernel.line for each in comparison.overestimated],
+        "assumptions": _assumed(comparison),
         "waits": _waits_json(comparison),
         "repeats": [
             {
@@ -137,6 +190,7 @@ def comparison_json(
             }
             for each in comparison.classes
         ],
+        "changes": changes_json(changed),
     }
 
 
@@ -193,7 +247,8 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _kernels(explained: Explained, number: int) -> Table:
+def _kernels(explained: Explained, top: int) -> list[Section]:
+    """The slowest kernels; nothing where all are as usual."""
     rows = [
         (
             str(launch.kernel.line),
@@ -203,16 +258,14 @@ def _kernels(explained: Explained, number: int) -> Table:
             launch.timed.item.operation.tensors,
             reason.text,
         )
-        for launch, reason in explained
+        for launch, reason in explained[:top]
     ]
-    more = f", {len(rows)} of {count(number)}" if number > len(rows) else ""
-    return Table(
-        ("line", "kernel", "time", "usually", "tensors", "likely reason"),
-        rows,
-        ("line", "time", "usually"),
-        f"longer than usual{more}",
-        ("tensors", "likely reason"),
-    )
+    if not rows:
+        return []
+    more = f", {len(rows)} of {count(len(explained))}" if len(explained) > top else ""
+    columns = ("line", "kernel", "time", "usually", "tensors", "likely reason")
+    numbers, wide = ("line", "time", "usually"), ("tensors", "likely reason")
+    return [Section("", [Table(columns, rows, numbers, f"longer than usual{more}", wide)])]
 
 
 def _usual(launch: Launch) -> str:
@@ -222,7 +275,9 @@ def _usual(launch: Launch) -> str:
     return f"{latency(low_us)}..{latency(high_us)}"
 
 
-def _classes(classes: Sequence[ClassSpeed]) -> Table:
+def _classes(classes: Sequence[ClassSpeed]) -> list[Section]:
+    if not classes:
+        return []
     rows = [
         (
             each.kind,
@@ -234,7 +289,7 @@ def _classes(classes: Sequence[ClassSpeed]) -> Table:
         for each in classes
     ]
     columns = ("class", "kernels", "measured", "estimated", "measured/estimated")
-    return Table(columns, rows, columns[1:], "by operator class")
+    return [Section("", [Table(columns, rows, columns[1:], "by operator class")])]
 
 
 def _odd(comparison: Comparison) -> list[ClassSpeed]:

@@ -110,11 +110,42 @@ class Waits(Object):
     longest: list[Json]
 
 
+class ChangedSide(Object):
+    """Kernels that are alike in one profile: how many, all their time, the one in the middle."""
+
+    count: int
+    total_us: Number
+    middle_us: Number
+
+
+class ChangedKernels(Object):
+    """Kernels that are alike in two profiles; `us` is how much longer they take, negative: less."""
+
+    op: str
+    tensors: str
+    change: str
+    us: Number
+    before: ChangedSide
+    after: ChangedSide
+
+
+class Changed(Object):
+    """A profile against an earlier one, most microseconds first, whichever way."""
+
+    against: str
+    before_us: Number
+    after_us: Number
+    operators: list[ChangedKernels]
+    kernels: list[ChangedKernels]
+
+
 class Judged(Object):
     """A profile against estimates, kernel by kernel: `judge`.
 
     In `classes`, `ratio` is measured over estimated time, `median_ratio` the same for the kernel in
-    the middle, `usual_ratio` the ends of its 80 % band.
+    the middle, `usual_ratio` the ends of its 80 % band. In `findings`, `us` is the measured time of
+    the kernels that it is about, `saved_us` what the remedy saves of their estimates. `not_judged`
+    are the lines of kernels that took far less than estimated.
     """
 
     name: str
@@ -124,9 +155,12 @@ class Judged(Object):
     compared: int
     unusual: list[Json]
     findings: list[Json]
+    not_judged: list[int]
+    assumptions: list[str]
     waits: Waits
     repeats: list[Json]
     classes: list[Json]
+    changes: Changed | None
 
 
 class FitError(Object):
@@ -138,7 +172,10 @@ class FitError(Object):
 
 
 class FittedConstant(Object):
-    """A number of the chip before and after a fit, and how many kernels depend on it."""
+    """A number of the chip before and after a fit, and how many kernels depend on it.
+
+    `gain` is by how much the error of kernels that are left out falls, null where too few depend.
+    """
 
     key: str
     meaning: str
@@ -146,6 +183,8 @@ class FittedConstant(Object):
     after: Number
     kernels: int
     moved: bool
+    gain: Number | None
+    gain_standard_error: Number | None
 
 
 class Calibrated(Object):

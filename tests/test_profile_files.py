@@ -388,6 +388,15 @@ def test_tables_that_a_spreadsheet_has_saved_are_read(encoding: str, tmp_path: P
     assert [each.name for each in read_launches(file)[1]][-1] == "算子_1"
 
 
+def test_starts_that_a_spreadsheet_has_rounded_are_none(tmp_path: Path) -> None:
+    file = write(tmp_path / "kernel_details.csv", adds(3))
+    text = file.read_text()
+    for task in adds(3):
+        text = text.replace(str(task.row()[6]).strip(), "1.76425E+15")
+    file.write_text(text)
+    assert [each.start_us for each in read_launches(file)[1]] == [None] * 3
+
+
 LEVEL_0 = """\
 Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim
 5,trans_TransData_0,N/A,N/A,100.0,50.6,0,0

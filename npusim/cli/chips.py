@@ -80,7 +80,7 @@ def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: 
             found = profiled.chip
             remedy = f"The file is of a chip with {found.in_words}. {found.remedy()}"
         raise UsageError("which chip? no -s/--soc-version is given", remedy)
-    output.note(f"the file is of a {told[0]}: {profiled.chip.in_words}")
+    output.note(f"the file is of {told[0]}: {profiled.chip.in_words}")
     return one_chip(told, "a file is measured on one chip")
 
 

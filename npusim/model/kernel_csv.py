@@ -195,7 +195,7 @@ def _kernels(
             _whole(file, line, "block number", row[block].strip()),
             _whole(file, line, "block number", row[mix].strip()),
             _slots(*(row[index] for index in slots)),
-            _number(file, line, "start time", row[start].strip()),
+            _number(file, line, "start time", _not_rounded(row[start].strip())),
             row[step].strip(),
             row[hf32].strip().upper() == "YES",
             line,
@@ -210,6 +210,11 @@ def _kernels(
 def _text(cell: str) -> str:
     text = cell.strip()
     return "" if text in _MISSING else text
+
+
+def _not_rounded(start: str) -> str:
+    """A start, which spreadsheets round to hours by writing it with an exponent: then none."""
+    return "" if "e" in start.lower() else start
 
 
 @lru_cache(maxsize=65_536)

@@ -97,6 +97,8 @@ def is_profile(path: Path) -> bool:
 def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileError:
     """The error for a CSV file with other columns, by what it is where they tell."""
     columns = {name.strip().lower() for name in header}
+    if not columns:
+        return FileError(file, "is empty", f"Give {KERNEL_TABLES}.")
     for column, (what, instead) in _OTHER_TABLES.items():
         if column in columns:
             return FileError(file, f"is {what}, not a table of kernels", f"Give {instead}.")

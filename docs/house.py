@@ -86,7 +86,7 @@ DOORS = {
         """,
     "model": """
         cache_state calibrating checking curve findings graph_model judging model profile_files
-        profile_table reading reasons results retiming step streams timing waits
+        profile_table reading reasons repeats results retiming step streams timing waits
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",

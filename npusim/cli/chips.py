@@ -80,14 +80,21 @@ def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: 
             found = profiled.chip
             remedy = f"The file is of a chip with {found.in_words}. {found.remedy()}"
         raise UsageError("which chip? no -s/--soc-version is given", remedy)
-    output.note(f"the file is of a {told[0]}: {profiled.chip.in_words}")
+    output.note(f"the file is of {told[0]}: {profiled.chip.in_words}")
     return one_chip(told, "a file is measured on one chip")
 
 
 def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
-    """Say on standard error what speaks against a profile being of a chip."""
+    """Say on standard error which rows of a profile are left out, and whether it is of this chip.
+
+    `option` is the one that names the chip.
+    """
+    from npusim.model.profile_table import what_it_lacks
     from npusim.reporting.profiled import doubt
 
+    lines = () if step.profiled is None else step.profiled.skipped_lines
+    for text in what_it_lacks(lines, level_0=False):
+        output.note(text)
     if text := doubt(step, profile, option):
         output.note(f"warning: {text}")
 

@@ -206,7 +206,12 @@ class _Asking:
         timer = Timer(self._profile, ORDER, None, one_shape=self._one_shape)
         return sorted(
             (each for each in samples if self._time(timer, each) is not None),
-            key=lambda each: (each.measured_us, each.item.operation.signature, each.residency, each.times),
+            key=lambda each: (
+                each.measured_us,
+                each.item.operation.signature,
+                each.residency,
+                each.times,
+            ),
         )
 
     def times_us(self, samples: Sequence[_Sample], values: Mapping[str, float]) -> list[float]:
@@ -232,9 +237,7 @@ class _Asking:
 
     def _time(self, timer: Timer, sample: _Sample) -> float | None:
         verdict = self._verdicts.get(sample.item.operation.signature)
-        timing = timer.time(
-            sample.item, sample.residency, verdict, sample.write_back, sample.times
-        )
+        timing = timer.time(sample.item, sample.residency, verdict, sample.write_back, sample.times)
         return timing.duration_us if timing.how is How.SIMULATED and timing.duration_us else None
 
 

@@ -97,7 +97,9 @@ def changes(before: Profile, after: Profile) -> Changes:
     Kernels are alike that have one operator type and the same tensors; where a profile has no
     tensors, as at level 0, types alone.
     """
-    plain = any(not any(each.operation.tensors for each in step.items) for step, _ in (before, after))
+    plain = any(
+        not any(each.operation.tensors for each in step.items) for step, _ in (before, after)
+    )
 
     def with_tensors(item: Item) -> tuple[str, str]:
         return item.op, "" if plain else item.operation.tensors

@@ -152,6 +152,8 @@ def _cell(
         half = judging.judge(catalogue, subject, question.with_dtype("FLOAT", "FLOAT16"))
         if half.answer is Answer.SUPPORTED and "AI CPU" not in _remark(half):
             return Cell(place, Outcome.RUNS, _IN_FP16)
+    if runs and listed.kind == "kernel" and not (listed.dtypes or listed.outputs):
+        return Cell(place, Outcome.UNKNOWN, "the product has it; its dtypes aren't in the file")
     if runs:
         return Cell(place, Outcome.RUNS, remark)
     if verdict.answer is Answer.UNKNOWN:

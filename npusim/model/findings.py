@@ -11,6 +11,7 @@ from npusim.catalogue import facts, operators
 from npusim.model.communication import expected
 from npusim.model.fusing import Fused, fused
 from npusim.model.missed_fusions import missed
+from npusim.model.results import How
 from npusim.model.step import AI_CPU
 from npusim.model.waits import Cause, waits_of
 from npusim.values.display import latency, part_of
@@ -37,6 +38,7 @@ class Oddity(Enum):
     HOST_GAP = "host_gap"
     COLLECTIVE = "waits_for_a_collective"
     STREAM = "waits_for_another_stream"
+    NOT_PRICED = "not_priced"
 
 
 _WAITS: Final = {
@@ -62,7 +64,7 @@ class Finding:
 
 def findings(comparison: Comparison) -> tuple[Finding, ...]:
     """What is odd whatever the times: the most time first."""
-    every = (_on_ai_cpu, _fusions, _conversions, _waits, _estimates)
+    every = (_on_ai_cpu, _fusions, _conversions, _waits, _estimates, _without_a_price)
     found = [each for kind in every for each in kind(comparison)]
     return tuple(sorted(found, key=lambda each: -each.us))
 
@@ -210,6 +212,18 @@ def _advice(comparison: Comparison, cause: Cause, running: Launch | None) -> str
         return f"{text} on stream {kernel.stream or '?'}"
     more = expected(kernel, comparison.profile)
     return f"{text}; {more}" if more else text
+
+
+def _without_a_price(comparison: Comparison) -> Iterator[Finding]:
+    """Rows whose tensors no call has, or that leave out what decides their time."""
+    groups: dict[tuple[str, str], list[Launch]] = {}
+    for each in comparison.launches:
+        if each.timed.item.work is not None and each.timed.timing.how is How.NOTHING:
+            groups.setdefault((each.timed.item.op, each.timed.timing.note), []).append(each)
+    for (op, why), launches in groups.items():
+        more = f" and {len(launches) - 1} more" if len(launches) > 1 else ""
+        text = f"{op} in line {launches[0].kernel.line}{more}: {why}"
+        yield Finding(Oddity.NOT_PRICED, text, tuple(launches), _measured_us(launches))
 
 
 def _measured_us(launches: Sequence[Launch]) -> float:

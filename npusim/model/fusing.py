@@ -108,7 +108,9 @@ class _Built:
                 else:
                     number = next(numbers).number
                     given.append(values.setdefault(number, self._value(number, spec)))
-            made = [self._value(number, spec) for number, spec in zip(writes, work.outputs, strict=True)]
+            made = [
+                self._value(number, spec) for number, spec in zip(writes, work.outputs, strict=True)
+            ]
             values |= dict(zip(writes, made, strict=True))
             node = self.network.add(
                 work.op_type, given, made, work.attributes, name=str(place), covers=(str(place),)

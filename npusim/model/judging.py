@@ -159,9 +159,7 @@ def judge(
     classes = _classes(pairs)
     known = {each.kind: each for each in classes}
     equals = _equals(pairs)
-    launches = tuple(
-        _launch(kernel, each, known.get(each.kind), equals) for kernel, each in pairs
-    )
+    launches = tuple(_launch(kernel, each, known.get(each.kind), equals) for kernel, each in pairs)
     return Comparison(found, profile, launches, classes)
 
 

@@ -19,7 +19,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from npusim.model.profile_files import kernel_table, no_kernel_table
+from npusim.catalogue.facts import catalogue
+from npusim.catalogue.names import operator_named
+from npusim.model.profile_db import DatabaseTable, database_in
+from npusim.model.profile_files import DATABASE, kernel_table, no_kernel_table
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
 
@@ -61,8 +64,14 @@ _ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
 _COMMUNICATION = re.compile(
     r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
 )
-_TYPE_IN_NAME = re.compile(r"acl\w*_([A-Za-z]\w*?)|trans_([A-Za-z]\w*?)_\d+")
-"""`aclnnAddmm_MatMulV3Common_MatMulV3` and `trans_TransData_0` name the operator type."""
+_TYPE_IN_NAME = re.compile(
+    r"acl\w*_(?P<call>[A-Za-z]\w*?)|trans_(?P<trans>[A-Za-z]\w*?)_\d+"
+    r"|(?P<hcom>hcom_\w*?_)_\d+_\d+_\d+|(?P<node>[A-Za-z]\w*?[A-Za-z])_?\d+"
+)
+"""`aclnnAddmm_MatMulV3Common_MatMulV3`, `trans_TransData_0`, `hcom_allReduce__097_4_1`, `Conv2D1`.
+
+The operator type is in these names; in that of a node only if there is such an operator.
+"""
 _CORES_OF = {"vector": "AI_VECTOR_CORE", "cube": "AI_CORE", "mix": "MIX_AIC", "aicore": "AI_CORE"}
 """What msprof op calls the type of an operator."""
 
@@ -145,7 +154,8 @@ class KernelRows:
         self.has_tensors = False
 
     def __iter__(self) -> Iterator[Kernel]:
-        with table_in(self.file, guess=True) as table:
+        is_database = self.file.suffix.lower() == DATABASE
+        with database_in(self.file) if is_database else table_in(self.file, guess=True) as table:
             columns = _columns(self.file, table.header)
             self.skipped, self.has_tensors = [], "input_dtypes" in columns
             found = False
@@ -163,13 +173,13 @@ class KernelRows:
 
 
 def _kernels(
-    file: Path, table: Table, columns: Mapping[str, int], skipped: list[int]
+    file: Path, table: Table | DatabaseTable, columns: Mapping[str, int], skipped: list[int]
 ) -> Iterator[Kernel]:
     (name, op_type, task_type, duration, block, mix, start, step, hf32, model, stream, device,
      cube_us, cube_cycles, vector_us, vector_cycles, rated_mhz, *slots) = (
         columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
     )  # fmt: skip
-    of_one_operator = "rated_mhz" in columns
+    of_one_operator = "rated_mhz" in columns and "task_type" not in columns
     for line, fields in table.fitting(skipped):
         row = (*fields, "")  # what a column says that the file hasn't got
         kind, core = _text(row[op_type]), row[task_type].strip()
@@ -185,7 +195,7 @@ def _kernels(
             _whole(file, line, "block number", row[block].strip()),
             _whole(file, line, "block number", row[mix].strip()),
             _slots(*(row[index] for index in slots)),
-            _number(file, line, "start time", row[start].strip()),
+            _number(file, line, "start time", _not_rounded(row[start].strip())),
             row[step].strip(),
             row[hf32].strip().upper() == "YES",
             line,
@@ -202,10 +212,20 @@ def _text(cell: str) -> str:
     return "" if text in _MISSING else text
 
 
+def _not_rounded(start: str) -> str:
+    """A start, which spreadsheets round to hours by writing it with an exponent: then none."""
+    return "" if "e" in start.lower() else start
+
+
 @lru_cache(maxsize=65_536)
 def _type_in(name: str) -> str:
+    """The operator type that a kernel's name tells, else nothing."""
     found = _TYPE_IN_NAME.fullmatch(name)
-    return (found[1] or found[2]) if found else ""
+    if found is None:
+        return ""
+    kind = str(found[found.lastgroup or 0])
+    is_node = found.lastgroup == "node"
+    return "" if is_node and operator_named(catalogue(), kind) is None else kind
 
 
 def _counted(cell: str) -> float | None:

@@ -18,8 +18,9 @@ from npusim.values.errors import FileError
 
 KERNEL_TABLES: Final = "a kernel_details.csv of torch_npu or an op_summary_*.csv of msprof"
 
-PROFILES: Final = (".csv", ".db", ".json", ".bin")
-"""Endings of what profilers write; all but the first are refused with a word on what to give."""
+DATABASE: Final = ".db"
+PROFILES: Final = (".csv", DATABASE, ".json", ".bin")
+"""Endings of what profilers write; the last two are refused with a word on what to give."""
 
 _PATTERNS: Final = (
     ("kernel_details.csv", "op_summary_*.csv", "OpBasicInfo*.csv"),
@@ -30,6 +31,11 @@ _PATTERNS: Final = (
         "summary/op_summary_*.csv",
         "*/[0-9]*/OpBasicInfo*.csv",
         "[0-9]*/OpBasicInfo*.csv",
+    ),
+    (
+        "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler*.db",
+        "ascend_pytorch_profiler*.db",
+        "msprof_*.db",
     ),
 )
 """Tables of a folder itself, and of the folders that the profilers make in it."""
@@ -55,7 +61,6 @@ _OTHER_TABLES: Final = {
 }
 _OTHER_ENDINGS: Final = {
     ".json": "is a timeline or a report, without a kernel's tensors",
-    ".db": "is a profiler's database, which npusim doesn't read",
     ".bin": "is a profiler's raw data",
 }
 
@@ -92,6 +97,8 @@ def is_profile(path: Path) -> bool:
 def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileError:
     """The error for a CSV file with other columns, by what it is where they tell."""
     columns = {name.strip().lower() for name in header}
+    if not columns:
+        return FileError(file, "is empty", f"Give {KERNEL_TABLES}.")
     for column, (what, instead) in _OTHER_TABLES.items():
         if column in columns:
             return FileError(file, f"is {what}, not a table of kernels", f"Give {instead}.")
@@ -110,7 +117,10 @@ def _tables_in(folder: Path) -> list[Path]:
 
 
 def _own_tables(folder: Path) -> list[Path]:
-    """The tables of this folder; those of torch_npu before the raw ones that it keeps beside."""
+    """The tables of this folder; those of torch_npu before the raw ones that it keeps beside.
+
+    Databases hold the same, so that they count where there is no table.
+    """
     for patterns in _PATTERNS:
         for pattern in patterns:
             if found := _globbed(folder, pattern):

@@ -156,6 +156,8 @@ def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operati
 def _operands(
     shapes: tuple[str, ...], dtypes: tuple[str, ...], formats: tuple[str, ...]
 ) -> tuple[TensorSpec | None, ...]:
+    if shapes and len(shapes) != len(dtypes):
+        shapes = _of_one_tensor(shapes, dtypes)
     found: list[TensorSpec | None] = []
     for index in range(max(len(shapes), len(dtypes))):
         kind = dtypes[index] if index < len(dtypes) else ""
@@ -167,6 +169,13 @@ def _operands(
         sizes = _sizes(shapes[index] if index < len(shapes) else "")
         found.append(TensorSpec(sizes, kind, layout))
     return tuple(found)
+
+
+def _of_one_tensor(shapes: tuple[str, ...], dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    """The shape of a single tensor whose axes are parted by semicolons, as some exports have it."""
+    if len(dtypes) == 1 and all(each.isdecimal() for each in shapes):
+        return (",".join(shapes),)
+    raise ArgumentError(f"{len(shapes)} shapes and {len(dtypes)} dtypes")
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -92,7 +92,10 @@ class ProfiledChip:
         if not self.is_told or self.can_be(chip):
             return ""
         clock = chip.clocks.profiler_mhz or chip.clocks.cube_mhz
-        own = f"{clock} MHz, {chip.cores.vector_cores} vector cores"
+        cores = f"{chip.cores.cube_cores} AI cores"
+        if chip.cores.style == "split":
+            cores = f"{chip.cores.vector_cores} vector cores"
+        own = f"{clock} MHz, {cores}"
         return f"the file is of a chip with {self.in_words}, which {chip.name} ({own}) isn't"
 
     def remedy(self, option: str = "-s") -> str:
@@ -103,7 +106,9 @@ class ProfiledChip:
             return f"Give {option} {names[0]}."
         if len(names) > _FEW:
             return f"Give the chip that it was measured on with {option}."
-        return f"Give {option} {' or '.join(names)}: the file can't tell which of them."
+        *most, last = names
+        choice = f"{', '.join(most)} or {last}"
+        return f"Give {option} {choice}: the file can't tell which of them."
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ def in_short(found: Changes) -> str:
     by = after_us - before_us
     share = f" ({percent(abs(by) / before_us)})" if before_us else ""
     way = f"{latency(abs(by))}{share} {'more' if by > 0 else 'less'} than"
-    return f"kernels take {latency(after_us)}, {way} the {latency(before_us)} of {found.before.name}"
+    return (
+        f"kernels take {latency(after_us)}, {way} the {latency(before_us)} of {found.before.name}"
+    )
 
 
 def changes_json(found: Changes | None) -> dict[str, Any] | None:

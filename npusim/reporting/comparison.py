@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import npusim
-from npusim.model.results import How
+from npusim.model.repeats import repeats
 from npusim.model.waits import Cause, waits_of
 from npusim.reporting.changes import changes_json, changes_section
 from npusim.reporting.comparison_figures import classes_figure, timeline_figure
@@ -51,6 +51,7 @@ def comparison_page(
         *([changes_section(changed, top)] if changed else []),
         *bullets("what to look at", [each.text for each in findings[:top]]),
         Section("", [*_kernels(explained, top), *_classes(comparison.classes)]),
+        *_repeats(comparison, top),
         *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
         *_waits_table(waited, top),
         Section("pictures", [each for each in figures if each is not None], detail=True),
@@ -73,13 +74,10 @@ def judged_page(page: Page, comparison: Comparison) -> Page:
 
 
 def _assumed(comparison: Comparison) -> list[str]:
-    """What was taken for what the rows don't say, and rows that have no price for that."""
+    """What was taken for what the rows don't say."""
     found: dict[str, int] = {}
     for each in comparison.launches:
         if line := each.timed.item.operation.assumption:
-            found[line] = found.get(line, 0) + 1
-        elif each.timed.timing.how is How.NOTHING and each.timed.item.work is not None:
-            line = f"{each.timed.item.op}: {each.timed.timing.note}"
             found[line] = found.get(line, 0) + 1
     return [f"{line} ({count(number)} kernels)" for line, number in found.items()]
 
@@ -103,6 +101,30 @@ def _waits_table(found: Waits, top: int) -> list[Section]:
     return [Section("waits of the device", [table], detail=True)]
 
 
+def _is_level_0(comparison: Comparison) -> bool:
+    return comparison.step.profiled is not None and comparison.step.profiled.level_0
+
+
+def _repeats(comparison: Comparison, top: int) -> list[Section]:
+    if not _is_level_0(comparison):
+        return []
+    every = repeats(comparison)
+    rows = [
+        (
+            each.op,
+            count(len(each.launches)),
+            latency(each.total_us),
+            latency(each.median_us),
+            latency(each.longest.measured_us or 0.0),
+            str(each.longest.kernel.line),
+        )
+        for each in every[:top]
+    ]
+    columns = ("kernel", "launches", "together", "in the middle", "longest", "line")
+    more = f", {len(rows)} of {count(len(every))}" if len(every) > len(rows) else ""
+    return [Section("", [Table(columns, rows, columns[1:], f"by name, without shapes{more}")])]
+
+
 def _about_the_file(comparison: Comparison) -> list[str]:
     doubted = doubt(comparison.step, comparison.profile)
     return [*([doubted] if doubted else []), *comparison.step.notes]
@@ -113,6 +135,9 @@ def headline(comparison: Comparison) -> str:
     unusual, compared = comparison.unusual, comparison.compared
     whole_us = sum(each.measured_us or 0.0 for each in comparison.launches)
     name = f"{comparison.step.name} on {comparison.profile.name}"
+    if _is_level_0(comparison):
+        launches = count(len(comparison.launches))
+        return f"{name}: collected at level 0, {launches} kernels with times and without shapes"
     wrong = len(comparison.overestimated)
     aside = f"; {count(wrong)} more aren't judged: npusim is too slow for them" if wrong else ""
     if not compared:
@@ -158,6 +183,14 @@ def comparison_json(
         "not_judged": [each.kernel.line for each in comparison.overestimated],
         "assumptions": _assumed(comparison),
         "waits": _waits_json(comparison),
+        "repeats": [
+            {
+                "op": each.op,
+                "launches": len(each.launches),
+                **fields(each, "total_us median_us longest_line=longest.kernel.line"),
+            }
+            for each in (repeats(comparison) if _is_level_0(comparison) else ())
+        ],
         "classes": [
             {
                 **fields(each, "kind count measured_us estimated_us"),

@@ -75,7 +75,9 @@ def timeline_figure(comparison: Comparison, found: Waits) -> Figure | None:
         for gap in found.gaps
         if (start_us := gap.before.kernel.start_us) is not None
     ]
-    names = [kind for kind, _ in ranked] + [f"waits: {each.value.replace('_', ' ')}" for each in Cause]
+    names = [kind for kind, _ in ranked] + [
+        f"waits: {each.value.replace('_', ' ')}" for each in Cause
+    ]
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "ms since the first kernel")

@@ -206,6 +206,10 @@ class UnsaidError(KernelError):
     """A profiler's record leaves out what decides the time of the kernel: it has no price."""
 
 
+class MismatchError(UnsaidError):
+    """The shapes of a record don't fit each other: no call has them, so that it has no price."""
+
+
 class BufferOverflowError(KernelError):
     """A buffer doesn't fit into the on-chip memory it belongs to (sizes in bytes)."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Scalar
 from npusim.library.operands import GmMatrix
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, MismatchError
 from npusim.values.formats import Format
 from npusim.values.layouts import BLOCK_ROWS
 
@@ -137,14 +137,14 @@ class Problem:
     ) -> Problem:
         """The product that these tensors are; None in ``turned`` leaves that to the shapes.
 
-        Raises KernelError where no way of turning them fits.
+        Raises MismatchError where no way of turning them fits.
         """
         left, right, result = (Operand.of(each) for each in (a, b, c))
         left, result = _joined(left, right, result, turned[0])
         problem = f"{a.shape} times {b.shape} isn't {c.shape}"
         spread = [each.spread(result.batch) for each in (left, right)]
         if spread[0] is None or spread[1] is None:
-            raise KernelError(op_type, problem)
+            raise MismatchError(op_type, problem)
         left, right = spread[0], spread[1]
         choices = [(False, True) if each is None else (each,) for each in turned]
         for turned_a, turned_b in product(*choices):
@@ -154,7 +154,7 @@ class Problem:
             if fits and m == result.rows:
                 n = min(n, result.columns)
                 return cls(left, right, result, m, n, min(k, inner), turned_a, turned_b)
-        raise KernelError(op_type, problem)
+        raise MismatchError(op_type, problem)
 
 
 def result_shape(a: tuple[int, ...], b: tuple[int, ...], turned: Turned) -> tuple[int, ...]:

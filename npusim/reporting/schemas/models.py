@@ -158,6 +158,7 @@ class Judged(Object):
     not_judged: list[int]
     assumptions: list[str]
     waits: Waits
+    repeats: list[Json]
     classes: list[Json]
     changes: Changed | None
 

@@ -85,8 +85,9 @@ DOORS = {
         passes target
         """,
     "model": """
-        cache_state calibrating checking curve findings graph_model judging model profile_files
-        profile_table reading reasons repeats results retiming step streams timing waits
+        cache_state calibrating changes checking curve findings graph_model judging model
+        not_simulated profile_files profile_table reading reasons repeats results retiming
+        significance step streams timing waits
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",

@@ -97,9 +97,9 @@ def test_a_row_without_what_decides_its_time_keeps_it(
     assert [each.usual_us for each in found.launches[:2]] == [None, None]
     assert not found.unusual
     page = tmp_path / "page.md"
-    said = npusim(capsys, "report", file, "-s 910b4 --measured-on 910b4 -o", page)
+    said = npusim(capsys, "report -s 910b4 --measured-on 910b4", file, "-o", page)
     assert said.code == 0, said.err
-    model = npusim(capsys, "model", file, "-s 910b4 --measured-on 910b4")
+    model = npusim(capsys, "model -s 910b4 --measured-on 910b4", file)
     assert model.out.splitlines()[0].partition(": ")[2] in page.read_text(encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ matter of AI Core and memory, so their measured times are kept as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration, rooflines
@@ -21,6 +21,10 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.step import Item
+
+
+NOT_PRICED: Final = "not priced"
+"""How the note of an item ends that has no price."""
 
 
 class Unsaid(str):
@@ -46,7 +50,7 @@ def _without_price(
     item: Item, profile: Profile, measured_on: Profile | None, reason: str
 ) -> Timing:
     """As measured: a roofline would take one window, or one axis, for another."""
-    note = f"{reason}; not priced"
+    note = f"{reason}; {NOT_PRICED}"
     if item.measured_us is None:
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
     if measured_on is not None and measured_on.name == profile.name:

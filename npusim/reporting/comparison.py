@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import npusim
+from npusim.model.not_simulated import NOT_PRICED
 from npusim.model.repeats import repeats
 from npusim.model.waits import Cause, waits_of
 from npusim.reporting.changes import changes_json, changes_section
@@ -74,10 +75,14 @@ def judged_page(page: Page, comparison: Comparison) -> Page:
 
 
 def _assumed(comparison: Comparison) -> list[str]:
-    """What was taken for what the rows don't say."""
+    """What was taken for what the rows don't say, and rows that have no price for that."""
     found: dict[str, int] = {}
     for each in comparison.launches:
-        if line := each.timed.item.operation.assumption:
+        item, note = each.timed.item, each.timed.timing.note
+        line = item.operation.assumption
+        if note.endswith(NOT_PRICED):
+            line = f"{item.op}: {note}"
+        if line:
             found[line] = found.get(line, 0) + 1
     return [f"{line} ({count(number)} kernels)" for line, number in found.items()]
 

@@ -1,13 +1,14 @@
-"""npusim's own export judged by npusim: every row has the model's time, and only faults are found."""
+"""npusim's own export judged by npusim: every row has the model's time, only faults are found."""
 
 from __future__ import annotations
 
 import csv
 import io
-import random
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from npusim.hardware import load_profile
@@ -17,12 +18,14 @@ from npusim.model.graph_model import Compilation
 from npusim.model.judging import Comparison, judge
 from npusim.model.reading import read_model
 from npusim.model.reasons import Kind, Reasons
-from npusim.model.results import StepResult
 from npusim.model.retiming import retime
 from npusim.reporting.msprof.step import step_tasks
 from npusim.reporting.msprof.summary import op_summary
 from npusim.validation.fitting import value_of, with_values
 from support.commands import npusim
+
+if TYPE_CHECKING:
+    from npusim.model.results import StepResult
 
 pytest.importorskip("onnx")
 
@@ -45,9 +48,9 @@ def export(path: Path, result: StepResult) -> Path:
 def scattered(path: Path, result: StepResult, times: dict[int, float], seed: int) -> Path:
     """The export with 8 % of noise, and some rows so many times as long."""
     rows = list(csv.reader(io.StringIO(op_summary(step_tasks(result), result.profile))))
-    place, noise = rows[0].index(TIME), random.Random(seed)
+    place, noise = rows[0].index(TIME), np.random.default_rng(seed)
     for number, row in enumerate(rows[1:]):
-        row[place] = str(float(row[place]) * noise.gauss(1.0, 0.08) * times.get(number, 1.0))
+        row[place] = str(float(row[place]) * noise.normal(1.0, 0.08) * times.get(number, 1.0))
     with path.open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
     return path
@@ -129,9 +132,7 @@ def test_a_constant_moves_where_rows_left_out_decide_it(
             assert each.gain.decides == (each.key == key)
 
 
-def test_two_profiles_are_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_profiles_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = export(tmp_path / "before.csv", timed("Ascend310P3", fuse=False))
     after = export(tmp_path / "after.csv", timed("Ascend310P3", fuse=True))
     told = npusim(capsys, "judge -s 310p3 --json", after, "--against", before).json["changes"]

@@ -30,7 +30,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Side:
-    """The kernels of one profile that are alike: how many, all their time, the one in the middle."""
+    """Kernels of one profile that are alike: how many, all their time, the one in the middle."""
 
     count: int = 0
     total_us: float = 0.0

@@ -84,8 +84,8 @@ def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
             remedy = f"the AI Core's kernel takes {', '.join(taken)}, not {', '.join(others)}"
         else:
             remedy = (
-                f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} too: "
-                "look at its shapes and attributes, or at what the operator library was built with"
+                f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} "
+                "too: look at its shapes and attributes, or at what the operator library was built with"
             )
         text = f"{op}{of} runs on the AI CPU; {remedy}"
         yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
@@ -165,7 +165,7 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _estimates(comparison: Comparison) -> Iterator[Finding]:
-    """Kernels that took far less than npusim says: a fault of the estimate, or of its assumptions."""
+    """Kernels that took far less than npusim says: the fault of an estimate or an assumption."""
     groups: dict[str, list[Launch]] = {}
     for each in comparison.overestimated:
         groups.setdefault(each.timed.item.op, []).append(each)
@@ -173,8 +173,8 @@ def _estimates(comparison: Comparison) -> Iterator[Finding]:
         measured_us = _measured_us(launches)
         estimated_us = sum(each.timed.timing.duration_us for each in launches)
         text = (
-            f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} measured, "
-            f"{latency(estimated_us)} estimated; it does less than its shapes say, or our estimate "
+            f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} "
+            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or our estimate "
             "is wrong; not judged"
         )
         if assumption := launches[0].timed.item.operation.assumption:
@@ -191,8 +191,8 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
             continue
         first, us = gaps[0], found.us(cause)
         text = (
-            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, {_times(len(gaps))}; the "
-            f"longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
+            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, "
+            f"{_times(len(gaps))}; the longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
         )
         text += _advice(comparison, cause, first.running(cause))
         if cause is Cause.COLLECTIVE and len(by_name := found.by_operation()) > 1:

@@ -1,9 +1,10 @@
 """Does a constant help kernels that it wasn't fitted to? Cross-validation, one constant at a time.
 
-Each kernel is left out once, and the constant takes the value that is best for the others: what that
-does to the error of those left out is its gain, over the kernels that depend on it, and the standard
-error of the gain says how far chance reaches (Student's t). The constant with the largest gain moves first, and the others are asked again
-beside it: what two of them explain is the business of one.
+Each kernel is left out once, and the constant takes the value that is best for the others: what
+that does to the error of those left out is its gain, over the kernels that depend on it, and the
+standard error of the gain says how far chance reaches (Student's t). The constant with the largest
+gain moves first, and the others are asked again beside it: what two of them explain is the business
+of one.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _PULL: Final = 0.002  # of a spread of distance, as in the fit
 class Gain:
     """What a constant does to the mean error of kernels left out, with its standard error.
 
-    Positive is better; errors are logarithms of measured over estimated time, and `before` is theirs
-    with the constant where it was. `kernels` are those that depend on it.
+    Positive is better; errors are logarithms of measured over estimated time, and `before` is
+    theirs with the constant where it was. `kernels` are those that depend on it.
     """
 
     gain: float

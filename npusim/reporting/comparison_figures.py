@@ -1,4 +1,4 @@
-"""The figures of a judged profile: its classes against their estimates, and the device over time."""
+"""The figures of a judged profile: its classes and their estimates, and the device over time."""
 
 from __future__ import annotations
 

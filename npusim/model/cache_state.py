@@ -1,11 +1,10 @@
 """What L2 holds when an operator of a step starts.
 
 ``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Profiles
-don't say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
-that an operator before it wrote, a second such input for the last but one; everything else, weights
-above all, comes from memory.  Where a graph compiler planned the memory, what nobody reads any more
-is written over, and only what that drives out goes to HBM.  ``busy``
-is for steps whose order isn't known: inputs come from memory, and what is written drives out
+don't say which tensor is which, so an input is taken for the last tensor of its shape, dtype and
+format that an operator before it wrote, a second such input for the last but one; everything else,
+weights above all, comes from memory.  Where a graph compiler planned the memory, what nobody reads
+any more is written over, and only what that drives out goes to HBM.  ``busy`` is for steps whose order isn't known: inputs come from memory, and what is written drives out
 something else.  ``in_graph`` takes the share that a task inside a graph finds on average, ``cold``
 an empty L2, ``warm`` one that holds everything.
 """

@@ -85,7 +85,8 @@ def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
         else:
             remedy = (
                 f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} "
-                "too: look at its shapes and attributes, or at what the operator library was built with"
+                "too: look at its shapes and attributes, or at what the operator library was built "
+                "with"
             )
         text = f"{op}{of} runs on the AI CPU; {remedy}"
         yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
@@ -174,8 +175,8 @@ def _estimates(comparison: Comparison) -> Iterator[Finding]:
         estimated_us = sum(each.timed.timing.duration_us for each in launches)
         text = (
             f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} "
-            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or our estimate "
-            "is wrong; not judged"
+            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or our "
+            "estimate is wrong; not judged"
         )
         if assumption := launches[0].timed.item.operation.assumption:
             text += f" ({assumption})"
@@ -192,7 +193,8 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
         first, us = gaps[0], found.us(cause)
         text = (
             f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, "
-            f"{_times(len(gaps))}; the longest, {latency(first.parts_us[cause])}, is before line {first.before.kernel.line}"
+            f"{_times(len(gaps))}; the longest, {latency(first.parts_us[cause])}, is before line "
+            f"{first.before.kernel.line}"
         )
         text += _advice(comparison, cause, first.running(cause))
         if cause is Cause.COLLECTIVE and len(by_name := found.by_operation()) > 1:

@@ -4,9 +4,10 @@
 don't say which tensor is which, so an input is taken for the last tensor of its shape, dtype and
 format that an operator before it wrote, a second such input for the last but one; everything else,
 weights above all, comes from memory.  Where a graph compiler planned the memory, what nobody reads
-any more is written over, and only what that drives out goes to HBM.  ``busy`` is for steps whose order isn't known: inputs come from memory, and what is written drives out
-something else.  ``in_graph`` takes the share that a task inside a graph finds on average, ``cold``
-an empty L2, ``warm`` one that holds everything.
+any more is written over, and only what that drives out goes to HBM.  ``busy`` is for steps whose
+order isn't known: inputs come from memory, and what is written drives out something else.
+``in_graph`` takes the share that a task inside a graph finds on average, ``cold`` an empty L2,
+``warm`` one that holds everything.
 """
 
 from __future__ import annotations

@@ -175,8 +175,8 @@ def _estimates(comparison: Comparison) -> Iterator[Finding]:
         estimated_us = sum(each.timed.timing.duration_us for each in launches)
         text = (
             f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} "
-            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or our "
-            "estimate is wrong; not judged"
+            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or "
+            "our estimate is wrong; not judged"
         )
         if assumption := launches[0].timed.item.operation.assumption:
             text += f" ({assumption})"

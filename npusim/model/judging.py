@@ -35,6 +35,7 @@ _TO_95: Final = NormalDist().inv_cdf(0.975) / NormalDist().inv_cdf(0.9)
 _ENOUGH: Final = 5  # different kernels of a class, or equal ones, whose median says something
 _FAR: Final = 1.5
 """Times the median of its equals; nine in ten of a step's identical kernels scatter by 14 %."""
+_TOO_LONG: Final = 0.5  # of an estimate: a kernel that takes less isn't the one that was estimated
 _ALIKE: Final = 8  # different kernels of a class, whose scatter says something
 _SIGMAS: Final = 5.0  # of that scatter: kernels of a real step have longer tails than a normal's
 _MAD_TO_SIGMA: Final = 1.4826  # of a normal distribution
@@ -46,7 +47,7 @@ class Launch:
 
     `usual_us` is the 95 % interval, None where nothing is known to compare with. `equals_us` is
     what five or more kernels with the same tensors take in the middle. `least_us` is the lower end
-    of the 95 % interval of the estimate alone.
+    of the 95 % interval of the estimate alone, at most half of it.
     """
 
     kernel: Kernel
@@ -172,7 +173,7 @@ def _launch(
     usual_us, least_us = None, 0.0
     if _is_compared(timed):
         low, high = ((end / timing.duration_us) ** _TO_95 for end in timing.band_us)
-        least_us = low * timing.duration_us
+        least_us = min(low, _TOO_LONG) * timing.duration_us
         if kind is not None and kind.spread is not None and not timed.item.operation.others:
             low, high = max(low, 1 / kind.spread), min(high, kind.spread)
         usual_us = (expected_us * low, expected_us * high)

@@ -85,8 +85,9 @@ DOORS = {
         passes target
         """,
     "model": """
-        cache_state calibrating checking curve findings graph_model judging model reading
-        reasons results retiming step streams timing
+        cache_state calibrating changes checking curve findings graph_model judging model
+        not_simulated profile_files profile_table reading reasons repeats results retiming
+        significance step streams timing waits
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
@@ -95,7 +96,7 @@ DOORS = {
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
         cluster compare coverage comparison curve document explain files llm llm_plan matrix model
-        msprof msprof.step network network_trace operators plan.data plan.page profiles
+        msprof msprof.step network network_trace operators plan.data plan.page profiled profiles
         renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
         training validation
         """,

@@ -54,6 +54,8 @@ def assert_faster_than(
     failure names the longest task and what limits it.
     """
     __tracebackhide__ = True
+    from npusim.values.display import latency
+
     other = us if isinstance(us, int | float) else us.duration_us
     taken_us = result.band_us[1] if surely else result.duration_us
     if taken_us < other * factor:
@@ -61,4 +63,4 @@ def assert_faster_than(
     task = max(result.tasks, key=lambda each: each.duration_us, default=None)
     where = f"; the longest task is {task.name}, {task.bound}" if task else ""
     against = "" if isinstance(us, int | float) else f", what {us!r} takes"
-    pytest.fail(f"{result!r} isn't faster than {other * factor:.4g} us{against}{where}")
+    pytest.fail(f"{result!r} isn't faster than {latency(other * factor)}{against}{where}")

@@ -16,7 +16,7 @@ from npusim.model import read_model as timed
 from npusim.model import retime
 from npusim.model.checking import check_model
 from npusim.model.graph_model import Compilation
-from npusim.model.kernel_csv import read_kernels
+from npusim.model.kernel_csv import KernelRows
 from npusim.model.listing import read_model
 from npusim.model.profile_table import read_profile
 from npusim.values.errors import FileError, UnknownNameError, UsageError
@@ -153,7 +153,7 @@ def write_summary(path: Path, block: str, *rows: list[str]) -> Path:
 def test_a_profile_says_what_was_multiplied_as_hf32(tmp_path: Path) -> None:
     fast = [*ROW[:13], "YES", *ROW[14:]]
     file = write_summary(tmp_path / "op_summary_0.csv", "Block Dim", ROW, fast)
-    assert [kernel.hf32 for kernel in read_kernels(file)] == [False, True]
+    assert [kernel.hf32 for kernel in KernelRows(file)] == [False, True]
     works = [item.operation.work for item in read_profile(file).items]
     assert [work and work.attributes for work in works] == [{}, {"enable_hf32": True}]
 
@@ -162,7 +162,7 @@ def test_a_profile_says_what_was_multiplied_as_hf32(tmp_path: Path) -> None:
 def test_op_summary_is_read_with_either_name_of_the_block_column(
     tmp_path: Path, block: str
 ) -> None:
-    (kernel,) = read_kernels(write_summary(tmp_path / "op_summary_1.csv", block, ROW))
+    (kernel,) = KernelRows(write_summary(tmp_path / "op_summary_1.csv", block, ROW))
     assert (kernel.name, kernel.op_type) == ("aclnnAdd_AddAiCore_Add", "Add")
     assert (kernel.block_num, kernel.mix_block_num, kernel.duration_us) == (48, 0, 12.5)
     assert kernel.tensors.input_shapes == ("16,32", "")
@@ -172,7 +172,7 @@ def test_op_summary_is_read_with_either_name_of_the_block_column(
 def test_missing_values_are_none_and_every_dtype_spelling_is_read(tmp_path: Path) -> None:
     absent = [*ROW[:9], "N/A", "0", "N/A", "N/A", "NO", *["N/A"] * 6, "N/A"]
     file = write_summary(tmp_path / "op_summary.csv", "Block Num", ROW, absent)
-    _, kernel = read_kernels(file)
+    _, kernel = KernelRows(file)
     assert (kernel.duration_us, kernel.block_num, kernel.tensors.input_dtypes) == (None, None, ())
     first, second = read_model(file).operators
     assert first.dtypes == ("BFLOAT16", "FLOAT16")
@@ -189,7 +189,7 @@ def test_a_dtype_nobody_knows_leaves_its_row_open(tmp_path: Path) -> None:
 def test_other_csv_files_are_refused_with_the_missing_columns(tmp_path: Path) -> None:
     file = tmp_path / "op_statistic.csv"
     file.write_text("Device_id,Model Name,OP Type,Count\n0,m,Add,3\n")
-    with pytest.raises(FileError, match="no column Name / Input Data Types") as error:
+    with pytest.raises(FileError, match="no column Name / Op Name") as error:
         check_model(file, ["A2"])
     assert "kernel_details.csv" in error.value.remedy
 
@@ -198,7 +198,7 @@ def test_a_number_that_isnt_one_names_its_line(tmp_path: Path) -> None:
     broken = [*ROW[:9], "fast", *ROW[10:]]
     file = write_summary(tmp_path / "op_summary.csv", "Block Num", ROW, broken)
     with pytest.raises(FileError, match="line 3: the duration 'fast' isn't a number"):
-        list(read_kernels(file))
+        list(KernelRows(file))
 
 
 # Lists -------------------------------------------------------------------------------------------
@@ -207,19 +207,16 @@ def test_a_number_that_isnt_one_names_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("add,Add,FLO", "the row ends before its last column"),
         ("add,Add,FLOAT,-4", "line 3: the duration is -4; it must be 0 or more"),
         ("add,Add,FLOAT,nan", "line 3: the duration is nan; it must be 0 or more"),
     ],
 )
-def test_a_row_that_was_cut_off_or_cannot_be_names_its_line(
-    row: str, complaint: str, tmp_path: Path
-) -> None:
+def test_a_row_that_cannot_be_names_its_line(row: str, complaint: str, tmp_path: Path) -> None:
     file = tmp_path / "kernel_details.csv"
     header = "Name,Type,Input Data Types,Duration(us)"
     file.write_text(f"{header}\nadd,Add,FLOAT,3\n{row}\n", encoding="utf-8")
     with pytest.raises(FileError, match=complaint):
-        list(read_kernels(file))
+        list(KernelRows(file))
 
 
 def test_a_list_of_calls_is_checked_by_its_tensors(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_planted_fault_is_named(fault: Fault, plain: list[Row], tmp_path: Path
     assert tuple(lines) == fault.lines, found
     assert all(word in text for word in fault.words), text
     others = {kind for kind in found if kind is not fault.says}
-    assert others <= {Oddity.HOST_GAP, Oddity.FUSION}, found
+    assert others <= {Oddity.HOST_GAP, Oddity.FUSION, Oddity.ESTIMATE}, found
 
 
 def test_inputs_that_were_not_in_l2_explain_a_time(tmp_path: Path) -> None:

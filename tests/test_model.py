@@ -16,7 +16,7 @@ from network_steps import HEADER, kernel_details, training_steps
 from npusim.hardware import load_profile
 from npusim.hardware.residuals import rooflines
 from npusim.model import Item, Step, StepResult, TimedItem, read_model, retime
-from npusim.model.cache_state import Follower
+from npusim.model.cache_state import Follower, readers_of
 from npusim.model.operator_class import kind_of
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.retiming import band_of_sum, with_dispatch
@@ -372,7 +372,7 @@ def test_memory_that_nobody_reads_any_more_is_written_over(share: int, driven_ou
         Operation("Relu", TaskSpec("Relu", (spec,), (spec,)), reads=(str(n),), writes=(str(n + 1),))
         for n in range(2 * share + 2)
     ]
-    follower = Follower(profile, {str(n): 1 for n in range(len(chain))})
+    follower = Follower(profile, readers_of(chain))
     for operation in chain:
         follower.pass_through(operation)
     assert follower.write_back == driven_out

@@ -12,7 +12,7 @@ import pytest
 
 import npusim
 from npusim.engine import Pipe
-from npusim.model.kernel_csv import read_kernels
+from npusim.model.kernel_csv import KernelRows
 from npusim.reporting import msprof
 from npusim.reporting.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
 from npusim.reporting.msprof.columns import cell, columns_of, tables_of
@@ -382,7 +382,7 @@ def test_a_summary_is_read_back_as_a_profile(soc: str, tmp_path: Path) -> None:
     tasks, profile = summary_of(soc)
     summary, statistic = msprof.write_op_summary(tasks, tmp_path / "m", profile, timestamp=WHEN)
     assert [summary.name, statistic.name] == [f"op_summary_{WHEN}.csv", f"op_statistic_{WHEN}.csv"]
-    kernels = list(read_kernels(summary))
+    kernels = list(KernelRows(summary))
     assert [kernel.op_type for kernel in kernels] == [task.op_type for task in tasks]
     for kernel, task in zip(kernels, tasks, strict=True):
         assert kernel.duration_us == pytest.approx(task.duration_us, abs=1e-5)
@@ -524,7 +524,7 @@ def test_a_model_step_is_written_as_an_operator_summary(
     half = "DT_BF16" if soc == "Ascend910B3" else "FLOAT16"
     assert rows[0]["Input Data Types"] == f"{half};{half}"
     assert {row["OP Type"] for row in rows} >= {"MatMulV3" if soc == "Ascend910B3" else "MatMulV2"}
-    assert len(list(read_kernels(summary))) == len(rows)
+    assert len(list(KernelRows(summary))) == len(rows)
     assert (tmp_path / "out" / f"op_statistic_{WHEN}.csv").is_file()
     again = commands.npusim(capsys, line, tmp_path / "out")
     assert (again.code, "already exists" in again.err) == (2, True)

@@ -106,7 +106,7 @@ class Kernel(ABC):
         try:
             takes.bind(task.profile, *tensors, **attributes)
         except TypeError as error:
-            raise task.refused(f"a record doesn't tell enough: {error}") from None
+            raise task.unsaid(f"a record doesn't tell enough: {error}") from None
         return (cls(task.profile, *tensors, **attributes),)  # type: ignore[call-arg]
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
-from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.errors import KernelError, RefusedTaskError, UnsaidError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -59,6 +59,10 @@ class Task:
     def unfit(self, problem: str) -> RefusedTaskError:
         """The error for tensors and attributes that don't belong together, on whatever chip."""
         return RefusedTaskError(self.op_type, problem)
+
+    def unsaid(self, problem: str) -> UnsaidError:
+        """The error for a record without what decides the time."""
+        return UnsaidError(self.op_type, problem)
 
 
 def made(shape: tuple[int, ...], dtype: DType, name: str = "y") -> GlobalTensor:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output, ProfileFile, StepId
+from npusim.cli.options import SOC_FLAGS, AsJson, DeviceId, Output, ProfileFile, StepId
 
 
 def calibrate(
@@ -18,8 +18,15 @@ def calibrate(
     ] = None,
     path: Output = None,
     step: StepId = "",
+    device_id: DeviceId = "",
     as_json: AsJson = False,
-    force: Force = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Overwrite the output file if it exists; fit even a chip that the file isn't of.",
+        ),
+    ] = False,
 ) -> None:
     """Fit a chip to your own profile: rates of HBM and L2, and what a launch takes.
 
@@ -28,15 +35,19 @@ def calibrate(
 
     Example: npusim calibrate kernel_details.csv -s 910b3 -o my_chip.yaml
     """
-    from npusim.cli.chips import one_chip
+    from npusim.cli.chips import doubts, measured_on
     from npusim.model.calibrating import calibrate as fitted
     from npusim.reporting import calibration as pages
     from npusim.reporting.files import claim_all, write_text
 
     claim_all(path, beside=(file,), force=force)
-    chip = one_chip(soc, "a file is measured on one chip")
-    found = fitted(file, chip.profile, step=step, progress=output.progress)
+    chip = measured_on(soc, file, step, device_id)
+    found = fitted(
+        file, chip.profile, step=step, device_id=device_id, any_chip=force,
+        progress=output.progress,
+    )  # fmt: skip
     output.progress("")
+    doubts(found.step, chip.profile)
     if path is not None and found.holds:
         write_text(path, pages.chip_yaml(found, path.stem), force=force)
         output.note(f"written: {path}; give it to -s")

@@ -12,8 +12,11 @@ from npusim.values.errors import ArgumentError, UnknownNameError, UsageError
 from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from npusim.catalogue.families import Place
     from npusim.hardware.profile import Profile
+    from npusim.model.step import Step
     from npusim.runtime.device import Device
 
 
@@ -58,6 +61,42 @@ def one_chip(wanted: Sequence[str] | None, why: str) -> Chip:
     if len(found) != 1:
         raise ArgumentError(why, "Name exactly one chip.")
     return found[0]
+
+
+def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: str) -> Chip:
+    """The chip that a profile was measured on: the one that -s names, or that the file tells.
+
+    Raises UsageError when neither names one, ArgumentError when -s names several.
+    """
+    if wanted:
+        return one_chip(wanted, "a file is measured on one chip")
+    from npusim.model.profile_table import read_profile
+
+    profiled = read_profile(file, step, device_id).profiled
+    told = () if profiled is None else profiled.chip.fitting
+    if profiled is None or len(told) != 1:
+        remedy = "Add e.g. -s Ascend910B3; `npusim profiles` lists them."
+        if profiled is not None and profiled.chip.is_told:
+            found = profiled.chip
+            remedy = f"The file is of a chip with {found.in_words}. {found.remedy()}"
+        raise UsageError("which chip? no -s/--soc-version is given", remedy)
+    output.note(f"the file is of {told[0]}: {profiled.chip.in_words}")
+    return one_chip(told, "a file is measured on one chip")
+
+
+def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
+    """Say on standard error which rows of a profile are left out, and whether it is of this chip.
+
+    `option` is the one that names the chip.
+    """
+    from npusim.model.profile_table import what_it_lacks
+    from npusim.reporting.profiled import doubt
+
+    lines = () if step.profiled is None else step.profiled.skipped_lines
+    for text in what_it_lacks(lines, level_0=False):
+        output.note(text)
+    if text := doubt(step, profile, option):
+        output.note(f"warning: {text}")
 
 
 def places(wanted: Sequence[str] | None) -> list[Place]:

@@ -95,6 +95,15 @@ def compilation(
     return Compilation(sizes, precision or "", fuse, tuple(without or ()), mode or "", rows)
 
 
+def is_model(file: Path) -> bool:
+    """Whether what stands in the place of an operator is a model: its ending, or a profile."""
+    if file.suffix.lower() in MODELS:
+        return True
+    from npusim.model.profile_files import is_profile
+
+    return is_profile(file)
+
+
 def no_arguments(file: Path, assignments: Sequence[str] | None) -> None:
     """Refuse parameters of a call for a model."""
     if assignments:

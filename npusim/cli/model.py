@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import compiling, output, profiling
-from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Force, MeasuredOn, Socs, StepId, Top
+from npusim.cli.chips import Chip, chips, doubts
+from npusim.cli.options import AsJson, DeviceId, Force, MeasuredOn, Socs, StepId, Top
 from npusim.values.status import Verdict, best_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ModelFile = Annotated[
     typer.Argument(
         metavar="FILE",
         help="An ONNX file, a .pt2 file of torch.export, a YAML list of calls, an op_summary_*.csv "
-        "of msprof or a kernel_details.csv of torch_npu.",
+        "of msprof, a kernel_details.csv of torch_npu, or the folder of either.",
     ),
 ]
 Dispatch = Annotated[
@@ -73,6 +73,7 @@ def model(
     custom: compiling.Custom = None,
     explain: Explain = False,
     step: StepId = "",
+    device_id: DeviceId = "",
     top: Top = 10,
     csv_file: CsvFile = None,
     path: profiling.SummaryFolder = None,
@@ -99,9 +100,10 @@ def model(
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
     how = compiling.compilation(shape, precision, fuse, without, mode, custom)
     results = timed(
-        read_model(file, step=step, how=how), asked, batches,
+        read_model(file, step=step, device_id=device_id, how=how), asked, batches,
         l2=l2, streams=streams, measured_on=measured_on, dispatch_us=dispatch_us,
     )  # fmt: skip
+    _doubt(results, asked, measured_on)
     if csv_file is not None:
         _write_csv(results, csv_file, force=force)
     if path is not None:
@@ -151,6 +153,14 @@ def timed(
             found.append(in_flight(result, chip.profile, streams))
     output.progress("")
     return found
+
+
+def _doubt(results: Sequence[StepResult], asked: Sequence[Chip], origin: str | None) -> None:
+    """Say what speaks against a profile being of the chip that its times are compared with."""
+    if origin is None and len(asked) > 1:
+        return  # they are compared with each other
+    profile = chips([origin])[0].profile if origin else asked[0].profile
+    doubts(results[0].step, profile, "--measured-on")
 
 
 def _say(what: str, done: int, total: int) -> None:

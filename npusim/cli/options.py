@@ -26,7 +26,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="FILE",
-        help="A whole model instead of an operator: op_summary or kernel_details CSV, ONNX, list.",
+        help="A whole model instead of an operator: a profiler's CSV or folder, ONNX, list.",
     ),
 ]
 Assignments = Annotated[
@@ -72,6 +72,10 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="FILE", help="Where to write."),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write an HTML report."),
+]
 MeasuredOn = Annotated[
     str | None,
     typer.Option(
@@ -89,9 +93,11 @@ ProfileFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
+        help="A kernel_details.csv of torch_npu, an op_summary_*.csv of msprof, or the folder of "
+        "either.",
     ),
 ]
 StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
+DeviceId = Annotated[str, typer.Option("--device-id", help="The device of a profile of several.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]

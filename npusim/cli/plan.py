@@ -12,7 +12,7 @@ import typer
 from npusim.cli import output
 from npusim.cli.chips import names
 from npusim.cli.llm_options import InputTokens, OutputTokens
-from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Markdown = Annotated[
     Path | None,
     typer.Option("--md", metavar="FILE", help="Write a Markdown report."),
-]
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write an HTML report."),
 ]
 Seed = Annotated[
     int | None,

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import calls, compiling, output
-from npusim.cli.chips import chips
-from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
+from npusim.cli.chips import chips, doubts
+from npusim.cli.options import (
+    L2,
+    Assignments,
+    DeviceId,
+    Exact,
+    Force,
+    MeasuredOn,
+    Operator,
+    Socs,
+)
+from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
@@ -47,6 +57,8 @@ def report(
     without: compiling.Without = None,
     mode: compiling.Mode = None,
     custom: compiling.Custom = None,
+    measured_on: MeasuredOn = None,
+    device_id: DeviceId = "",
     old: Against = None,
     force: Force = False,
 ) -> None:
@@ -56,11 +68,15 @@ def report(
 
     Example: npusim report Gelu -s all x=fp16[1024,1024] -o gelu.html
     """
-    if Path(op).suffix.lower() in compiling.MODELS:
+    if compiling.is_model(Path(op)):
         compiling.no_arguments(Path(op), assignments)
         how = compiling.compilation(shape, precision, fuse, without, mode, custom)
-        _model_page(Path(op), path, soc, batch, how, old, force=force)
+        _model_page(
+            Path(op), path, soc, batch, how, measured_on, old, device_id=device_id, force=force
+        )
         return
+    if measured_on is not None:
+        raise UsageError("--measured-on is for the file of a profile, not for a call")
     from npusim.reporting.call.page import operator_page
 
     before = _claim(path, old, of_model=False, force=force)
@@ -86,8 +102,10 @@ def _model_page(
     soc: Sequence[str] | None,
     batch: int | None,
     how: Compilation | None,
+    measured_on: str | None,
     old: Path | None,
     *,
+    device_id: str,
     force: bool,
 ) -> None:
     from npusim.cli.model import timed
@@ -97,9 +115,15 @@ def _model_page(
 
     before = _claim(path, old, file, of_model=True, force=force)
     asked = chips(soc)
-    results = timed(read_model(file, how=how), asked, [batch])
+    results = timed(
+        read_model(file, device_id=device_id, how=how), asked, [batch], measured_on=measured_on
+    )
+    if len(asked) == 1:
+        doubts(results[0].step, asked[0].profile)
     words = ["npusim", "report", file.name, *(word for name in soc or () for word in ("-s", name))]
     words += [] if batch is None else ["--batch", str(batch)]
+    words += [] if measured_on is None else ["--measured-on", measured_on]
+    words += ["--device-id", device_id] if device_id else []
     command = shlex.join([*words, *_against_words(old), "-o", path.name])
     page = network_page(results, command)
     _write(

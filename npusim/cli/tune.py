@@ -46,6 +46,7 @@ def tune(
     from npusim.reporting.document import Table
     from npusim.reporting.files import claim_all
     from npusim.runtime.device import Device
+    from npusim.values.display import significant
 
     if not soc or not param:
         what = "parameters" if soc else "chip"
@@ -58,7 +59,7 @@ def tune(
     runs = [each for each in ranked if each.runs]
     best = runs[0].duration_us if runs else 0.0
     rows = [
-        (str(place), each.name, f"{each.duration_us:.4g}", f"{each.duration_us / best:.2f}")
+        (str(place), each.name, significant(each.duration_us, 4), f"{each.duration_us / best:.2f}")
         for place, each in enumerate(runs[:top], 1)
     ]
     columns = ("rank", "variant", "time (us)", "of the best")

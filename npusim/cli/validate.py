@@ -50,6 +50,7 @@ def validate(
     from npusim.reporting.files import claim_all, write_text
     from npusim.validation.asking import validate as asked
 
+    _refuse_profile(table)
     claim_all(csv_file, plot, beside=(table,), force=force)
 
     def show(done: int, rows: int) -> None:
@@ -66,6 +67,17 @@ def validate(
         output.emit_json(found.as_dict())
     else:
         _show(found, worst)
+
+
+def _refuse_profile(table: Path) -> None:
+    """Refuse a profiler's folder, which `judge` takes."""
+    from npusim.model.profile_files import is_profile
+    from npusim.reading.files import kind_of
+    from npusim.values.errors import FileError
+
+    if kind_of(table) == "folder" and is_profile(table):
+        remedy = f"npusim judge {table} -s CHIP compares its kernels."
+        raise FileError(table, "is a profiler's folder, not a table of measurements", remedy)
 
 
 def _show(found: Validation, worst: int) -> None:
@@ -87,10 +99,12 @@ def _show(found: Validation, worst: int) -> None:
 
 
 def _line(each: Prediction) -> str:
+    from npusim.values.display import latency
+
     row = each.row
     return (
-        f"line {row.line}  {row.chip}  {row.op}  measured {row.duration_us:.4g} us, "
-        f"simulated {each.simulated_us:.4g} us ({each.bound})"
+        f"line {row.line}  {row.chip}  {row.op}  measured {latency(row.duration_us)}, "
+        f"simulated {latency(each.simulated_us or 0.0)} ({each.bound})"
     )
 
 

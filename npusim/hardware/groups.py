@@ -79,10 +79,11 @@ class Cores(Group):
 
 
 class Clocks(Group):
-    """Core clocks in MHz."""
+    """Core clocks in MHz; `profiler_mhz` is what profilers count with, where that is another."""
 
     cube_mhz: Megahertz
     vector_mhz: Megahertz
+    profiler_mhz: Megahertz | None = None
 
 
 class Buffers(Group):

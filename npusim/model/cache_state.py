@@ -1,20 +1,20 @@
 """What L2 holds when an operator of a step starts.
 
-``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Files don't
-say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
-that an operator before it wrote; everything else, weights above all, comes from memory.  Networks
-do say so: there memory that nobody reads any more is written over, and only what that drives out
-goes to HBM.  ``busy``
-is for steps whose order isn't known: inputs come from memory, and what is written drives out
-something else.  ``in_graph`` takes the share that a task inside a graph finds on average, ``cold``
-an empty L2, ``warm`` one that holds everything.
+``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Profiles
+don't say which tensor is which, so an input is taken for the last tensor of its shape, dtype and
+format that an operator before it wrote, a second such input for the last but one; everything else,
+weights above all, comes from memory.  Where a graph compiler planned the memory, what nobody reads
+any more is written over, and only what that drives out goes to HBM.  ``busy`` is for steps whose
+order isn't known: inputs come from memory, and what is written drives out something else.
+``in_graph`` takes the share that a task inside a graph finds on average, ``cold`` an empty L2,
+``warm`` one that holds everything.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict, deque
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,11 +28,56 @@ MODES: Final = (ORDER, BUSY, "in_graph", "cold", "warm")
 IN_A_STEP: Final = (ORDER, BUSY)
 """Modes in which L2 is full of what others have modified."""
 
+_ALIKE: Final = 8  # tensors of one shape that are told apart, the last ones
 _STEPS: Final = 4
 """Residency is told apart in quarters of a tensor: finer steps cost time and change nothing."""
 
 Residency = tuple[float, ...]
 """For each input tensor of an item the share of it that is in L2."""
+
+
+class Tensors:
+    """Numbers the tensors of a step as they come up: by name, or by shape, dtype and format."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._written: dict[str, deque[int]] = {}
+
+    def of(self, operation: Operation) -> tuple[list[Read], list[int]]:
+        """What an operation reads and writes, which are new tensors."""
+        seen: Counter[str] = Counter()
+        reads = [self._read(key, seen) for _, key in operation.read_tensors]
+        return reads, [self._write(key) for _, key in operation.written_tensors]
+
+    def _read(self, key: str | None, seen: Counter[str]) -> Read:
+        written = () if key is None else self._written.get(key, ())
+        if key is None or not written:
+            return Read(next(self._numbers), False)
+        place = min(seen[key], len(written) - 1)
+        seen[key] += 1
+        return Read(written[place], True)
+
+    def _write(self, key: str) -> int:
+        number = next(self._numbers)
+        self._written.setdefault(key, deque(maxlen=_ALIKE)).appendleft(number)
+        return number
+
+
+class Read(NamedTuple):
+    """A tensor that an operation reads: its number, and whether the step wrote it."""
+
+    number: int
+    is_written: bool
+
+
+def readers_of(operations: Iterable[Operation]) -> Counter[int]:
+    """How many operations read each tensor that the step writes."""
+    tensors = Tensors()
+    found: Counter[int] = Counter()
+    for operation in operations:
+        reads, _ = tensors.of(operation)
+        found.update({each.number for each in reads if each.is_written})
+    return found
 
 
 class Follower:
@@ -44,10 +89,9 @@ class Follower:
     been used least recently leave first.
     """
 
-    def __init__(self, profile: Profile, readers: Mapping[str, int] | None = None) -> None:
+    def __init__(self, profile: Profile, readers: Mapping[int, int] | None = None) -> None:
         self._lines = _Lines(profile.memory.l2_bytes)
-        self._numbers = count()
-        self._last: dict[str, int] = {}
+        self._tensors = Tensors()
         self._readers = None if readers is None else dict(readers)
         self._free: dict[int, float] = {}  # bytes of memory that nobody reads any more
         self.write_back: float | None = None
@@ -55,22 +99,20 @@ class Follower:
     def pass_through(self, operation: Operation) -> Residency:
         """It reads its inputs and writes its outputs: what of the inputs is in L2 before that."""
         given, made = operation.read_tensors, operation.written_tensors
-        taken = [None if key is None else self._last.get(key) for _, key in given]
+        reads, writes = self._tensors.of(operation)
         moved = sum(nbytes for nbytes, _ in (*given, *made))
         found = tuple(
-            0.0 if number is None else self._share(number, nbytes, moved)
-            for (nbytes, _), number in zip(given, taken, strict=True)
+            self._share(each.number, nbytes, moved) if each.is_written else 0.0
+            for (nbytes, _), each in zip(given, reads, strict=True)
         )
         driven_out = 0.0
-        for (nbytes, _), number in zip(given, taken, strict=True):
-            known = next(self._numbers) if number is None else number
-            driven_out += self._lines.touch(known, nbytes)
-        for nbytes, key in made:
-            number = self._last[key] = next(self._numbers)
+        for (nbytes, _), each in zip(given, reads, strict=True):
+            driven_out += self._lines.touch(each.number, nbytes)
+        for (nbytes, _), number in zip(made, writes, strict=True):
             again = self._take(nbytes)
             driven_out += self._lines.touch(number, nbytes, modified=nbytes, in_place=again)
         if self._readers is not None:
-            self._count_down({key for _, key in given if key is not None})
+            self._count_down({each.number for each in reads if each.is_written})
             written = sum(nbytes for nbytes, _ in made)
             self.write_back = _in_steps(driven_out / written) if written else 0.0
         return found
@@ -88,13 +130,12 @@ class Follower:
             held -= rate * (1.0 - held) / (2.0 - rate) if rate < 2.0 else held
         return _in_steps(held)
 
-    def _count_down(self, keys: Iterable[str]) -> None:
+    def _count_down(self, numbers: Iterable[int]) -> None:
         """Memory of tensors that have been read for the last time is free."""
         readers = self._readers or {}
-        for key in keys:
-            readers[key] = readers.get(key, 0) - 1
-            number = self._last.get(key)
-            if readers[key] <= 0 and number is not None:
+        for number in numbers:
+            readers[number] = readers.get(number, 0) - 1
+            if readers[number] <= 0:
                 self._free[number] = self._lines.held(number)
 
     def _take(self, nbytes: float) -> float:

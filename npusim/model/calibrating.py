@@ -1,7 +1,8 @@
 """A chip fitted to the kernels of a user's own profile: rates of memory and what a launch takes.
 
-Only numbers that differ from card to card are moved, few of them, and only as far as kernels feel
-them. Every fourth kernel is kept aside: a fit that doesn't make those better isn't one.
+Only numbers that differ from card to card are moved, and only those of which kernels that are left
+out get better by more than chance (`significance`). Every fourth kernel is kept aside from all of
+that: a fit that doesn't make those better isn't one.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Final
 
 from npusim.engine import Memo
-from npusim.hardware import Profile, load_profile, profile_names
+from npusim.hardware import Profile, profile_names
 from npusim.model import feasibility
 from npusim.model.cache_state import ORDER, Follower, Residency
-from npusim.model.profile_table import read_launches
+from npusim.model.profile_table import LEVEL_0, read_launches
 from npusim.model.results import How
+from npusim.model.retiming import planned_readers
+from npusim.model.significance import Gain, deciding
 from npusim.model.timing import Timer
 from npusim.runtime.device import Device
 from npusim.validation.fitting import CONSTANTS, capped_error, descend, value_of, with_values
 from npusim.values.errors import FileError, UsageError
-from npusim.values.takes import CALL, PATH, TEXT, maybe, of, takes
+from npusim.values.takes import CALL, FLAG, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from npusim.model.kernel_csv import Kernel
-    from npusim.model.results import DtypeVerdict
     from npusim.model.step import Item, Step
 
 KEYS: Final = (
@@ -46,19 +48,22 @@ _LEAST_THAT_FEEL: Final = 5  # a constant that fewer kernels depend on stays
 _FELT: Final = 0.01  # of a kernel's time, when the constant moves half a spread
 _MOST: Final = 80  # different kernels that are simulated again and again
 _GAIN: Final = 0.02  # of the error of kernels kept aside: less isn't worth a chip
-_FULL: Final = 5  # launches on all cores of another chip tell it from this one
 _FARTHEST: Final = log(3.0)  # median of measured over estimated time beyond which it isn't the chip
 
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of the chip: what it was, what it is now, and how many kernels depend on it."""
+    """One number of the chip: what it was, what it is now, and how many kernels depend on it.
+
+    `gain` is what it does for kernels that are left out, None where too few depend on it.
+    """
 
     key: str
     meaning: str
     before: float
     after: float
     kernels: int
+    gain: Gain | None = None
 
     @property
     def has_moved(self) -> bool:
@@ -97,28 +102,38 @@ class Calibration:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Launches with the same answer, and the median of what they took in microseconds."""
+    """Launches with the same answer, and the median of what they took in microseconds.
+
+    `times` is how often the step runs the operation, whatever it finds in L2.
+    """
 
     item: Item
     residency: Residency
+    write_back: float | None
     measured_us: float
     launches: int
+    times: int
 
 
-@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, progress=maybe(CALL))
+@takes(
+    file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, any_chip=FLAG,
+    progress=maybe(CALL),
+)  # fmt: skip
 def calibrate(
     file: str | PathLike[str],
     device: Device | Profile | str,
     *,
     step: str = "",
+    device_id: str = "",
+    any_chip: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Calibration:
     """Fit rates of memory and times of a launch to an op_summary or kernel_details table.
 
-    `device` is the built-in chip that the card is one of, `step` the Step Id of a profile with
-    several; `progress` hears of every constant. Raises FileError for a file that isn't such a
-    table, has too few kernels, or was measured on another chip; UsageError for a chip that no file
-    can inherit from.
+    `device` is the built-in chip that the card is one of, `step` and `device_id` the Step Id and
+    the device of a profile with several; `any_chip` fits one that the file can't be of, `progress`
+    hears of every constant. Raises FileError for a file that isn't such a table, has too few
+    kernels, or was measured on another chip; UsageError for a chip that no file can inherit from.
     """
     profile = (device if isinstance(device, Device) else Device(device)).profile
     if profile.name not in profile_names():
@@ -127,10 +142,11 @@ def calibrate(
             "Give the built-in chip that the card is one of, e.g. -s Ascend910B3.",
         )
     path = Path(file)
-    found, kernels = read_launches(path, step)
-    _refuse_another_chip(path, kernels, profile)
-    ask = _Asking(profile, feasibility.judge(found, profile))
-    samples = _enough(path, ask.known(_samples(found, kernels, profile)))
+    found, kernels = read_launches(path, step, device_id)
+    if not any_chip:
+        _refuse_another_chip(path, found, profile)
+    ask = _Asking(profile, found)
+    samples = _enough(path, found, ask.known(_samples(found, kernels, profile)))
     _refuse_far_off(path, ask.ratios(samples, {}), profile)
     every = samples[:: max(1, -(-len(samples) // _MOST))]
     aside = every[3::4]
@@ -138,12 +154,17 @@ def calibrate(
     before = {key: value_of(profile, key) for key in KEYS}
     felt = {each.key: ask.felt(each.key, seen, before) for each in CONSTANTS if each.key in KEYS}
     chosen = [each for each in CONSTANTS if felt.get(each.key, 0) >= _LEAST_THAT_FEEL]
+    measured_us = [each.measured_us for each in seen]
+    moving, gains = deciding(
+        chosen, before, measured_us, lambda trial: ask.times_us(seen, trial), progress
+    )
     fit = descend(
-        chosen, before, lambda trial: ask.error(seen, trial), rows=len(seen), progress=progress
+        moving, before, lambda trial: ask.error(seen, trial), rows=len(seen), progress=progress
     )
     constants = tuple(
         Constant(each.key, each.meaning, before[each.key],
-                 fit.values.get(each.key, before[each.key]), felt[each.key])
+                 fit.values.get(each.key, before[each.key]), felt[each.key],
+                 gains.get(each.key))
         for each in CONSTANTS if each.key in KEYS
     )  # fmt: skip
     return Calibration(
@@ -159,8 +180,11 @@ def calibrate(
     )
 
 
-def _enough(path: Path, samples: list[_Sample]) -> list[_Sample]:
+def _enough(path: Path, step: Step, samples: list[_Sample]) -> list[_Sample]:
     """The samples; FileError where they are too few."""
+    if step.profiled is not None and step.profiled.level_0:
+        problem, _, remedy = LEVEL_0.partition("; ")
+        raise FileError(path, problem, f"{remedy[0].upper()}{remedy[1:]}.")
     if len(samples) < _LEAST:
         raise FileError(
             path,
@@ -173,20 +197,26 @@ def _enough(path: Path, samples: list[_Sample]) -> list[_Sample]:
 class _Asking:
     """The samples' estimated times under changed constants."""
 
-    def __init__(self, profile: Profile, verdicts: dict[str, DtypeVerdict]) -> None:
-        self._profile = profile
-        self._verdicts = verdicts
+    def __init__(self, profile: Profile, step: Step) -> None:
+        self._profile, self._one_shape = profile, step.one_shape
+        self._verdicts = feasibility.judge(step, profile)
 
     def known(self, samples: Sequence[_Sample]) -> list[_Sample]:
         """Those that are simulated, by duration."""
-        timer = Timer(self._profile, ORDER, None)
+        timer = Timer(self._profile, ORDER, None, one_shape=self._one_shape)
         return sorted(
             (each for each in samples if self._time(timer, each) is not None),
-            key=lambda each: (each.measured_us, each.item.operation.signature, each.residency),
+            key=lambda each: (
+                each.measured_us,
+                each.item.operation.signature,
+                each.residency,
+                each.times,
+            ),
         )
 
     def times_us(self, samples: Sequence[_Sample], values: Mapping[str, float]) -> list[float]:
-        timer = Timer(with_values(self._profile, values), ORDER, None, Memo())
+        changed = with_values(self._profile, values)
+        timer = Timer(changed, ORDER, None, Memo(), one_shape=self._one_shape)
         return [self._time(timer, each) or each.measured_us for each in samples]
 
     def ratios(self, samples: Sequence[_Sample], values: Mapping[str, float]) -> list[float]:
@@ -207,49 +237,36 @@ class _Asking:
 
     def _time(self, timer: Timer, sample: _Sample) -> float | None:
         verdict = self._verdicts.get(sample.item.operation.signature)
-        timing = timer.time(sample.item, sample.residency, verdict, times=sample.launches)
+        timing = timer.time(sample.item, sample.residency, verdict, sample.write_back, sample.times)
         return timing.duration_us if timing.how is How.SIMULATED and timing.duration_us else None
 
 
 def _samples(step: Step, kernels: Sequence[Kernel], profile: Profile) -> list[_Sample]:
-    """The step's different kernels, each as it finds L2 in the order of the file."""
-    follower = Follower(profile)
-    first: dict[tuple[str, Residency], Item] = {}
-    taken: dict[tuple[str, Residency], list[float]] = {}
+    """The step's different kernels, each as it finds L2 in the order of the file.
+
+    Rows whose shapes allow several attributes say nothing about the chip.
+    """
+    follower = Follower(profile, planned_readers(step))
+    times = Counter(item.operation.signature for item in step.items)
+    found: dict[tuple[str, Residency, float | None], tuple[Item, list[float]]] = {}
     for kernel, item in zip(kernels, step.items, strict=True):
-        residency = follower.pass_through(item.operation)
-        if item.work is None or item.engine or not kernel.duration_us:
+        residency, operation = follower.pass_through(item.operation), item.operation
+        if item.work is None or item.engine or operation.others or not kernel.duration_us:
             continue
-        key = (item.operation.signature, residency)
-        first.setdefault(key, replace(item, measured_us=None))
-        taken.setdefault(key, []).append(kernel.duration_us)
+        key = (operation.signature, residency, follower.write_back)
+        _, taken = found.setdefault(key, (replace(item, measured_us=None), []))
+        taken.append(kernel.duration_us)
     return [
-        _Sample(first[key], key[1], median(times_us), len(times_us))
-        for key, times_us in taken.items()
+        _Sample(item, key[1], key[2], median(taken), len(taken), times[key[0]])
+        for key, (item, taken) in found.items()
     ]
 
 
-def _refuse_another_chip(file: Path, kernels: Sequence[Kernel], profile: Profile) -> None:
-    """Refuse launches on more cores than this chip has, where another chip has just as many."""
-    blocks = Counter(
-        each.block_num
-        for each in kernels
-        if each.block_num and each.task_type.upper() == "AI_VECTOR_CORE"
-    )
-    own = profile.cores.vector_cores
-    for number, launches in sorted(blocks.items()):
-        others = [name for name in profile_names() if _vector_cores(name) == number]
-        if number > own and own not in blocks and launches >= _FULL and others:
-            raise FileError(
-                file,
-                f"has {launches} kernels on {number} vector cores and none on the {own} of "
-                f"{profile.name}",
-                f"{' and '.join(others)} have {number}: give the chip that it was measured on.",
-            )
-
-
-def _vector_cores(name: str) -> int:
-    return load_profile(name).cores.vector_cores
+def _refuse_another_chip(path: Path, step: Step, profile: Profile) -> None:
+    """Refuse a table whose clock or cores are another chip's."""
+    if step.profiled is not None and (doubt := step.profiled.chip.doubt(profile)):
+        remedy = f"{step.profiled.chip.remedy()} To fit {profile.name} all the same: --force."
+        raise FileError(path, doubt, remedy)
 
 
 def _refuse_far_off(file: Path, ratios: Sequence[float], profile: Profile) -> None:

@@ -259,6 +259,8 @@ def _cell(catalogue: Catalogue, subject: Subject, listed: Listed, place: Place) 
     verdict = judging.judge(catalogue, subject, question)
     remark = _remark(verdict)
     runs = verdict.answer is Answer.SUPPORTED
+    if runs and listed.kind == "kernel" and not (listed.dtypes or listed.outputs):
+        return Cell(place, Outcome.UNKNOWN, "the product has it; its dtypes aren't in the file")
     if runs:
         return Cell(place, Outcome.RUNS, remark)
     if verdict.answer is Answer.UNKNOWN:

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from npusim.catalogue import facts, operators
+from npusim.model.communication import expected
+from npusim.model.fusing import Fused, fused
 from npusim.model.missed_fusions import missed
-from npusim.model.step import AI_CPU, COMMUNICATION
+from npusim.model.results import How
+from npusim.model.step import AI_CPU
+from npusim.model.waits import Cause, waits_of
+from npusim.values.display import latency, part_of
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.judging import Comparison, Launch
 
+_FOR: Final = {
+    Cause.HOST: "the host",
+    Cause.COLLECTIVE: "collectives",
+    Cause.STREAM: "other streams",
+}
 _TRANS_DATA: Final = ("TransData", "TransDataRNN")
 
 
@@ -25,22 +34,37 @@ class Oddity(Enum):
     AI_CPU = "ai_cpu"
     FUSION = "missing_fusion"
     CONVERSION = "conversion_there_and_back"
+    ESTIMATE = "estimate_too_long"
     HOST_GAP = "host_gap"
+    COLLECTIVE = "waits_for_a_collective"
+    STREAM = "waits_for_another_stream"
+    NOT_PRICED = "not_priced"
+
+
+_WAITS: Final = {
+    Cause.HOST: Oddity.HOST_GAP,
+    Cause.COLLECTIVE: Oddity.COLLECTIVE,
+    Cause.STREAM: Oddity.STREAM,
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is odd about some kernels, whatever their time: `us` is the time that it is about."""
+    """What is odd about some kernels, whatever their time: `us` is the time that it is about.
+
+    `saved_us` is what the remedy saves of their estimates, None where that isn't known.
+    """
 
     kind: Oddity
     text: str
     launches: tuple[Launch, ...]
     us: float
+    saved_us: float | None = None
 
 
 def findings(comparison: Comparison) -> tuple[Finding, ...]:
     """What is odd whatever the times: the most time first."""
-    every = (_on_ai_cpu, _fusions, _conversions, _gaps)
+    every = (_on_ai_cpu, _fusions, _conversions, _waits, _estimates, _without_a_price)
     found = [each for kind in every for each in kind(comparison)]
     return tuple(sorted(found, key=lambda each: -each.us))
 
@@ -54,11 +78,16 @@ def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
     for (op, dtypes), launches in groups.items():
         taken = _ai_core_dtypes(op, comparison.profile)
         of = f" of {', '.join(dtypes)}" if dtypes else ""
-        remedy = (
-            f"the AI Core's kernel takes {', '.join(taken)}"
-            if taken
-            else f"{comparison.profile.product_line} has no AI Core kernel for it"
-        )
+        if not taken:
+            remedy = f"{comparison.profile.product_line} has no AI Core kernel for it"
+        elif others := [name for name in dtypes if name not in taken]:
+            remedy = f"the AI Core's kernel takes {', '.join(taken)}, not {', '.join(others)}"
+        else:
+            remedy = (
+                f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} "
+                "too: look at its shapes and attributes, or at what the operator library was built "
+                "with"
+            )
         text = f"{op}{of} runs on the AI CPU; {remedy}"
         yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
 
@@ -69,17 +98,45 @@ def _ai_core_dtypes(op: str, profile: Profile) -> tuple[str, ...]:
 
 
 def _fusions(comparison: Comparison) -> Iterator[Finding]:
+    """Tasks that the graph compiler, or a fused operator, would make one of; what that saves."""
     launches = comparison.launches
-    groups: dict[tuple[str, str], list[Launch]] = {}
-    chains: dict[tuple[str, str], int] = {}
-    for place, fusion in missed([each.timed.item.op for each in launches]):
-        key = (fusion.fused, fusion.call)
-        groups.setdefault(key, []).extend(launches[place : place + len(fusion.tasks)])
-        chains[key] = chains.get(key, 0) + 1
-    for (fused, call), found in groups.items():
-        names = ", ".join(each.timed.item.op for each in found[: len(found) // chains[fused, call]])
-        text = f"{names} in a row, {chains[fused, call]} times: {fused} is one task ({call})"
-        yield Finding(Oddity.FUSION, text, tuple(found), _measured_us(found))
+    timed = [each.timed for each in launches]
+    groups: dict[tuple[str, str], list[Fused]] = {}
+    for each in fused(comparison.step, timed, comparison.profile):
+        groups.setdefault((each.name, each.by), []).append(each)
+    priced = {place for found in groups.values() for each in found for place in each.places}
+    for place, fusion in missed([each.item.op for each in timed]):
+        places = tuple(range(place, place + len(fusion.tasks)))
+        if priced.isdisjoint(places):
+            chain = Fused(fusion.fused, fusion.call, False, places, None)
+            groups.setdefault((fusion.fused, fusion.call), []).append(chain)
+    for found in groups.values():
+        rows = tuple(launches[place] for each in found for place in each.places)
+        saved = [each.saved_us for each in found if each.saved_us is not None]
+        saved_us = sum(saved) if saved else None
+        first, *behind = [launches[place].timed.item.op for place in found[0].places]
+        if found[0].is_compiled:
+            text = f"{len(found)} {' and '.join(behind)} behind {first}: {found[0].by} fuses them"
+        else:
+            names = ", ".join((first, *behind))
+            text = f"{names} in a row, {_times(len(found))}: {_one_task(found[0])}"
+        yield Finding(Oddity.FUSION, text + _saves(saved_us), rows, _measured_us(rows), saved_us)
+
+
+def _one_task(each: Fused) -> str:
+    return f"{each.name} is one task ({each.by})"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _saves(us: float | None) -> str:
+    if us is None:
+        return ""
+    if us <= 0:
+        return "; by our estimates that saves nothing"
+    return f"; by our estimates that saves {latency(us)}"
 
 
 def _conversions(comparison: Comparison) -> Iterator[Finding]:
@@ -102,36 +159,73 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
             f"lines {launches[0].kernel.line} and {launches[1].kernel.line}: "
             f"let the operators between them take {before}"
         )
-        yield Finding(Oddity.CONVERSION, text, tuple(launches), _measured_us(launches))
+        saved_us = sum(each.timed.timing.duration_us for each in launches)
+        us = _measured_us(launches)
+        text += f"; they take {latency(us)}, by our estimates {latency(saved_us)}"
+        yield Finding(Oddity.CONVERSION, text, tuple(launches), us, saved_us)
 
 
-def _gaps(comparison: Comparison) -> Iterator[Finding]:
-    """Where the device waited longer than a host takes to launch an operator."""
-    dispatch_us = comparison.profile.launch.host_dispatch_us
-    order = [
-        (each.kernel.start_us, each.measured_us, each)
-        for each in comparison.launches
-        if each.kernel.start_us is not None
-        and each.measured_us is not None
-        and each.timed.item.engine != COMMUNICATION
-    ]
-    order.sort(key=lambda entry: entry[0])
-    waited: list[tuple[float, Launch]] = []
-    for (start_us, took_us, _), (next_us, _, after) in pairwise(order):
-        gap_us = next_us - start_us - took_us
-        if gap_us > dispatch_us:
-            waited.append((gap_us, after))
-    if waited:
-        total_us = sum(gap_us for gap_us, _ in waited)
-        whole_us = order[-1][0] + order[-1][1] - order[0][0]
-        longest_us, after = max(waited, key=lambda entry: entry[0])
+def _estimates(comparison: Comparison) -> Iterator[Finding]:
+    """Kernels that took far less than npusim says: the fault of an estimate or an assumption."""
+    groups: dict[str, list[Launch]] = {}
+    for each in comparison.overestimated:
+        groups.setdefault(each.timed.item.op, []).append(each)
+    for op, launches in groups.items():
+        measured_us = _measured_us(launches)
+        estimated_us = sum(each.timed.timing.duration_us for each in launches)
         text = (
-            f"the device waits {total_us:.3g} of {whole_us:.3g} us for the host, {len(waited)} "
-            f"times; the longest, {longest_us:.3g} us, is before line {after.kernel.line}: capture "
-            "a graph, or keep the host from waiting for results"
+            f"npusim is too slow for {op}, {_times(len(launches))}: {latency(measured_us)} "
+            f"measured, {latency(estimated_us)} estimated; it does less than its shapes say, or "
+            "our estimate is wrong; not judged"
         )
-        waited.sort(key=lambda entry: -entry[0])
-        yield Finding(Oddity.HOST_GAP, text, tuple(each for _, each in waited), total_us)
+        if assumption := launches[0].timed.item.operation.assumption:
+            text += f" ({assumption})"
+        yield Finding(Oddity.ESTIMATE, text, tuple(launches), measured_us)
+
+
+def _waits(comparison: Comparison) -> Iterator[Finding]:
+    """Where the main stream waited longer than a host takes to launch an operator, by its cause."""
+    found = waits_of(comparison)
+    for cause, kind in _WAITS.items():
+        gaps = found.of(cause)
+        if not gaps:
+            continue
+        first, us = gaps[0], found.us(cause)
+        text = (
+            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, "
+            f"{_times(len(gaps))}; the longest, {latency(first.parts_us[cause])}, is before line "
+            f"{first.before.kernel.line}"
+        )
+        text += _advice(comparison, cause, first.running(cause))
+        if cause is Cause.COLLECTIVE and len(by_name := found.by_operation()) > 1:
+            sums = (f"{name} {latency(us)}" for name, us in by_name.items())
+            text += f". By operation: {', '.join(sums)}"
+        yield Finding(kind, text, tuple(each.before for each in gaps), us)
+
+
+def _advice(comparison: Comparison, cause: Cause, running: Launch | None) -> str:
+    """What runs meanwhile, and what to do or to ask."""
+    if running is None:
+        return ": capture a graph, or keep the host from waiting for results"
+    kernel = running.kernel
+    name = kernel.name or kernel.op
+    text = f": {name} in line {kernel.line} takes {latency(running.measured_us or 0.0)}"
+    if cause is Cause.STREAM:
+        return f"{text} on stream {kernel.stream or '?'}"
+    more = expected(kernel, comparison.profile)
+    return f"{text}; {more}" if more else text
+
+
+def _without_a_price(comparison: Comparison) -> Iterator[Finding]:
+    """Rows whose tensors no call has, or that leave out what decides their time."""
+    groups: dict[tuple[str, str], list[Launch]] = {}
+    for each in comparison.launches:
+        if each.timed.item.work is not None and each.timed.timing.how is How.NOTHING:
+            groups.setdefault((each.timed.item.op, each.timed.timing.note), []).append(each)
+    for (op, why), launches in groups.items():
+        more = f" and {len(launches) - 1} more" if len(launches) > 1 else ""
+        text = f"{op} in line {launches[0].kernel.line}{more}: {why}"
+        yield Finding(Oddity.NOT_PRICED, text, tuple(launches), _measured_us(launches))
 
 
 def _measured_us(launches: Sequence[Launch]) -> float:

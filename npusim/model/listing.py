@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from npusim.model.kernel_csv import NO_OPERATOR, is_absent, is_communication, read_kernels
+from npusim.model.communication import no_operator
+from npusim.model.kernel_csv import KernelRows, is_absent
 from npusim.model.listed import Listed, Listing
-from npusim.reading.files import read_text
+from npusim.model.profile_files import PROFILES
+from npusim.model.profile_table import what_it_lacks
+from npusim.reading.files import kind_of, read_text
 from npusim.values.dtypes import dtype
 from npusim.values.errors import DTypeError, FileError
 
@@ -31,20 +34,26 @@ def read_model(path: str | Path) -> Listing:
     ending = file.suffix.lower()
     if ending in _NOT_MODELS:
         raise FileError(file, f"npusim can't read {ending} files", _NOT_MODELS[ending])
-    if ending == ".csv":
-        return Listing("profile", tuple(_from_profile(file)))
+    if kind_of(file) == "folder" or ending in PROFILES:
+        return _from_profile(file)
     if ending in (".yaml", ".yml"):
         return Listing("calls", tuple(_from_calls(file)))
     return Listing("list", tuple(_from_text(file)))
 
 
-def _from_profile(file: Path) -> Iterator[Listed]:
-    for kernel in read_kernels(file):
+def _from_profile(path: Path) -> Listing:
+    rows = KernelRows(path)
+    found: list[Listed] = []
+    devices: dict[str, None] = {}
+    level_0 = True
+    for kernel in rows:
+        devices[kernel.device] = None
+        level_0 = level_0 and not kernel.has_tensors
         api = _API_IN_KERNEL_NAME.match(kernel.name)
-        why = NO_OPERATOR if is_communication(kernel.op, kernel.task_type) else ""
+        why = no_operator(kernel.op) if kernel.is_communication else ""
         dtypes, unread = _dtypes(kernel.tensors.input_dtypes)
         outputs, unread_too = _dtypes(kernel.tensors.output_dtypes)
-        yield Listed(
+        listed = Listed(
             kernel.op,
             "kernel",
             dtypes,
@@ -53,6 +62,11 @@ def _from_profile(file: Path) -> Iterator[Listed]:
             time_us=kernel.duration_us or 0.0,
             why_unknown=why or unread or unread_too,
         )
+        found.append(listed)
+    notes = list(what_it_lacks(rows.skipped, level_0=level_0))
+    if len(devices) > 1:
+        notes.append(f"operators of {len(devices)} devices together: {', '.join(devices)}")
+    return Listing("profile", tuple(found), notes=tuple(notes))
 
 
 def _from_calls(file: Path) -> Iterator[Listed]:

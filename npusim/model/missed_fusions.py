@@ -16,13 +16,16 @@ from npusim.reading.markup import yaml_mapping
 class Fusion:
     """Tasks in a row, each by its alternatives, and the operator that does the work of all.
 
-    ``call`` is what to write in a program instead.
+    ``call`` is what to write in a program instead; ``given`` and ``made`` are the tensors of the
+    operator among those of the tasks, none where the table doesn't say.
     """
 
     fused: str
     call: str
     tasks: tuple[frozenset[str], ...]
     source: str
+    given: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 @cache
@@ -30,7 +33,17 @@ def fusions() -> tuple[Fusion, ...]:
     """All that we know, the longest first."""
     table = files("npusim.model") / "missed_fusions.yaml"
     rows: list[dict[str, Any]] = yaml_mapping(read_text(table), table.name)["fusions"]
-    found = [Fusion(row["fused"], row["call"], _tasks(row["tasks"]), row["source"]) for row in rows]
+    found = [
+        Fusion(
+            row["fused"],
+            row["call"],
+            _tasks(row["tasks"]),
+            row["source"],
+            tuple(row.get("given", ())),
+            tuple(row.get("made", ())),
+        )
+        for row in rows
+    ]
     return tuple(sorted(found, key=lambda each: -len(each.tasks)))
 
 

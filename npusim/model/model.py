@@ -38,6 +38,7 @@ class Model:
     @takes(
         model=path_or(Program), shapes=maybe(of(Mapping)), precision=maybe(TEXT),
         fuse=FLAG, without=each(TEXT), mode=maybe(TEXT), custom=maybe(of(Mapping)), step=TEXT,
+        device_id=TEXT,
     )  # fmt: skip
     def read(
         cls,
@@ -50,6 +51,7 @@ class Model:
         mode: str | None = None,
         custom: Mapping[str, Custom] | None = None,
         step: str = "",
+        device_id: str = "",
     ) -> Self:
         """The model in a file, or a program of `npusim.graph.from_torch`.
 
@@ -57,8 +59,9 @@ class Model:
         origin), `without` names passes of the graph compiler that shouldn't run, `fuse` is False
         for none that fuses. `mode` is om, eager or graph, `custom` says what operators of custom
         domains cost (`npusim.graph.custom.CustomCost`, or a function that returns one). `step`
-        picks the Step Id of a profile. Raises FileError for what isn't a model, UnknownNameError
-        for modes and passes, UsageError for what only networks take.
+        and `device_id` pick the Step Id and the device of a profile. Raises FileError for what
+        isn't a model, UnknownNameError for modes and passes, UsageError for what only networks
+        take.
         """
         how = None
         if shapes or precision or mode or custom or not fuse or without:
@@ -68,7 +71,7 @@ class Model:
             )
         if isinstance(model, Program):
             return cls(read_program(model, how))
-        return cls(read_model(model, step=step, how=how))
+        return cls(read_model(model, step=step, device_id=device_id, how=how))
 
     @property
     def name(self) -> str:

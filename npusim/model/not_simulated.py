@@ -7,7 +7,7 @@ matter of AI Core and memory, so their measured times are kept as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration, rooflines
@@ -23,15 +23,39 @@ if TYPE_CHECKING:
     from npusim.model.step import Item
 
 
+NOT_PRICED: Final = "not priced"
+"""How the note of an item ends that has no price."""
+
+
+class Unsaid(str):
+    """Why an item has no price: its record leaves out what decides the time."""
+
+    __slots__ = ()
+
+
 def carried_over(item: Item, profile: Profile, measured_on: Profile | None, reason: str) -> Timing:
     """The timing of an item that can't be simulated; `reason` says why it can't."""
     spec = _spec(item)
+    if isinstance(reason, Unsaid):
+        return _without_price(item, profile, measured_on, reason)
     if item.measured_us is not None:
         return _from_measured(item, item.measured_us, spec, profile, measured_on, reason)
     if spec is None:
         note = f"{reason}; the file has neither tensors nor a time"
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
     return _roofline(spec, profile, reason)
+
+
+def _without_price(
+    item: Item, profile: Profile, measured_on: Profile | None, reason: str
+) -> Timing:
+    """As measured: a roofline would take one window, or one axis, for another."""
+    note = f"{reason}; {NOT_PRICED}"
+    if item.measured_us is None:
+        return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
+    if measured_on is not None and measured_on.name == profile.name:
+        return _timing(item.measured_us, 1, "measured", How.MEASURED, note)
+    return _timing(item.measured_us, 2, "assumed", How.UNSCALED, f"{note}, kept as measured")
 
 
 def _from_measured(

@@ -2,61 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median_low
 from typing import Final
 
+from npusim.model.communication import no_operator
 from npusim.model.kernel_csv import (
-    NO_OPERATOR,
     Kernel,
+    KernelRows,
     Tensors,
     is_absent,
     is_communication,
-    read_kernels,
 )
+from npusim.model.profiled import Profiled, chip_of
+from npusim.model.records import reading_of
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec
 
 _CPU: Final = ("AI_CPU", "AICPU")
+_LISTED: Final = 5
+LEVEL_0: Final = (
+    "no kernel has shapes: it was collected at level 0, so there is nothing to estimate; profile "
+    "with profiler_level=ProfilerLevel.Level1 and record_shapes=True (msprof: --task-time=l1)"
+)
+"""What a table without tensors can't answer, and how to get one that can."""
 
 
-def read_profile(file: Path, step: str = "") -> Step:
-    """The step in an op_summary or kernel_details table.
+def read_profile(path: Path, step: str = "", device_id: str = "") -> Step:
+    """The step in a profiler's table or in a folder that has one.
 
-    Of several steps the one with the Step Id `step`, or the one of median time.  Rows without
-    shapes keep their measured time.  Raises FileError for other files, UnknownNameError for a step
-    that isn't there.
+    Of several steps the one with the Step Id `step`, or the one of median time; of several devices
+    the kernels of `device_id`.  Rows without shapes keep their measured time.  Raises FileError for
+    other files and for several devices none of which is chosen, UnknownNameError for a step or a
+    device that isn't there.
     """
-    steps: dict[str, list[Item]] = {}
-    for kernel, item in _items(file):
-        steps.setdefault(kernel.step, []).append(item)
-    chosen, notes = _choose(file, steps, step)
-    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes)
+    return read_launches(path, step, device_id)[0]
 
 
-def read_launches(file: Path, step: str = "") -> tuple[Step, tuple[Kernel, ...]]:
+def read_launches(
+    path: Path, step: str = "", device_id: str = ""
+) -> tuple[Step, tuple[Kernel, ...]]:
     """The same step, and beside each of its items the row of the file that it comes from."""
-    rows: dict[str, list[tuple[Kernel, Item]]] = {}
-    for pair in _items(file):
-        rows.setdefault(pair[0].step, []).append(pair)
-    steps = {name: [item for _, item in pairs] for name, pairs in rows.items()}
+    rows = KernelRows(path)
+    file = rows.file
+    kernels, device_id = _of_one_device(file, list(rows), device_id)
+    steps: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        steps.setdefault(kernel.step, []).append(kernel)
     chosen, notes = _choose(file, steps, step)
-    kernels = tuple(kernel for kernel, _ in rows[chosen])
-    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes), kernels
+    found = tuple(steps[chosen])
+    level_0 = not rows.has_tensors or not any(each.has_tensors for each in found)
+    profiled = Profiled(str(file), device_id, tuple(rows.skipped), level_0, chip_of(kernels))
+    made = Step(
+        _name(path, file),
+        "profile",
+        tuple(_items(found)),
+        notes=(*notes, *what_it_lacks(profiled.skipped_lines, level_0=level_0)),
+        one_shape=_is_compiled(found),
+        profiled=profiled,
+    )
+    return made, found
 
 
-def _items(file: Path) -> Iterator[tuple[Kernel, Item]]:
+def _name(path: Path, file: Path) -> str:
+    """The file's own name; the folder's where all tables are called the same."""
+    return file.stem if path == file else path.resolve().name
+
+
+def _is_compiled(kernels: Sequence[Kernel]) -> bool:
+    """Whether all that has tensors is of a compiled model; collectives are of none."""
+    asked = [each.in_model for each in kernels if each.has_tensors]
+    return bool(asked) and all(asked)
+
+
+def _items(kernels: Sequence[Kernel]) -> Iterator[Item]:
     operation = lru_cache(maxsize=65_536)(_operation)  # many rows share a few of them
-    for kernel in read_kernels(file):
+    for kernel in kernels:
         same = operation(kernel.op, kernel.task_type, kernel.tensors, kernel.hf32)
-        yield kernel, Item(same, 1, kernel.duration_us)
+        yield Item(same, 1, kernel.duration_us)
 
 
-def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str, tuple[str, ...]]:
+def _of_one_device(file: Path, kernels: list[Kernel], wanted: str) -> tuple[list[Kernel], str]:
+    """The kernels of the device that is asked for, or of the only one, and which that is."""
+    devices = dict.fromkeys(each.device for each in kernels)
+    if wanted and wanted not in devices:
+        raise UnknownNameError(f"device of {file}", wanted, devices)
+    if len(devices) > 1 and not wanted:
+        listed = ", ".join(devices)
+        raise FileError(
+            file,
+            f"has kernels of {len(devices)} devices: {listed}",
+            f"Ask about one at a time: --device-id {next(iter(devices))}.",
+        )
+    if len(devices) > 1:
+        return [each for each in kernels if each.device == wanted], wanted
+    return kernels, next(iter(devices), "")
+
+
+def what_it_lacks(lines: Sequence[int], *, level_0: bool) -> Iterator[str]:
+    """What isn't in a file, in a sentence each; `lines` are those of rows that were left out."""
+    if lines:
+        number = "1 row doesn't" if len(lines) == 1 else f"{len(lines)} rows don't"
+        first = ", ".join(map(str, lines[:_LISTED]))
+        more = ", ..." if len(lines) > _LISTED else ""
+        where = "line" if len(lines) == 1 else "lines"
+        yield f"{number} fit the header and are left out: {where} {first}{more}"
+    if level_0:
+        yield LEVEL_0
+
+
+def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[str, tuple[str, ...]]:
     if not steps:
         raise FileError(file, "has no kernels")
     if len(steps) > 1:
@@ -68,7 +127,7 @@ def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str,
     if len(steps) == 1:
         return next(iter(steps)), ()
     total_us = {
-        name: sum(item.measured_us or 0.0 for item in items) for name, items in steps.items()
+        name: sum(each.duration_us or 0.0 for each in kernels) for name, kernels in steps.items()
     }
     middle = median_low(total_us.values())
     chosen = next(name for name in steps if total_us[name] == middle)
@@ -78,7 +137,7 @@ def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str,
 
 def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operation:
     if is_communication(op, task_type):
-        return Operation(op, None, COMMUNICATION, NO_OPERATOR)
+        return Operation(op, None, COMMUNICATION, no_operator(op))
     engine = AI_CPU if task_type.upper() in _CPU else ""
     shapes, dtypes, formats, out_shapes, out_dtypes, out_formats = tensors
     if not shapes and not out_shapes:
@@ -87,15 +146,18 @@ def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operati
         inputs = _operands(shapes, dtypes, formats)
         outputs = _operands(out_shapes, out_dtypes, out_formats)
         made = tuple(spec for spec in outputs if spec is not None)
-        work = TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {})
+        said = reading_of(TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {}))
     except NpusimError as error:
         return Operation(op, None, engine, f"its tensors can't be read: {error.message}")
-    return Operation(op, work, engine, "it runs on the AI CPU" if engine else "")
+    why = "it runs on the AI CPU" if engine else ""
+    return Operation(op, said.task, engine, why, others=said.others, assumption=said.note)
 
 
 def _operands(
     shapes: tuple[str, ...], dtypes: tuple[str, ...], formats: tuple[str, ...]
 ) -> tuple[TensorSpec | None, ...]:
+    if shapes and len(shapes) != len(dtypes):
+        shapes = _of_one_tensor(shapes, dtypes)
     found: list[TensorSpec | None] = []
     for index in range(max(len(shapes), len(dtypes))):
         kind = dtypes[index] if index < len(dtypes) else ""
@@ -107,6 +169,13 @@ def _operands(
         sizes = _sizes(shapes[index] if index < len(shapes) else "")
         found.append(TensorSpec(sizes, kind, layout))
     return tuple(found)
+
+
+def _of_one_tensor(shapes: tuple[str, ...], dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    """The shape of a single tensor whose axes are parted by semicolons, as some exports have it."""
+    if len(dtypes) == 1 and all(each.isdecimal() for each in shapes):
+        return (",".join(shapes),)
+    raise ArgumentError(f"{len(shapes)} shapes and {len(dtypes)} dtypes")
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from npusim.reading.files import opened
+from npusim.model.profile_files import PROFILES
+from npusim.reading.files import kind_of, opened
 from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ NETWORKS: Final = (".onnx", ".pt2")
 
 _HINT = (
     "Give an ONNX file, a .pt2 file of torch.export, a YAML list of calls, an op_summary_*.csv of "
-    "msprof or a kernel_details.csv of torch_npu."
+    "msprof, a kernel_details.csv of torch_npu, or the folder of either."
 )
 
 
@@ -80,21 +81,26 @@ class FixedModel:
 
 
 def read_model(
-    path: str | PathLike[str], *, step: str = "", how: Compilation | None = None
+    path: str | PathLike[str],
+    *,
+    step: str = "",
+    device_id: str = "",
+    how: Compilation | None = None,
 ) -> ModelFile:
-    """The model in a file, by its ending; `step` picks the Step Id of a profile.
+    """The model in a file, by its ending, or in a profiler's folder.
 
-    `how` says how a network is compiled. Raises FileError for a file that can't be read or isn't a
-    model, UsageError for `how` with a file that isn't a network.
+    `step` and `device_id` pick the Step Id and the device of a profile, `how` says how a network is
+    compiled. Raises FileError for a file that can't be read or isn't a model, UsageError for `how`
+    with a file that isn't a network.
     """
     file = Path(path)
-    with opened(file, _HINT):
-        pass  # what isn't there has no ending worth a word
     ending = file.suffix.lower()
-    if ending == ".csv":
+    if kind_of(file) == "folder" or ending in PROFILES:
         from npusim.model.profile_table import read_profile
 
-        return FixedModel(read_profile(file, step))
+        return FixedModel(read_profile(file, step, device_id))
+    with opened(file, _HINT):
+        pass  # what isn't there has no ending worth a word
     if how is not None or ending in NETWORKS:
         return read_compiled(file, how)
     if ending in (".yaml", ".yml"):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from npusim.model.timing import Timer
+from npusim.values.display import latency
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.model.judging import Comparison, Launch
 
+_KINDS: Final = 3  # kernels with equals, which tell a cold start from a slow kernel
+_ELSE: Final = "something else ran, or the clock fell"
 _FEW: Final = 0.75  # of the cores that its tiling takes
 
 
@@ -39,12 +45,14 @@ class Reasons:
     def __init__(self, comparison: Comparison) -> None:
         self._profile = comparison.profile
         self._cold = Timer(comparison.profile, "cold", None)
-        self._first: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
-        for each in comparison.launches:
-            key = _signature(each)
-            self._first.setdefault(key, each.kernel.line)
-            self._counts[key] = self._counts.get(key, 0) + 1
+        self._alike: dict[str, list[Launch]] = {}
+        self._opening: set[int] = set()  # lines before anything ran twice
+        for number, each in enumerate(comparison.launches):
+            alike = self._alike.setdefault(_signature(each), [])
+            alike.append(each)
+            if len(self._opening) == number and len(alike) == 1:
+                self._opening.add(each.kernel.line)
+        self._is_cold = _is_cold([first for first, *_ in self._alike.values()])
 
     def of(self, launch: Launch) -> Reason:
         """The most likely reason why a kernel took longer than usual."""
@@ -52,14 +60,22 @@ class Reasons:
         found = next(filter(None, (test(launch) for test in tests)), None)
         if found is not None:
             return found
-        if (count := self._counts[_signature(launch)]) > 1:
-            text = f"all {count} with these tensors are slow: its tiling, or our estimate of it"
+        others = [each for each in self._alike[_signature(launch)] if each is not launch]
+        normal = [each.measured_us for each in others if each.measured_us and not each.is_unusual]
+        if normal:
+            text = f"others with these tensors take {latency(median(normal))}: {_ELSE}"
+            return Reason(Kind.APART, text)
+        if others:
+            number = len(others) + 1
+            text = f"all {number} with these tensors are slow: its tiling, or our estimate of it"
             return Reason(Kind.LIKE_ITS_EQUALS, text)
         return Reason(Kind.UNKNOWN, "nothing in the file tells why")
 
     def _started_cold(self, launch: Launch) -> Reason | None:
-        first = self._first[_signature(launch)] == launch.kernel.line
-        if not first or not launch.is_apart:
+        line = launch.kernel.line
+        if self._alike[_signature(launch)][0] is not launch or not launch.is_apart:
+            return None
+        if line not in self._opening and not self._is_cold:
             return None
         text = "the first of its kind: code and translations come with it; leave out the first step"
         return Reason(Kind.COLD_START, text)
@@ -75,7 +91,7 @@ class Reasons:
     def _apart(self, launch: Launch) -> Reason | None:
         if not launch.is_apart or launch.equals_us is None:
             return None
-        text = f"its equals take {launch.equals_us:.3g} us: something else ran, or the clock fell"
+        text = f"its equals take {latency(launch.equals_us)}: {_ELSE}"
         return Reason(Kind.APART, text)
 
     def _found_l2_cold(self, launch: Launch) -> Reason | None:
@@ -85,8 +101,14 @@ class Reasons:
             return None
         if cold.duration_us <= launch.timed.timing.duration_us:
             return None
-        text = f"with nothing in L2 it takes {cold.duration_us:.3g} us: its inputs weren't there"
+        text = f"with nothing in L2 it takes {latency(cold.duration_us)}: its inputs weren't there"
         return Reason(Kind.COLD_L2, text)
+
+
+def _is_cold(firsts: Sequence[Launch]) -> bool:
+    """Whether most kernels with equals were slow when they ran first: code was loaded then."""
+    known = [each for each in firsts if each.equals_us is not None]
+    return len(known) >= _KINDS and 2 * sum(each.is_apart for each in known) > len(known)
 
 
 def _signature(launch: Launch) -> str:

@@ -9,12 +9,12 @@ does what isn't simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import Profile, load_profile
-from npusim.model.cache_state import MODES, ORDER, Follower
+from npusim.model.cache_state import MODES, ORDER, Follower, readers_of
 from npusim.model.feasibility import judge, together
 from npusim.model.operator_class import kind_of
 from npusim.model.results import (
@@ -111,12 +111,16 @@ def _summed(
         verdicts=together(verdicts),
         memory=_memory(step, items, chip),
         assumptions=tuple(
-            dict.fromkeys(
-                (*step.assumptions, *(line for each in items for line in each.timing.assumptions))
-            )
+            dict.fromkeys((*step.assumptions, *(line for each in items for line in _assumed(each))))
         ),
         profile=chip,
     )
+
+
+def _assumed(each: TimedItem) -> Iterator[str]:
+    if each.item.operation.assumption:
+        yield each.item.operation.assumption
+    yield from each.timing.assumptions
 
 
 def band_of_sum(items: Iterable[TimedItem]) -> tuple[float, float]:
@@ -160,7 +164,7 @@ def _timed(
     follow: bool,
     progress: Callable[[int, int], None] | None,
 ) -> list[TimedItem]:
-    follower = Follower(timer.profile, _readers(step)) if follow else None
+    follower = Follower(timer.profile, planned_readers(step)) if follow else None
     times: Counter[str] = Counter()
     for item in step.items:
         times[item.operation.signature] += item.count
@@ -177,12 +181,12 @@ def _timed(
     return found
 
 
-def _readers(step: Step) -> dict[str, int] | None:
-    """How many operators read each tensor of a step, None where they aren't told apart."""
-    if step.kind != "graph" or any(item.count > 1 for item in step.items):
+def planned_readers(step: Step) -> Mapping[int, int] | None:
+    """How many operators read each tensor of a step whose memory is planned, None of others."""
+    planned = step.kind == "graph" or step.one_shape
+    if not planned or any(item.count > 1 for item in step.items):
         return None
-    read = (set(item.operation.reads) for item in step.items)
-    return dict(Counter(name for names in read for name in names))
+    return readers_of(item.operation for item in step.items)
 
 
 def _group(each: TimedItem) -> str:

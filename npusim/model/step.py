@@ -16,6 +16,7 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from npusim.model.profiled import Profiled
     from npusim.operators.contract import Contract
 
 AI_CPU = "AI CPU"
@@ -56,7 +57,8 @@ class Operation:
     `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
     says why. `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the
     inputs that stay on the device; every repetition has its own.  `reads` and `writes` name the
-    tensors, where the file says which is which.
+    tensors, where the file says which is which.  `others` is the work with other attributes that
+    the file allows, `assumption` what was taken for what it doesn't say.
     """
 
     op: str
@@ -66,6 +68,8 @@ class Operation:
     weights: tuple[TensorSpec, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    others: tuple[TaskSpec, ...] = ()
+    assumption: str = ""
 
     @cached_property
     def signature(self) -> str:
@@ -217,7 +221,8 @@ class Step:
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
     file states, None where it doesn't; `alive_bytes` are the activations in memory while each item
     runs, empty where the file doesn't tell. `call_us` is what the call of an offline model costs
-    beside its tasks, whose kernels are compiled for `one_shape`.
+    beside its tasks, whose kernels are compiled for `one_shape`. `profiled` is where a profile's
+    kernels come from.
     """
 
     name: str
@@ -232,6 +237,7 @@ class Step:
     call_us: float = 0.0
     one_shape: bool = False
     assumptions: tuple[str, ...] = ()
+    profiled: Profiled | None = None
 
     @property
     def launches(self) -> int:

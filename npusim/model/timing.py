@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue.verdicts import Outcome
 from npusim.engine import Code, L2State, Memo
 from npusim.model.cache_state import IN_A_STEP, Residency
-from npusim.model.not_simulated import carried_over
+from npusim.model.not_simulated import Unsaid, carried_over
+from npusim.model.records import leaves_out
 from npusim.model.results import DtypeVerdict, Evidence, How, Timing
 from npusim.model.step import AclnnWork, Item, Work, in_fp16
 from npusim.operators.oracle import require_kernel
@@ -19,7 +20,7 @@ from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
 from npusim.runtime.cache_start import empty_cache, hold_code, lost_code, prime
 from npusim.runtime.task import run_tasks
-from npusim.values.errors import NpusimError
+from npusim.values.errors import NpusimError, RefusedTaskError, UnsaidError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GmBuffer, Kernel
@@ -87,9 +88,11 @@ class Timer:
         start = _Start(residency, write_back, lost_code(self.profile, times))
         key = (item.operation.signature, start)
         if key not in self._known:
-            self._known[key] = self._ask(item.op, item.work, start, verdict)
+            found = self._ask(item.op, item.work, start, verdict)
+            others = (self._ask(item.op, each, start, verdict) for each in item.operation.others)
+            self._known[key] = _reaching(found, others)
         found = self._known[key]
-        return self._carried_over(item, found) if isinstance(found, str) else found
+        return found if isinstance(found, Timing) else self._carried_over(item, found)
 
     def _carried_over(self, item: Item, reason: str) -> Timing:
         return carried_over(item, self.profile, self._measured_on, reason)
@@ -99,7 +102,8 @@ class Timer:
     ) -> Timing | str:
         """The simulated timing, or why there is none."""
         if isinstance(work, TaskSpec) and not band_class(op):
-            return f"{op} isn't simulated"
+            missing = leaves_out(work)
+            return Unsaid(missing) if missing else f"{op} isn't simulated"
         if isinstance(work, AclnnWork) and work.contract is None:
             return "npusim has no kernel of it"
         outcome = None if verdict is None else verdict.outcome
@@ -110,7 +114,11 @@ class Timer:
             note = "this product has no kernel for it; the time is as if it had"
         try:
             return self._simulate(work, start, note)
+        except (UnsaidError, RefusedTaskError) as error:
+            return Unsaid(error.problem)
         except NpusimError as error:
+            if isinstance(work, TaskSpec) and (missing := leaves_out(work)):
+                return Unsaid(missing)
             # `note` goes first: that the product refuses it matters more than how it was timed.
             reason = " ".join(error.message.split())
             return f"{note}; {reason}" if note else reason
@@ -158,6 +166,15 @@ class Timer:
             reads = [each for each in kernel.reads if each.buffer.number in given]
             prime(cache, reads, self._l2, self.profile, kernel.cold)
             yield kernel
+
+
+def _reaching(found: Timing | str, others: Iterable[Timing | str]) -> Timing | str:
+    """A timing whose band reaches over those of the same work with other attributes."""
+    if isinstance(found, str):
+        return found
+    bands = [found.band_us, *(each.band_us for each in others if isinstance(each, Timing))]
+    low_us, high_us = min(low for low, _ in bands), max(high for _, high in bands)
+    return replace(found, band_us=(low_us, high_us))
 
 
 class _Start(NamedTuple):

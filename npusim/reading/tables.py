@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -23,19 +24,23 @@ from npusim.reading.limits import (
 from npusim.values.errors import FileError
 
 _OFTEN = 1024  # lines between two looks at how much has been unpacked
+_UTF8 = "utf-8-sig"
+_LOOKED_AT_BYTES = 1 << 20
 
 
 class Lines:
     """The lines of an open file in UTF-8; one that ends in ``.gz`` is unpacked.
 
+    With `guess` also in what Chinese spreadsheets save: GB18030, or UTF-16 with its mark.
     Raises FileError for what is no text, no gzip, or beyond the limits.
     """
 
-    def __init__(self, file: Path, raw: IO[bytes]) -> None:
+    def __init__(self, file: Path, raw: IO[bytes], *, guess: bool = False) -> None:
         self._file, self._raw = file, raw
         self._size_bytes = file.stat().st_size
         self._plain: Any = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
-        self._text = io.TextIOWrapper(self._plain, encoding="utf-8-sig", newline="")
+        encoding = _encoding(raw) if guess and self._plain is raw else _UTF8
+        self._text = io.TextIOWrapper(self._plain, encoding=encoding, newline="")
         self.number = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -74,11 +79,28 @@ class Lines:
 
 
 @contextmanager
-def lines_of(path: str | PathLike[str], remedy: str = "") -> Iterator[Lines]:
+def lines_of(
+    path: str | PathLike[str], remedy: str = "", *, guess: bool = False
+) -> Iterator[Lines]:
     """The lines of a text file; FileError where it can't be read."""
     file = Path(path)
     with opened(file, remedy) as raw:
-        yield Lines(file, raw)
+        yield Lines(file, raw, guess=guess)
+
+
+def _encoding(raw: IO[bytes]) -> str:
+    """The encoding that the first bytes are in, UTF-8 where no other one fits."""
+    start = raw.read(_LOOKED_AT_BYTES)
+    raw.seek(0)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for encoding in (_UTF8, "gb18030"):
+        try:
+            codecs.getincrementaldecoder(encoding)().decode(start)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return _UTF8
 
 
 class Table:
@@ -104,6 +126,18 @@ class Table:
                 )
             yield reader.line_num, fields
 
+    def fitting(self, skipped: list[int]) -> Iterator[tuple[int, list[str]]]:
+        """The rows with a field for each column; the lines of the others are added to `skipped`.
+
+        Empty fields behind the last column don't count.
+        """
+        width, reader = len(self.header), self._reader
+        for fields in self._fields():
+            if len(fields) < width or any(map(str.strip, fields[width:])):
+                skipped.append(reader.line_num)
+            else:
+                yield reader.line_num, fields
+
     def records(self) -> Iterator[tuple[int, dict[str, str]]]:
         """The rows by the names of their columns."""
         for line, fields in self:
@@ -117,7 +151,9 @@ class Table:
 
 
 @contextmanager
-def table_in(path: str | PathLike[str], remedy: str = "") -> Iterator[Table]:
+def table_in(
+    path: str | PathLike[str], remedy: str = "", *, guess: bool = False
+) -> Iterator[Table]:
     """The CSV table in a file; FileError where it can't be read."""
-    with lines_of(path, remedy) as lines:
+    with lines_of(path, remedy, guess=guess) as lines:
         yield Table(Path(path), lines)

@@ -7,12 +7,14 @@ from math import exp
 from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Page, Section, Table, Verdict, bullets
+from npusim.reporting.profiled import profiled_json
 from npusim.reporting.spelling import count, percent, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.model.calibrating import Calibration, Constant
+    from npusim.model.significance import Gain
 
 
 def calibration_page(found: Calibration) -> Page:
@@ -35,11 +37,27 @@ def calibration_page(found: Calibration) -> Page:
 def verdict(found: Calibration) -> str:
     """Whether there is a chip to write, in one sentence."""
     if not found.moved:
-        return f"nothing moves: the kernels are as {found.profile.name} is"
+        return f"nothing moves: the kernels are as {found.profile.name} is{_nearest(found)}"
     before, after = map(_share, found.aside_error)
     way = f"stays at {after}" if before == after else f"goes from {before} to {after}"
     said = f"the error of kernels that the fit hasn't seen {way}"
     return said if found.holds else f"no chip to write: {said}"
+
+
+def _nearest(found: Calibration) -> str:
+    """The constant that comes closest to being decided, and how far it is from it."""
+    gains = [(each.gain, each.key) for each in found.constants if each.gain is not None]
+    if not gains:
+        return ", or too few of them depend on what can move"
+    gain, key = max(gains, key=lambda pair: pair[0].gain)
+    return (
+        f"; {key} comes closest, and does to kernels that are left out {_points(gain.gain)} with a "
+        f"standard error of {percent(gain.standard_error)}, of an error of {percent(gain.before)}"
+    )
+
+
+def _points(gain: float) -> str:
+    return f"{percent(abs(gain))} {'good' if gain > 0 else 'harm'}"
 
 
 def calibration_json(found: Calibration) -> dict[str, Any]:
@@ -47,6 +65,7 @@ def calibration_json(found: Calibration) -> dict[str, Any]:
     return {
         "name": found.step.name,
         "soc": found.profile.name,
+        "profile": profiled_json(found.step, found.profile),
         "holds": found.holds,
         "verdict": verdict(found),
         "launches": found.launches,
@@ -60,6 +79,8 @@ def calibration_json(found: Calibration) -> dict[str, Any]:
                 "after": each.after,
                 "kernels": each.kernels,
                 "moved": each.has_moved,
+                "gain": None if each.gain is None else each.gain.gain,
+                "gain_standard_error": None if each.gain is None else each.gain.standard_error,
             }
             for each in found.constants
         ],
@@ -103,12 +124,18 @@ def _constants(constants: Sequence[Constant]) -> Table:
             significant(each.before),
             significant(each.after) if each.has_moved else "stays",
             count(each.kernels),
+            "" if each.gain is None else _gained(each.gain),
             each.meaning,
         )
         for each in constants
     ]
-    columns = ("constant", "before", "after", "kernels", "what it is")
-    return Table(columns, rows, ("before", "after", "kernels"), wide=("what it is",))
+    columns = ("constant", "before", "after", "kernels", "gain left out", "what it is")
+    return Table(columns, rows, columns[1:5], wide=("what it is",))
+
+
+def _gained(gain: Gain) -> str:
+    """In points of the error of kernels that are left out, with its standard error."""
+    return f"{100 * gain.gain:+.2f} +- {100 * gain.standard_error:.2f} %"
 
 
 def _errors(kernels: int, error: tuple[float, float]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.profiled import profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
 
@@ -188,6 +189,7 @@ def step_json(result: StepResult) -> dict[str, Any]:
             result, "verdict model=step.name batch=step.batch soc product_line runs l2 streams"
         ),
         "measured_on": result.measured_on or None,
+        "profile": profiled_json(result.step, result.profile),
         **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
         **fields(
@@ -289,7 +291,7 @@ def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
     measured = any(each.measured_us is not None for each in classes)
     columns = ["class", "count", "share", _BAND, "calibrated"]
     if measured:
-        columns += ["measured", "ratio"]
+        columns += ["measured", "measured/estimated"]
     rows = [
         (
             each.kind,
@@ -306,9 +308,9 @@ def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
 
 
 def _measured_cells(each: ClassTime) -> list[str]:
-    if not each.measured_us:
+    if not each.measured_us or not each.duration_us:
         return ["", ""]
-    return [latency(each.measured_us), significant(each.duration_us / each.measured_us)]
+    return [latency(each.measured_us), significant(each.measured_us / each.duration_us)]
 
 
 def operator_table(operators: Sequence[OperatorTime], total: int) -> Table:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.values.errors import RefusedTaskError
+from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import Format
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def _broadcast_strides(operand: GlobalTensor, shape: tuple[int, ...]) -> tuple[i
     spare = max(0, len(operand.shape) - len(shape))  # axes of one element that the result lacks
     own = operand.shape[spare:]
     if prod(operand.shape[:spare]) != 1 or not broadcastable(own, shape):
-        raise RefusedTaskError(operand.buffer.name, f"{operand.shape} doesn't broadcast to {shape}")
+        refused = RefusedTaskError if operand.format is Format.ND else KernelError
+        raise refused(operand.buffer.name, f"{operand.shape} doesn't broadcast to {shape}")
     steps = zip(own, operand.steps[spare:], strict=True)
     return (0,) * (len(shape) - len(own)) + tuple(0 if size == 1 else step for size, step in steps)

@@ -15,7 +15,7 @@ dtype) a tensor of rank 0, an empty slot without one an absent input.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf
@@ -104,6 +104,13 @@ class MeasuredRow:
         return self.chip, asked, self.start, self.role, self.problem
 
 
+def _instead(path: str | Path, header: Sequence[str]) -> str:
+    """Who answers for a table that isn't one of measurements."""
+    if any(name.strip().lower().endswith("duration(us)") for name in header):
+        return f"It is a profiler's table: npusim judge {path} -s CHIP compares its kernels."
+    return "docs/reference/model_files.md says what the columns are."
+
+
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     """The rows of a ``.csv`` or ``.csv.gz`` table.
 
@@ -114,7 +121,8 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     with table_in(path) as table:
         missing = [name for name in _NEEDED if name not in table.header]
         if missing:
-            raise FileError(path, f"lacks the columns {', '.join(missing)}")
+            problem = f"lacks the columns {', '.join(missing)}"
+            raise FileError(path, problem, _instead(path, table.header))
         records = list(table.records())
     once = _least_counts(record for _, record in records)
     graphs = {record.get("workload", "") for _, record in records if _state(record) == "static"}

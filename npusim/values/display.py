@@ -41,6 +41,15 @@ def latency(duration_us: float, band_us: tuple[float, float] | None = None) -> s
     return f"{text} ({low}..{high})"
 
 
+def part_of(part_us: float, whole_us: float) -> str:
+    """`578 of 810 ms`: a part of a time in the unit of the whole, where that leaves it digits."""
+    in_ms = whole_us >= MILLISECONDS_FROM_US
+    if in_ms and part_us < MILLISECONDS_FROM_US:
+        return f"{latency(part_us)} of {latency(whole_us)}"
+    part = latency(part_us).rpartition(" ")[0]
+    return f"{part} of {latency(whole_us)}"
+
+
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     """Rows as a pandas DataFrame; UsageError where pandas, which isn't ours, isn't installed."""
     try:

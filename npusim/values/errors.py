@@ -227,6 +227,10 @@ class RefusedTaskError(KernelError):
     """Tensors or attributes that an operator takes on no chip: they don't belong together."""
 
 
+class UnsaidError(KernelError):
+    """A profiler's record leaves out what decides the time of the kernel: it has no price."""
+
+
 class BufferOverflowError(KernelError):
     """A buffer doesn't fit into the on-chip memory it belongs to (sizes in bytes)."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.arithmetic import greatest_divisor
-from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.errors import RefusedTaskError, UnsaidError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -157,4 +157,4 @@ def _confused(
         for place, axis in enumerate(order):
             split[axis] = after[place]
         return tuple(split), order
-    raise KernelError(op_type, f"how {before} becomes {after} isn't recorded")
+    raise UnsaidError(op_type, f"how {before} becomes {after} isn't recorded")

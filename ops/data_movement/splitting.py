@@ -191,5 +191,5 @@ def _cut_tensor(task: Task) -> GlobalTensor:
     if not given:
         raise task.unfit("no tensor to cut")
     if not task.outputs:
-        raise task.refused("the parts aren't recorded")
+        raise task.unsaid("the parts aren't recorded")
     return max(given, key=lambda x: x.nbytes)

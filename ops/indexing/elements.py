@@ -158,7 +158,7 @@ def _taken(x: Array, indices: Array, *, axis: int) -> Array:
 
 def index_elements(task: Task) -> tuple[Kernel, ...]:
     """Advanced indexing isn't modelled: which axes are indexed isn't recorded."""
-    raise task.refused("which axes are indexed isn't recorded")
+    raise task.unsaid("which axes are indexed isn't recorded")
 
 
 def _picked(values: Array, places: Array) -> Array:

@@ -13,6 +13,7 @@ from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
 from npusim.ops.matmul.grouped_quant import GroupedDequantMatMul
 from npusim.ops.matmul.grouped_widened import GroupedWidenedMatMul
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, INT64, DType
+from npusim.values.errors import RefusedTaskError
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
 
@@ -47,7 +48,7 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     n = weight.shape[-2] if turned[1] else weight.shape[-1]
     inner = weight.shape[-1] if turned[1] else weight.shape[-2]
     if inner != k or (ends is not None and ends.dtype is not INT64):
-        raise task.refused(f"{x.shape} by {weight.shape} is no product")
+        raise RefusedTaskError(task.op_type, f"{x.shape} by {weight.shape} is no product")
     count = ends.numel if ends is not None else weight.shape[0]
     if not of_sums and count != weight.shape[0]:
         raise task.refused(f"{count} groups for {weight.shape[0]} matrices")

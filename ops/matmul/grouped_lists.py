@@ -22,7 +22,7 @@ from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import OnTheFly
 from npusim.ops.matmul.grouped import BASE, SIZES, Size, group_lengths
 from npusim.values.arithmetic import round_up
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -231,7 +231,7 @@ def _check(member: Member) -> None:
     )
     if not fits or (member.bias is not None and member.bias.numel != n):
         shapes = f"{member.x.shape} by {member.weight.shape} to {member.y.shape}"
-        raise KernelError("GroupedMatmul", f"{shapes} is no product")
+        raise RefusedTaskError("GroupedMatmul", f"{shapes} is no product")
     if not kind.is_float or any(each.dtype is not kind for each in (member.weight, member.y)):
         dtypes = f"{kind} times {member.weight.dtype} to {member.y.dtype}"
         raise KernelError("GroupedMatmul", f"{dtypes} in lists isn't modelled")

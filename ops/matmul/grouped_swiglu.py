@@ -21,7 +21,7 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
 
@@ -167,7 +167,7 @@ def grouped_matmul_swiglu_quant(task: Task) -> tuple[Kernel, ...]:
     tasks: tuple[Kernel, ...] = ()
     if weight.format is not Format.FRACTAL_NZ:
         if weight.shape != (count, k, n):
-            raise task.refused(f"{x.shape} by {weight.shape} is no product")
+            raise RefusedTaskError(task.op_type, f"{x.shape} by {weight.shape} is no product")
         shape = storage_shape(weight.shape, INT8, Format.FRACTAL_NZ)
         fractals = replace(made(shape, INT8), format=Format.FRACTAL_NZ)
         tasks = kernels_on(Task(task.profile, "TransData", (weight,), (fractals,)))

@@ -137,7 +137,7 @@ class Problem:
     ) -> Problem:
         """The product that these tensors are; None in ``turned`` leaves that to the shapes.
 
-        Raises KernelError where no way of turning them fits.
+        Raises RefusedTaskError where no way of turning them fits.
         """
         left, right, result = (Operand.of(each) for each in (a, b, c))
         left, result = _joined(left, right, result, turned[0])

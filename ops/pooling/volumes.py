@@ -33,7 +33,7 @@ def max_pool_3d(task: Task) -> tuple[Kernel, ...]:
         raise task.refused(f"{x.shape} and {y.shape} aren't NDC1HWC0")
     ksize, strides, pads = (numbers(task.first(name)) for name in ("ksize", "strides", "pads"))
     if not ksize or not strides or len(pads or ()) != _AXES:
-        raise task.refused("a record without ksize, strides and six pads")
+        raise task.unsaid("a record without ksize, strides and six pads")
     (images, depth, *plane), planes = x.shape, x
     way = _Line(ksize[-3], strides[-3], *(pads or ())[:2])
     tasks = Tasks(task.profile)

@@ -88,7 +88,7 @@ def windows_of(task: Task, sizes: Sequence[int], outs: Sequence[int]) -> tuple[W
     ksize, strides = numbers(task.first("ksize")), numbers(task.first("strides"))
     pads = numbers(task.first("pads"))
     if not ksize:
-        raise task.refused("a record without ksize")
+        raise task.unsaid("a record without ksize")
     told = [each for each in (ksize, strides, pads) if each]
     if any(len(each) != _AXES for each in told) or min(*ksize, *(strides or (1,))) < 1:
         raise task.unfit("ksize, strides and pads are four numbers each, the first two positive")

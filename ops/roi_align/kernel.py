@@ -209,7 +209,7 @@ def roi_align(task: Task) -> tuple[Kernel, ...]:
         for name, other in (("outputHeight", "pooled_height"), ("outputWidth", "pooled_width"))
     )
     if not high or not wide:
-        raise task.refused("a record doesn't tell how many bins a box has")
+        raise task.unsaid("a record doesn't tell how many bins a box has")
     ratio = task.whole_number("sampling_ratio", task.whole_number("sample_num", 2))
     aligned = task.first("aligned") is True or task.whole_number("roi_end_mode", 0) == 2
     bins = Bins(high, wide, max(1, ratio), task.number("spatial_scale", 1.0), aligned)

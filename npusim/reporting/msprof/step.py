@@ -44,7 +44,7 @@ def step_tasks(result: StepResult, profile: Profile | None = None) -> tuple[Summ
             host_us += result.host_dispatch_us
             free_us = max(free_us, host_us)
             for task in _tasks(item, number, chip):
-                placed.append(replace(task, start_us=free_us))
+                placed.append(replace(task, start_us=free_us, in_model=result.step.one_shape))
                 free_us += task.duration_us
             number += 1
     return tuple(placed)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 MISSING: Final = "N/A"
+_NO_MODEL: Final = 0xFFFFFFFF  # of what is launched call by call
 
 # The pipes of each kind of core, in the order of the file.
 _CUBE_PIPES: Final = ("mac", "scalar", "mte1", "mte2", "fixpipe")
@@ -50,7 +51,7 @@ class SummaryTask:
 
     `op_type` is the profiler's, `task_type` AI_CORE, AI_VECTOR_CORE, MIX_AIC, AI_CPU ...; empty
     shapes mean that nobody knows them.  `pipes` are busy ratios of `core_us`, the task without its
-    launch; `total_cycles` are summed over its cores.
+    launch; `total_cycles` are summed over its cores.  `in_model` is set for a compiled model's.
     """
 
     name: str
@@ -65,6 +66,7 @@ class SummaryTask:
     core_us: float | None = None
     total_cycles: int | None = None
     pipes: Mapping[str, float] = field(default_factory=dict)
+    in_model: bool = False
 
     @classmethod
     def of(
@@ -192,7 +194,7 @@ def op_statistic(tasks: Sequence[SummaryTask], model_name: str = MISSING) -> str
 def _common(task: SummaryTask, number: int) -> Row:
     row: Row = {
         "Device_id": 0,
-        "Model ID": 0,
+        "Model ID": 0 if task.in_model else _NO_MODEL,
         "Task ID": number,
         "Stream ID": 0,
         "Op Name": task.name,

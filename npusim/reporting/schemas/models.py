@@ -19,6 +19,35 @@ class ModelCheck(Object):
     notes: list[str]
 
 
+class ProfiledChip(Object):
+    """What a profiler's table tells of its chip, null where it doesn't.
+
+    `can_be` are the chips that have this clock and these cores, `fits` says whether the chip that
+    is asked about is one, `doubt` why not.
+    """
+
+    clock_mhz: Number | None
+    vector_cores: int | None
+    cube_cores: int | None
+    can_be: list[str]
+    fits: bool
+    doubt: str | None
+
+
+class Profiled(Object):
+    """Where the kernels of a profile come from.
+
+    `skipped_lines` are those of rows that don't fit the header, `level_0` says that no kernel has
+    shapes.
+    """
+
+    file: str
+    device_id: str | None
+    skipped_lines: list[int]
+    level_0: bool
+    chip: ProfiledChip
+
+
 class Step(Object):
     """A step of a model on a chip; `headline` says it in a sentence, `verdict` whether it runs."""
 
@@ -32,6 +61,7 @@ class Step(Object):
     l2: str
     streams: int
     measured_on: str | None
+    profile: Profiled | None
     duration_us: Number
     band_us: Band
     band_basis: str
@@ -68,16 +98,71 @@ class Steps(Object):
     best: list[Json] | None = None
 
 
+class Waits(Object):
+    """How long the device's main stream stands still for what, in `whole_us`.
+
+    In `longest`, `us` is the gap before the kernel in `line`, `cause` host, collective or
+    other_stream, and `running` the longest task that runs in it.
+    """
+
+    whole_us: Number
+    host_us: Number
+    collective_us: Number
+    other_stream_us: Number
+    longest: list[Json]
+
+
+class ChangedSide(Object):
+    """Kernels that are alike in one profile: how many, all their time, the one in the middle."""
+
+    count: int
+    total_us: Number
+    middle_us: Number
+
+
+class ChangedKernels(Object):
+    """Kernels that are alike in two profiles; `us` is how much longer they take, negative: less."""
+
+    op: str
+    tensors: str
+    change: str
+    us: Number
+    before: ChangedSide
+    after: ChangedSide
+
+
+class Changed(Object):
+    """A profile against an earlier one, most microseconds first, whichever way."""
+
+    against: str
+    before_us: Number
+    after_us: Number
+    operators: list[ChangedKernels]
+    kernels: list[ChangedKernels]
+
+
 class Judged(Object):
-    """A profile against estimates, kernel by kernel: `judge`."""
+    """A profile against estimates, kernel by kernel: `judge`.
+
+    In `classes`, `ratio` is measured over estimated time, `median_ratio` the same for the kernel in
+    the middle, `usual_ratio` the ends of its 80 % band. In `findings`, `us` is the measured time of
+    the kernels that it is about, `saved_us` what the remedy saves of their estimates. `not_judged`
+    are the lines of kernels that took far less than estimated.
+    """
 
     name: str
     soc: str
+    profile: Profiled | None
     kernels: int
     compared: int
     unusual: list[Json]
     findings: list[Json]
+    not_judged: list[int]
+    assumptions: list[str]
+    waits: Waits
+    repeats: list[Json]
     classes: list[Json]
+    changes: Changed | None
 
 
 class FitError(Object):
@@ -89,7 +174,10 @@ class FitError(Object):
 
 
 class FittedConstant(Object):
-    """A number of the chip before and after a fit, and how many kernels depend on it."""
+    """A number of the chip before and after a fit, and how many kernels depend on it.
+
+    `gain` is by how much the error of kernels that are left out falls, null where too few depend.
+    """
 
     key: str
     meaning: str
@@ -97,6 +185,8 @@ class FittedConstant(Object):
     after: Number
     kernels: int
     moved: bool
+    gain: Number | None
+    gain_standard_error: Number | None
 
 
 class Calibrated(Object):
@@ -104,6 +194,7 @@ class Calibrated(Object):
 
     name: str
     soc: str
+    profile: Profiled | None
     holds: bool
     verdict: str
     launches: int

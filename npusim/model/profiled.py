@@ -1,0 +1,170 @@
+"""What a profiler's table tells beside its kernels: of which chip it is, and what it lacks.
+
+The chip is told by its clock (cycles of all blocks, over time and blocks) and by the largest number
+of blocks that many kernels run on, which is the number of its cores. Both stand in the profiles of
+chips; two chips that have both in common can't be told apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from math import isclose
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from npusim.hardware import load_profile, profile_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from npusim.hardware import Profile
+    from npusim.model.kernel_csv import Kernel
+
+_SAME_CLOCK: Final = 0.01
+_MANY: Final = 5  # launches on all cores of a chip tell it
+_VERY_MANY: Final = 20  # launches, none of them on as many cores as a larger chip has
+_SHARE: Final = 0.2  # of those on fewer cores: less are grids that happen to have this size
+_FEW: Final = 4  # chips to name
+_LEAST_US: Final = 2.0  # shorter times have too few digits
+
+
+@dataclass(frozen=True)
+class ProfiledChip:
+    """What a table tells of its chip: clock, cores; None where it doesn't tell.
+
+    `vector` and `cube` count launches by their number of blocks, on vector cores of their own and
+    on all others.
+    """
+
+    clock_mhz: float | None = None
+    vector: Counter[int] = field(default_factory=Counter)
+    cube: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def vector_cores(self) -> int | None:
+        """The largest number of vector cores that many launches fill."""
+        return _filled(self.vector, {each.cores.vector_cores for each in _chips()})
+
+    @property
+    def cube_cores(self) -> int | None:
+        """The largest number of AI cores that many launches fill."""
+        return _filled(self.cube, {each.cores.cube_cores for each in _chips()})
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the table tells anything of its chip."""
+        return bool(self.in_words)
+
+    def can_be(self, chip: Profile) -> bool:
+        """Whether nothing in the table speaks against this chip."""
+        if self.clock_mhz is not None and not _has_clock(chip, self.clock_mhz):
+            return False
+        vector, cube = self.vector_cores, self.cube_cores
+        if self.vector and chip.cores.style == "unified":
+            return False  # it has no vector cores of their own
+        if vector is not None and chip.cores.style == "split":
+            return _fits(self.vector, vector, chip.cores.vector_cores)
+        if vector is not None:
+            return vector <= chip.cores.vector_cores + chip.cores.extra_vector_cores
+        return cube is None or _fits(self.cube, cube, chip.cores.cube_cores)
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The built-in chips that it can be; none where the table doesn't tell."""
+        return tuple(each.name for each in _chips() if self.can_be(each)) if self.is_told else ()
+
+    @property
+    def in_words(self) -> str:
+        """What the table tells, e.g. ``1650 MHz and 40 vector cores``."""
+        vector, cube = self.vector_cores, self.cube_cores
+        told = [
+            "" if self.clock_mhz is None else f"{self.clock_mhz:.0f} MHz",
+            "" if vector is None else f"{vector} vector cores",
+            f"{cube} AI cores" if cube is not None and vector is None else "",
+        ]
+        words = " and ".join(filter(None, told))
+        return words or ("vector cores of their own" if self.vector else "")
+
+    def doubt(self, chip: Profile) -> str:
+        """Why the table can't be of this chip, in a sentence; empty where it can."""
+        if not self.is_told or self.can_be(chip):
+            return ""
+        clock = chip.clocks.profiler_mhz or chip.clocks.cube_mhz
+        cores = f"{chip.cores.cube_cores} AI cores"
+        if chip.cores.style == "split":
+            cores = f"{chip.cores.vector_cores} vector cores"
+        own = f"{clock} MHz, {cores}"
+        return f"the file is of a chip with {self.in_words}, which {chip.name} ({own}) isn't"
+
+    def remedy(self, option: str = "-s") -> str:
+        """Which chip to give instead, by an option of the command line."""
+        if not (names := self.fitting):
+            return "npusim has no profile of such a chip: the estimates are of another one."
+        if len(names) == 1:
+            return f"Give {option} {names[0]}."
+        if len(names) > _FEW:
+            return f"Give the chip that it was measured on with {option}."
+        *most, last = names
+        choice = f"{', '.join(most)} or {last}"
+        return f"Give {option} {choice}: the file can't tell which of them."
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Where a step of a profile comes from.
+
+    `file` is the table, `device_id` the device whose kernels these are, `skipped_lines` are rows
+    that don't fit the header, `level_0` says that no kernel has tensors.
+    """
+
+    file: str
+    device_id: str = ""
+    skipped_lines: tuple[int, ...] = ()
+    level_0: bool = False
+    chip: ProfiledChip = field(default_factory=ProfiledChip)
+
+
+def chip_of(kernels: Iterable[Kernel]) -> ProfiledChip:
+    """What kernels tell of their chip."""
+    most = max(each.cores.vector_cores for each in _chips())
+    clocks: list[float] = []
+    vector: Counter[int] = Counter()
+    cube: Counter[int] = Counter()
+    for each in kernels:
+        blocks, core = each.block_num, each.task_type.upper()
+        if each.rated_mhz is not None:
+            clocks.append(each.rated_mhz)
+        if not blocks or core not in ("AI_VECTOR_CORE", "AI_CORE"):
+            continue  # a mix counts blocks of one kind and cycles of both
+        (vector if core == "AI_VECTOR_CORE" else cube)[blocks] += 1
+        # Grids of more blocks than cores run one after the other, and look slower than they are.
+        long_enough = each.duration_us is None or each.duration_us > _LEAST_US
+        if each.cycles_per_us and blocks <= most and long_enough:
+            clocks.append(each.cycles_per_us / blocks)
+    return ProfiledChip(median(clocks) if clocks else None, vector, cube)
+
+
+@cache
+def _chips() -> tuple[Profile, ...]:
+    return tuple(map(load_profile, profile_names()))
+
+
+def _has_clock(chip: Profile, mhz: float) -> bool:
+    clocks = (chip.clocks.cube_mhz, chip.clocks.vector_mhz, chip.clocks.profiler_mhz)
+    return any(each and isclose(each, mhz, rel_tol=_SAME_CLOCK) for each in clocks)
+
+
+def _filled(blocks: Counter[int], cores: set[int]) -> int | None:
+    """The largest number of cores that some chip has and many launches fill."""
+    launches = {number: blocks[number] for number in cores if blocks[number] >= _MANY}
+    most = max(launches.values(), default=0)
+    return max((each for each, times in launches.items() if times >= _SHARE * most), default=None)
+
+
+def _fits(blocks: Counter[int], filled: int, cores: int) -> bool:
+    """Whether launches that fill so many cores can be those of a chip with `cores`."""
+    if cores > filled:
+        return cores in blocks or blocks[filled] < _VERY_MANY
+    return cores == filled

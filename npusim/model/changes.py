@@ -104,14 +104,18 @@ def changes(before: Profile, after: Profile) -> Changes:
     def with_tensors(item: Item) -> tuple[str, str]:
         return item.op, "" if plain else item.operation.tensors
 
-    every = _compared(before, after, with_tensors)
     return Changes(
         before[0],
         after[0],
-        *(sum(each.duration_us or 0.0 for each in kernels) for _, kernels in (before, after)),
+        _total_us(before[1]),
+        _total_us(after[1]),
         _compared(before, after, lambda item: (item.op, "")),
-        every,
+        _compared(before, after, with_tensors),
     )
+
+
+def _total_us(kernels: Iterable[Kernel]) -> float:
+    return sum(each.duration_us or 0.0 for each in kernels)
 
 
 def _compared(

@@ -70,11 +70,11 @@ def fused(step: Step, timed: Sequence[TimedItem], profile: Profile) -> Iterator[
     nodes = built.network.ordered()
     items = tuple(built.item(node) for node in nodes)
     found = retime(replace(step, items=items), profile).items
-    for node, each in zip(nodes, found, strict=True):
+    for node, after in zip(nodes, found, strict=True):
         if node in made:
             by, is_compiled = made[node]
             places = tuple(sorted(map(int, node.covers)))
-            saved_us = _saved_us([timed[place] for place in places], each)
+            saved_us = _saved_us([timed[place] for place in places], after)
             yield Fused(node.op, by, is_compiled, places, saved_us)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.model.changes import Change, Changes, Side
-    from npusim.reporting.document import Tone
+    from npusim.reporting.document import Block, Tone
 
 _TONES: Final[dict[Way, Tone]] = {
     Way.SLOWER: "bad",
@@ -29,7 +29,7 @@ def changes_section(found: Changes, top: int) -> Section:
     """The whole in a sentence, operator types, and the kernels that changed most."""
     changed = [each for each in found.kernels if each.way is not Way.SAME]
     more = f", {top} of {count(len(changed))}" if len(changed) > top else ""
-    blocks = [
+    blocks: list[Block] = [
         Text(in_short(found)),
         _table(found.operators[:top], f"by operator type{_of(top, len(found.operators))}"),
         *([_table(changed[:top], f"kernels that changed{more}")] if changed else []),
@@ -89,9 +89,9 @@ def _table(found: Sequence[Change], caption: str) -> Table:
         for each in found
     ]  # fmt: skip
     columns = ("operator", "became", "by", "before", "now", "tensors")
-    if not any(each.tensors for each in found):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    return Table(columns, rows, ("by", "before", "now"), caption, ("tensors",))
+    shown = len(columns) if any(each.tensors for each in found) else len(columns) - 1
+    kept = [row[:shown] for row in rows]
+    return Table(columns[:shown], kept, ("by", "before", "now"), caption, ("tensors",))
 
 
 def _of(top: int, number: int) -> str:

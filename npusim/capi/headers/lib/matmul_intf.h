@@ -215,11 +215,13 @@ private:
         npusim::await(npusim::MTE1, npusim::MTE2, base + int64_t(slot), 1, at);
         int64_t y = from.transposed ? column : row, x = from.transposed ? row : column, lines = from.transposed ? n : m, length = from.transposed ? m : n;
         if (from.address) {
-            int64_t offset = from.vector ? x + y : from.blocked ? 0 : y * from.stride + x;
-            uint64_t address = from.address + uint64_t(npusim::bytes_of<T>(offset));
-            int64_t lanes = std::is_same_v<T, int4b_t> ? 64 : 32 / int64_t(sizeof(T));
-            if (!from.blocked) npusim::global(address, npusim::bytes_of<T>(from.vector ? lines * length : (lines - 1) * from.stride + length), "Matmul", at);
-            if (from.blocked) npusim::note_copy("copy_gm_to_cbuf", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, lines * 32, (length + lanes - 1) / lanes, false, from.rows * 32, at);
+            constexpr int64_t lanes = std::is_same_v<T, int4b_t> ? 64 : 32 / int64_t(sizeof(T));
+            int64_t columns = (length + lanes - 1) / lanes, apart = from.rows * 32; /* of blocks: lanes columns of all rows */
+            int64_t offset = from.blocked ? x / lanes * apart + y * 32 : npusim::bytes_of<T>(from.vector ? x + y : y * from.stride + x);
+            int64_t extent = from.blocked ? (columns - 1) * apart + lines * 32 : npusim::bytes_of<T>(from.vector ? lines * length : (lines - 1) * from.stride + length);
+            uint64_t address = from.address + uint64_t(offset);
+            npusim::global(address, extent, "Matmul", at);
+            if (from.blocked) npusim::note_copy("copy_gm_to_cbuf", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, lines * 32, columns, false, apart, at);
             else npusim::note_copy("copy_gm_to_cbuf_multi_nd2nz", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, npusim::bytes_of<T>(length), lines, true, npusim::bytes_of<T>(from.stride), at);
         }
         npusim::mark(npusim::MTE2, npusim::MTE1, base + int64_t(slot), 0, at);
@@ -297,7 +299,7 @@ private:
         if (gm) {
             int64_t last = offset(m - 1, n - 1);
             global(uint64_t(reinterpret_cast<uintptr_t>(gm)), (last + 1) * size, "Matmul", at);
-            note_copy("copy_matrix_cc_to_gm", FIX, L0C_TO_GM, type_of<CT>(), uint64_t(reinterpret_cast<uintptr_t>(to + offset(0, 0))), nz ? m * lanes * size : n * size, nz ? (n + lanes - 1) / lanes : m, false, stride * size, at);
+            note_copy("copy_matrix_cc_to_gm", FIX, L0C_TO_GM, type_of<CT>(), uint64_t(reinterpret_cast<uintptr_t>(to + offset(0, 0))), nz ? m * lanes * size : n * size, nz ? (n + lanes - 1) / lanes : m, false, (nz ? lines * lanes : stride) * size, at);
         } else note_chip("copy_matrix_cc_to_cbuf", FIX, L0C_TO_L1, m * n * size, at);
         for (int64_t i = 0; i < m && computes_products; i++)
             for (int64_t j = 0; j < n; j++) {

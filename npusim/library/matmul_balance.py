@@ -30,7 +30,7 @@ Found = tuple[tuple[int, int], Block, tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Way:
-    """A way of cutting: parts of rows and columns, its block, and what a core multiplies and loads."""
+    """A way of cutting: parts of rows and columns, its block, a core's products and loads."""
 
     high: int
     wide: int
@@ -45,7 +45,7 @@ class _Way:
 
 
 def balanced(product: HostProduct, cores: int, room: Room) -> Found | None:
-    """Parts of rows and columns, the block, and its steps in L1; None where the rule isn't asked."""
+    """Parts of rows and columns, block, and its steps in L1; None where the rule isn't asked."""
     if not room.is_a2 or product.splits_k or product.has_shape:
         return None
     m, n, _ = product.whole
@@ -92,7 +92,7 @@ def _large(product: HostProduct, cores: int, parts: tuple[int, int], block: Bloc
 
 
 def _small(product: HostProduct, cores: int, block: Block) -> _Way:
-    """One axis alone where it gives every core a block, else the best way for any number of cores."""
+    """One axis alone where it gives every core a block, else the best way for any cores."""
     m, n, _ = product.whole
     if m <= _BLOCK_M and n >= _BLOCK_M * cores:
         return _Way(1, cores, _sized(product, m, n // cores, block), 0, 0, 0)
@@ -175,7 +175,7 @@ def _first(ways: list[_Way], better: Callable[[_Way, _Way], bool]) -> _Way:
     def compared(one: _Way, other: _Way) -> int:
         return better(other, one) - better(one, other)
 
-    return sorted(ways, key=cmp_to_key(compared))[0]
+    return min(ways, key=cmp_to_key(compared))
 
 
 def _steps(product: HostProduct, block: Block, room: Room) -> tuple[int, int]:

@@ -113,12 +113,8 @@ class MatmulApiTiling:
         if min(m, n, k) < 1:
             return -1
         cut = self._cut((m, n, k), (whole[0], whole[1], whole[2]))
-        if cut.blocks is None:
-            base_m, base_n, base_k = self._base(m, n, k)
-            base_m = min(base_m, round_up(cut.single_m, _GRAIN))
-            base_n = min(base_n, round_up(cut.single_n, _GRAIN))
-        else:
-            base_m, base_n, base_k = cut.blocks
+        part = (cut.single_m, cut.single_n, cut.single_k)
+        base_m, base_n, base_k = cut.blocks or self._base(*part)
         step_a, step_b = cut.steps or (1, 1)
         values = {
             "used_core_num": cut.used, "m": whole[0], "n": whole[1], "k_a": whole[2],
@@ -134,18 +130,18 @@ class MatmulApiTiling:
         return 0
 
     def _base(self, m: int, n: int, k: int) -> tuple[int, int, int]:
+        """The block of a core's part; those that go to UB leave room there for more of them."""
         profile, dtype = self._profile(), self._dtype.inner
         own = MatmulTiling.of(profile, dtype, m, n, k)
-        room = profile.buffers.ub_bytes // _BLOCKS_IN_UB // FLOAT.itemsize
-        wide = (
-            min(own.base_n, room // own.base_m // _GRAIN * _GRAIN) if self._into_ub else own.base_n
-        )
-        base_m, base_n = (
-            fixed if fixed > 0 else mine
-            for fixed, mine in zip(self._fixed, (own.base_m, wide), strict=False)
-        )
-        if self._fixed[2] > 0:
-            return base_m, base_n, self._fixed[2]
+        fixed_m, fixed_n, fixed_k = self._fixed
+        base_m = min(fixed_m if fixed_m > 0 else own.base_m, round_up(m, _GRAIN))
+        base_n = own.base_n
+        if self._into_ub:
+            room = profile.buffers.ub_bytes // _BLOCKS_IN_UB // FLOAT.itemsize
+            base_n = min(base_n, room // base_m // _GRAIN * _GRAIN)
+        base_n = min(fixed_n if fixed_n > 0 else base_n, round_up(n, _GRAIN))
+        if fixed_k > 0:
+            return base_m, base_n, fixed_k
         half = min(profile.buffers.l0a_bytes, profile.buffers.l0b_bytes) // 2
         lanes = profile.buffers.block_bytes // dtype.itemsize
         most = half // (max(base_m, base_n) * dtype.itemsize) // lanes * lanes
@@ -165,8 +161,8 @@ class MatmulApiTiling:
         types = (self._dtype, self._dtype_b, self._dtype_c, self._dtype_bias)
         a_bits, b_bits, c_bits, bias_bits = (each.inner.bits for each in types)
         product = HostProduct(
-            *shape, whole, a_bits, b_bits, c_bits, bias_bits if self._bias else 0,
-            *self._turned, blocked_in=any(self._blocked[:2]), blocked_out=self._blocked[2],
+            shape[0], shape[1], shape[2], whole, a_bits, b_bits, c_bits,
+            bias_bits if self._bias else 0, self._turned[0], self._turned[1], blocked_in=any(self._blocked[:2]), blocked_out=self._blocked[2],
             holds_b=self._holds_b, splits_k=self._splits_k, has_shape=max(self._shape[:2]) > 0,
             fixed=(self._fixed[0], self._fixed[1]),
         )  # fmt: skip

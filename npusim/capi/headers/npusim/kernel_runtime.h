@@ -129,13 +129,13 @@ struct Acting {
 };
 
 int play(npusim_job_t *job);
-void launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
+int launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
 
 /* name<<<blocks, l2ctrl, stream>>>(...): kind is 0 on vector cores, 1 on cube cores, 2 on both. */
-template <typename Kernel> void launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
+template <typename Kernel> int launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
 {
     auto *held = new Kernel(kernel);
-    launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
+    return launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
                   [](void *at) { delete static_cast<Kernel *>(at); }, held);
 }
 

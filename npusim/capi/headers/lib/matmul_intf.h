@@ -153,6 +153,12 @@ private:
 
     int64_t high() const { return (m_ + tiling_.baseM - 1) / tiling_.baseM; }
     int64_t wide() const { return (n_ + tiling_.baseN - 1) / tiling_.baseN; }
+    /* NZ results of 32 bits as two halves of a block of 16 columns. */
+    static constexpr bool splits_channels()
+    {
+        if constexpr (std::is_same_v<std::decay_t<decltype(CFG)>, MatmulApiStaticTiling>) return sizeof(CT) == 4 && CFG.cfg.isEnableChannelSplit;
+        else return sizeof(CT) == 4 && CFG.isEnableChannelSplit;
+    }
     int64_t local_size() const
     {
         if constexpr (C::format == CubeFormat::NZ) return (m_ + 15) / 16 * 16 * ((n_ + 15) / 16 * 16);
@@ -283,7 +289,7 @@ private:
         schedule(row, column, m, n, at);
         std::vector<W> c;
         sums(c, row, column, m, n);
-        int64_t size = sizeof(CT), lanes = size == 1 ? 32 : 16, columns = org_c_ ? org_c_ : org_n_;
+        int64_t size = sizeof(CT), lanes = size == 1 ? 32 : splits_channels() ? 8 : 16, columns = org_c_ ? org_c_ : org_n_;
         bool nz = C::format == CubeFormat::NZ;
         int64_t stride = C::format == CubeFormat::ND_ALIGN ? (columns + lanes - 1) / lanes * lanes : columns, first_row = row * tiling_.baseM, first_column = column * tiling_.baseN, lines = (org_m_ + 15) / 16 * 16;
         if (local || packed) lines = (m + 15) / 16 * 16, first_row = first_column = 0, stride = C::format == CubeFormat::ND_ALIGN ? (tiling_.baseN + lanes - 1) / lanes * lanes : packed && !local ? n : tiling_.baseN;

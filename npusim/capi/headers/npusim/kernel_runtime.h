@@ -87,6 +87,7 @@ void sync_all(bool vectors_only, Site at);
 void cross_set(int mode, int pipe, int flag, Site at);
 void cross_wait(int mode, int flag, Site at);
 void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other cores go on */
+void let_others_begin(Site at); /* cores begin at once: others come as far as this before it goes on, and know nothing by that */
 /* The scalar unit's words in global memory, in its data cache or `through` it; a line that goes to memory and comes anew. */
 void refresh_line(const void *place, bool all, Site at);
 void write_word(const void *place, const void *first, bool through, Site at); /* of a tensor that begins at `first` */

@@ -12,7 +12,7 @@ import pytest
 from npusim.capi import tools
 from npusim.capi.compiling import compile_program
 from npusim.values.errors import RejectedError
-from support.capi import Workshop, needs_capi, needs_cffi, workshop
+from support.capi import DATA, Workshop, needs_capi, needs_cffi, workshop
 from support.commands import npusim
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "cpp"
@@ -217,3 +217,26 @@ def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
     assert done.returncode == 0
     with pytest.raises(RejectedError, match="dav-3510 isn't simulated; these are: dav-1001"):
         compile_program([tmp_path / "twice.asc"], tmp_path / "other", ["--npu-arch=dav-3510"])
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.usefixtures("shared")
+def test_a_kernel_of_another_file_is_launched_by_its_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """ACLRT_LAUNCH_KERNEL and its header; a grid that no launch has is refused as on the device."""
+    host, kernel = DATA / "launched.cpp", DATA / "scaled_add.cpp"
+    program, part = tmp_path / "prog", tmp_path / "kernel.o"
+    alone = npusim(capfd, "cc -o", program, host)
+    assert alone.code == 1
+    assert "stands for the kernel scaled_add, which none of the sources defines" in alone.err
+    assert npusim(capfd, "cc -o", part, kernel, "--", "-c", "-Wall", "-Wextra", "-Werror").code == 0
+    assert npusim(capfd, "cc -o", program, host, part, "--", "-Wall", "-Wextra").code == 0
+    said = npusim(capfd, "exec -s 910B3", program)
+    assert said.code == 1
+    assert said.out.startswith(
+        "launch 0\nsynchronize 0\nends 12.5 12.5\nlaunch 107000\nlaunch 107000\n"
+        "arguments 107000\nlast 107000 107000 0\n"
+    )
+    assert "blocks=65536, but a launch has 1 to 65535 blocks" in said.err

@@ -22,7 +22,7 @@ from npusim.capi.library import LIBRARY, installation
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
 _KERNELS = ".asc"
-# Flags behind them may say otherwise; what the device's compiler narrows without a word is no error.
+# Flags behind them may say otherwise; the device's compiler narrows without a word.
 _OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize", "-Wno-narrowing")
 _ELF = b"\x7fELF"
 # What the vendor's compiler is told: the numbers that kernels ask for, by --npu-arch.

@@ -233,6 +233,8 @@ def _loops(m: int, n: int, k: int) -> int:
     n0 = min(n, 128 // m0, 64) if m0 else 0
     m0 = min(m, 128 // n0, 64) if n0 else 0
     k0 = min(64 // m0, 64 // n0, k) if m0 and n0 else k
+    if not k0:  # more parts of the depth than there are fractals: the library counts none
+        return 0
     return ceil_div(m, m0) * ceil_div(n, n0) * ceil_div(k, k0)
 
 

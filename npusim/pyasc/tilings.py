@@ -162,7 +162,8 @@ class MatmulApiTiling:
         a_bits, b_bits, c_bits, bias_bits = (each.inner.bits for each in types)
         product = HostProduct(
             shape[0], shape[1], shape[2], whole, a_bits, b_bits, c_bits,
-            bias_bits if self._bias else 0, self._turned[0], self._turned[1], blocked_in=any(self._blocked[:2]), blocked_out=self._blocked[2],
+            bias_bits if self._bias else 0, self._turned[0], self._turned[1],
+            blocked_in=any(self._blocked[:2]), blocked_out=self._blocked[2],
             holds_b=self._holds_b, splits_k=self._splits_k, has_shape=max(self._shape[:2]) > 0,
             fixed=(self._fixed[0], self._fixed[1]),
         )  # fmt: skip

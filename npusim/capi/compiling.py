@@ -24,6 +24,7 @@ from npusim.values.errors import FileError, OutputExistsError, RejectedError, Us
 _KERNELS = ".asc"
 # Flags behind them may say otherwise; the device's compiler narrows without a word.
 _OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize", "-Wno-narrowing")
+_LAUNCHERS = "-DNPUSIM_LAUNCHERS"  # other objects launch the kernels of this one by their names
 _ELF = b"\x7fELF"
 # What the vendor's compiler is told: the numbers that kernels ask for, by --npu-arch.
 _ARCHITECTURES = {"dav-1001": (1001, 100), "dav-2002": (2002, 200), "dav-2201": (2201, 220)}
@@ -113,7 +114,7 @@ def _launch_headers(sources: Sequence[Path], flags: Sequence[str], folder: Path)
         (folder / f"aclrtlaunch_{name}.h").write_text(launch_header(name), encoding="utf-8")
     defined = {name for text in texts for name in kernels_of(text)}
     if "-c" in flags:  # the other part is compiled by itself
-        return defined
+        return defined if _LAUNCHERS in flags else wanted
     missing = sorted(wanted - defined)
     if missing and len(texts) == len(sources):
         raise RejectedError(

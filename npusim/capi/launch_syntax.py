@@ -18,7 +18,7 @@ _INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
 _LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _VECTOR, _CUBE, _MIX = 0, 1, 2
-_SETTINGS = 3  # of a launch: blocks, l2ctrl, stream
+_SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
 
 
 def has_launches(source: str) -> bool:
@@ -64,7 +64,7 @@ def translated(source: str, path: str, launched: Collection[str] = ()) -> str:
                 f"{place}: a launch is written {name}<<<blocks, l2ctrl, stream>>>(...)"
             )
         arguments, end = _until(source, bracket + 1, ")", place)
-        blocks, stream = settings[0], settings[2]
+        blocks, stream = settings[0], settings[2] if len(settings) > _SETTINGS else "nullptr"
         kind = _kind_of(name.rpartition(":")[2], kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
         done.append(source[at:first])

@@ -30,7 +30,8 @@ int main()
     for (uint32_t blocks : {0u, 65536u})
         std::printf("launch %u\n", ACLRT_LAUNCH_KERNEL(scaled_add)(blocks, stream, memory[0], memory[1], memory[2], &sizes, 0.5, 8));
     std::printf("arguments %u\n", ACLRT_LAUNCH_KERNEL(scaled_add)(8, stream, memory[0]));
-    std::printf("last %d %d", aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), aclrtGetLastError(ACL_RT_THREAD_LEVEL));
-    std::printf(" %d\n", aclrtGetLastError(ACL_RT_THREAD_LEVEL));
+    std::printf("last %d", aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
+    for (int turn = 0; turn < 2; turn++) std::printf(" %d", aclrtGetLastError(ACL_RT_THREAD_LEVEL));
+    std::printf("\n");
     return 0;
 }

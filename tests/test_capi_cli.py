@@ -241,3 +241,32 @@ def test_a_kernel_of_another_file_is_launched_by_its_name(
         "arguments 107000\nlast 107000 107000 0\n"
     )
     assert "blocks=65536, but a launch has 1 to 65535 blocks" in said.err
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no CMake")
+@pytest.mark.usefixtures("shared")
+def test_cmake_makes_libraries_of_kernels_with_their_headers(tmp_path: Path) -> None:
+    import subprocess
+
+    from npusim.capi.library import installation
+
+    for name in ("launched.cpp", "scaled_add.cpp"):
+        shutil.copy(DATA / name, tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(old LANGUAGES CXX)\n"
+        "include(${ASCENDC_CMAKE_DIR}/ascendc.cmake)\n"
+        "ascendc_library(kernels STATIC scaled_add.cpp)\n"
+        "ascendc_compile_definitions(kernels PRIVATE -DANYTHING)\n"
+        "add_executable(old launched.cpp)\ntarget_link_libraries(old PRIVATE kernels)\n"
+    )
+    build = tmp_path / "build"
+    words = ("-S", str(tmp_path), "-B", str(build))
+    folder = f"-DASCENDC_CMAKE_DIR={installation().cmake}"
+    for each in ((*words, folder, "-DCMAKE_ASC_FLAGS=-O0"), ("--build", str(build))):
+        subprocess.run(["cmake", *each], check=True, capture_output=True)
+    done = subprocess.run(
+        [build / "old"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False, capture_output=True
+    )
+    assert done.stdout.startswith(b"launch 0\nsynchronize 0\nends 12.5 12.5\n")

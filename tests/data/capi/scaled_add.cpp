@@ -3,13 +3,20 @@
 
 using namespace AscendC;
 
+struct Parts {
+    int32_t blocks, more;
+};
 struct Sizes {
     uint32_t total;
     float scale;
 };
 
-extern "C" __global__ __aicore__ void scaled_add(GM_ADDR x, GM_ADDR y, GM_ADDR z, Sizes sizes, float more, int32_t blocks)
+extern "C" __global__ __aicore__ void scaled_add(GM_ADDR x, GM_ADDR y, GM_ADDR z, Sizes sizes, float more, GM_ADDR tiling)
 {
+    REGISTER_TILING_DEFAULT(Parts);
+    GET_TILING_DATA(parts, tiling);
+    GET_TILING_DATA_MEMBER(Parts, blocks, blocks, tiling);
+    if (!TILING_KEY_IS(0) || parts.blocks != blocks) return;
     TPipe pipe;
     TQue<QuePosition::VECIN, 1> in;
     TQue<QuePosition::VECOUT, 1> out;

@@ -186,14 +186,25 @@ def test_cmake_finds_headers_and_library(
     assert shop.run(build / "sample").out.startswith("1 + 3 * 1 = 4\n")
 
 
+def built_by_cmake(project: Path, variable: str) -> Path:
+    """The folder that a project was built in; `variable` has the folder of our CMake files."""
+    import subprocess
+
+    from npusim.capi.library import installation
+
+    build = project / "build"
+    told = (f"-D{variable}={installation().cmake}", "-DCMAKE_ASC_FLAGS=-O0")
+    for words in (("-S", str(project), "-B", str(build), *told), ("--build", str(build))):
+        subprocess.run(["cmake", *words], check=True, capture_output=True)
+    return build
+
+
 @needs_capi
 @needs_cffi
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no CMake")
 @pytest.mark.usefixtures("shared")
 def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
     import subprocess
-
-    from npusim.capi.library import installation
 
     (tmp_path / "twice.asc").write_text(
         '#include "kernel_operator.h"\n#include "acl/acl.h"\n#include "half.h"\n'
@@ -207,11 +218,7 @@ def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
         "target_link_libraries(twice PRIVATE tiling_api register platform m)\n"
         "target_compile_options(twice PRIVATE $<$<COMPILE_LANGUAGE:ASC>:--npu-arch=dav-2201>)\n"
     )
-    build = tmp_path / "build"
-    words = ("-S", str(tmp_path), "-B", str(build))
-    prefix = f"-DCMAKE_PREFIX_PATH={installation().cmake}"
-    for each in ((*words, prefix, "-DCMAKE_ASC_FLAGS=-O0"), ("--build", str(build))):
-        subprocess.run(["cmake", *each], check=True, capture_output=True)
+    build = built_by_cmake(tmp_path, "CMAKE_PREFIX_PATH")
     assert b"half.h" in next(build.rglob("twice.asc.o.d")).read_bytes()
     done = subprocess.run([build / "twice"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False)
     assert done.returncode == 0
@@ -250,8 +257,6 @@ def test_a_kernel_of_another_file_is_launched_by_its_name(
 def test_cmake_makes_libraries_of_kernels_with_their_headers(tmp_path: Path) -> None:
     import subprocess
 
-    from npusim.capi.library import installation
-
     for name in ("launched.cpp", "scaled_add.cpp"):
         shutil.copy(DATA / name, tmp_path)
     (tmp_path / "CMakeLists.txt").write_text(
@@ -261,11 +266,7 @@ def test_cmake_makes_libraries_of_kernels_with_their_headers(tmp_path: Path) -> 
         "ascendc_compile_definitions(kernels PRIVATE -DANYTHING)\n"
         "add_executable(old launched.cpp)\ntarget_link_libraries(old PRIVATE kernels)\n"
     )
-    build = tmp_path / "build"
-    words = ("-S", str(tmp_path), "-B", str(build))
-    folder = f"-DASCENDC_CMAKE_DIR={installation().cmake}"
-    for each in ((*words, folder, "-DCMAKE_ASC_FLAGS=-O0"), ("--build", str(build))):
-        subprocess.run(["cmake", *each], check=True, capture_output=True)
+    build = built_by_cmake(tmp_path, "ASCENDC_CMAKE_DIR")
     done = subprocess.run(
         [build / "old"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False, capture_output=True
     )

@@ -73,10 +73,10 @@ def translated(source: str, path: str, launched: Collection[str] = ()) -> str:
         at = end
     text = "".join((*done, source[at:]))
     own = sorted(kernels_of(source).intersection(launched))
-    behind = "".join(f"\nNPUSIM_LAUNCHED({name}, {kinds.get(name, _VECTOR)})" for name in own)
-    if own:
-        behind = f'\n#include "npusim/kernel_launch.h"{behind}\n'
-    return f'#line 1 "{path}"\n{text}{behind}'
+    made = "".join(f"\nNPUSIM_LAUNCHED({name}, {kinds.get(name, _VECTOR)})" for name in own)
+    if made:
+        made = f'\n#include "npusim/kernel_launch.h"{made}\n'
+    return f'#line 1 "{path}"\n{text}{made}'
 
 
 def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> dict[str, int]:

@@ -71,14 +71,17 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling
-        operands packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_cores
+        matmul_product matmul_tiling operands packed_scales phases repeated row_quantiser
+        sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry
         resolve results shape_checks task_chain tasks
         """,
-    "runtime": "bands cache_start call device explain ranking results stream task what_if work",
+    "runtime": """
+        bands cache_start call device explain grids ranking results stream task what_if work
+        """,
     "validation": "asking fitting replay roofline statistics table work",
     "graph": """
         aten.mapping aten.reader compiling custom lowering memory network onnx_file onnx_reader

@@ -400,10 +400,6 @@ FAULTS = {
     "a stride backwards": (
         ("asc.duplicate(a, 1.0, 256)\n"
         "asc.adds(a, a, 1.0, 64, 2, asc.UnaryRepeatParams(1, 1, 8, -8)) #!"), "-8 between"),
-    "bits of a mask beyond a repeat": (
-        ("asc.duplicate(a, 1.0, 256)\n"
-        "asc.adds(a, a, 1.0, [2**64 - 1, 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8)) #!"),
-        "bits beyond the 64"),
     "a comparison of no whole repeats": (
         ("asc.duplicate(a, 1.0, 256)\nc = asc.LocalTensor(asc.uint8, V, 4096, 256)\n"
         "asc.compare(c, a, a, asc.CMPMODE.EQ, 100) #!"), "no multiple of 256"),

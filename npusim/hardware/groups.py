@@ -310,7 +310,8 @@ class Cube(Group):
 class Launch(Group):
     """What a task costs beside its kernel, and what cores pay to wait for each other.
 
-    A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
+    A launch has at most `most_blocks` blocks; where they are more than cores, they run in rounds. A
+    task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels for any
     shape, which read their tiling data field by field and choose among variants (and
     `tiling_per_block_cycles` for each further block that reads the same lines), and `buffer_cycles`
@@ -333,6 +334,7 @@ class Launch(Group):
     offline model costs `model_call_us` beside its tasks.
     """
 
+    most_blocks: Count
     base_us: Microseconds
     per_block_us: Microseconds
     mix_extra_us: Microseconds

@@ -112,8 +112,8 @@ class Device:
         """Launch a kernel of one's own: numbers and time on arrays, time alone on TensorSpec.
 
         The kernel is made from the chip's profile, a GlobalTensor for each operand, and the
-        attributes; it runs on ``block_dim`` blocks, by default one on each core. What it writes is
-        in the caller's arrays, and in ``outputs`` by the names of its ``__init__``. Raises
+        attributes; it runs on ``block_dim`` blocks, by default one on each core; more than there
+        are cores run in rounds. What it writes is in the caller's arrays, and in ``outputs`` by the names of its ``__init__``. Raises
         KernelError for what the chip can't do, ArgumentError for operands it doesn't take.
         """
         task = Launch(kernel, self.profile, operands, block_dim, attributes)

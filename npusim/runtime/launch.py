@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
+from npusim.runtime.grids import require_blocks
 from npusim.values.errors import ArgumentError, KernelError, brief, expect
 from npusim.values.takes import WHOLE
 
@@ -116,15 +117,9 @@ def _built(
 
 
 def _blocks(kernel: Kernel, profile: Profile, wanted: int | None) -> int:
-    """The blocks to launch: by default one on each core."""
-    cube = kernel.is_mix or kernel.cores == "cube"
-    most = profile.cores.cube_cores if cube else profile.cores.vector_cores
+    """The blocks to launch: by default one on each core; more than those run in rounds."""
     if wanted is None:
-        return most
-    if not 1 <= WHOLE(wanted, "block_dim") <= most:
-        kind = "cube" if cube else "vector"
-        raise ArgumentError(
-            f"block_dim={wanted}, but {profile.name} has {most} {kind} cores",
-            f"Give 1 to {most} blocks, and let each do more than one tile (core.tiles).",
-        )
+        cube = kernel.is_mix or kernel.cores == "cube"
+        return profile.cores.cube_cores if cube else profile.cores.vector_cores
+    require_blocks(WHOLE(wanted, "block_dim"), profile)
     return int(wanted)

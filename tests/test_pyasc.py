@@ -26,12 +26,10 @@ PROGRAMS = Path(__file__).parent / "data" / "pyasc"
 @pytest.fixture
 def asc() -> Iterator[Any]:
     """The module, on a chip."""
-    session.begin(Device("Ascend910B3"))
-    with provided():
+    with session.held(Device("Ascend910B3")), provided():
         import asc
 
         yield asc
-    session.end()
 
 
 def _exec(*words: str) -> subprocess.CompletedProcess[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import Force, ProgramSoc
+from npusim.cli.options import AsJson, Force, JsonFile, ProgramSoc
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,10 +43,6 @@ Words = Annotated[
         metavar="PROG [-- ARGUMENTS...]",
         help="A program of npusim cc, or a pyasc program (FILE.py, or -m MODULE behind --).",
     ),
-]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write what ran to a JSON file."),
 ]
 TraceFile = Annotated[
     Path | None,
@@ -79,7 +77,7 @@ def cc(sources: Sources, path: Program = None) -> None:
 
     before = ["", *sources]
     is_source = [
-        _is_source(word) and last not in _TAKE_WORDS
+        is_source(word) and last not in _TAKE_WORDS
         for last, word in zip(before, sources, strict=False)
     ]
     files = [Path(word) for word, yes in zip(sources, is_source, strict=True) if yes]
@@ -93,6 +91,7 @@ def cc(sources: Sources, path: Program = None) -> None:
 def execute(
     words: Words,
     soc: ProgramSoc = None,
+    as_json: AsJson = False,
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
     explain: Explain = False,
@@ -121,11 +120,15 @@ def execute(
         with_timelines=explain or trace_file is not None,
         with_leaks=leaks,
         with_products=products,
+        apart=as_json,
     )
-    _show(run)
+    if as_json:
+        output.emit_json(run.as_json())
+    else:
+        _show(run)
     if not products:
         output.note("matrix products were timed, not computed: results that need them are wrong")
-    if explain:
+    if explain and not as_json:
         _explain(run)
     if json_file is not None:
         output.write_json(json_file, run.as_json(), force=force)
@@ -157,8 +160,12 @@ def _run(
     with_timelines: bool,
     with_leaks: bool,
     with_products: bool,
+    apart: bool,
 ) -> Run:
-    """A program in Python runs here, one in C++ in a process of its own."""
+    """A program in Python runs here, one in C++ in a process of its own.
+
+    What it prints goes to standard error if it has to stay ``apart`` from ours.
+    """
     from npusim.capi.python_program import run_python
     from npusim.capi.running import run_program
     from npusim.runtime.device import Device
@@ -170,7 +177,12 @@ def _run(
                 "--no-products is for programs in C++",
                 "Leave it out: pyasc computes what it times.",
             )
-        return run_python(words, Device(address))
+        with redirect_stdout(sys.stderr) if apart else nullcontext():
+            run = run_python(words, Device(address))
+        for soc in dict.fromkeys(call.result.soc for call in run.timed):
+            if soc != run.soc:
+                output.note(f"the program asks for {soc} itself, where -s has no say")
+        return run
     return run_program(
         program,
         rest,
@@ -178,6 +190,7 @@ def _run(
         with_timelines=with_timelines,
         with_leaks=with_leaks,
         with_products=with_products,
+        shown=sys.stderr if apart else None,
     )
 
 
@@ -225,7 +238,8 @@ def _show(run: Run) -> None:
 _SEGMENTATION_FAULT = 128 + 11
 
 
-def _is_source(word: str) -> bool:
+def is_source(word: str) -> bool:
+    """Whether a word names a source in C++, or what one is compiled to."""
     return not word.startswith("-") and Path(word).suffix in _SOURCE_SUFFIXES
 
 

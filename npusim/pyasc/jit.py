@@ -15,10 +15,11 @@ import numpy as np
 from npusim.ascendc.flat.copies import Address, DeviceMemory
 from npusim.ascendc.flat.launching import ProgramKernel
 from npusim.pyasc.matmul import Server, ended
-from npusim.pyasc.session import overridden, session
+from npusim.pyasc.session import session
 from npusim.pyasc.tensors import GlobalAddress
 from npusim.pyasc.values import DataType, Int, Struct
 from npusim.runtime.grids import require_blocks
+from npusim.runtime.listening import overridden
 from npusim.values.dtypes import dtype as dtype_of
 from npusim.values.errors import ArgumentError
 
@@ -53,7 +54,7 @@ class JITFunction:
         blocks = where[0] if isinstance(where, tuple) else where
 
         def launch(*arguments: Any, **named: Any) -> None:
-            self._launch(int(blocks), arguments, named)
+            self._launch(int(overridden("block_dim", blocks)), arguments, named)
 
         return launch
 

@@ -25,12 +25,13 @@ from npusim.cli.chips import chips
 from npusim.cli.model import timed
 from npusim.model.reading import read_model
 from npusim.reporting.against import against, estimates_of
-from npusim.reporting.call.page import operator_page, source_line, what_limits
+from npusim.reporting.call.page import operator_page, what_limits
 from npusim.reporting.drawing import SERIES, axes_of, draw
 from npusim.reporting.llm_plan import llm_plan_page
 from npusim.reporting.network import network_page
 from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_html, to_markdown
+from npusim.values.sites import source_line
 from support import commands
 from support.browser import Browser, axe_path, browser_path
 from support.llm_plans import found_llm_plan

@@ -34,7 +34,9 @@ def double(x: asc.GlobalAddress, z: asc.GlobalAddress, n: asc.ConstExpr[int]):
     asc.muls(doubled, tile, 2.0, count=n)
     que.free_tensor(tile)
     out.enque(doubled)
-    asc.data_copy(z_gm, out.deque(x.dtype), count=n)
+    doubled = out.deque(x.dtype)
+    asc.data_copy(z_gm, doubled, count=n)
+    out.free_tensor(doubled)
 
 {body}
 """
@@ -67,7 +69,9 @@ def _exec(tmp_path: Path, imports: str, body: str) -> subprocess.CompletedProces
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch isn't installed")
-@pytest.mark.parametrize("imports", ["import torch", "import torch, torch_npu", "import torch_npu, torch"])  # fmt: skip
+@pytest.mark.parametrize(
+    "imports", ["import torch", "import torch, torch_npu", "import torch_npu, torch"]
+)
 def test_tensors_of_the_device_are_arguments_of_kernels(tmp_path: Path, imports: str) -> None:
     done = _exec(tmp_path, imports, MAKING)
     assert done.returncode == 0, done.stderr

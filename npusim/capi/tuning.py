@@ -40,15 +40,16 @@ def tune(
         for name in parameters:
             _require_open(name, text, source)
     installation()  # built once, not by everybody at once
-    with tempfile.TemporaryDirectory(prefix="npusim-tune-") as folder:
-        with ThreadPoolExecutor(cores()) as pool:
-            timed = {
-                told: pool.submit(
-                    _time, sources, words, soc, flags, given, Path(folder) / str(place)
-                )
-                for place, (told, given) in enumerate(combinations(parameters))
-            }
-            return rank({told: partial(each.result) for told, each in timed.items()})
+    with (
+        tempfile.TemporaryDirectory(prefix="npusim-tune-") as folder,
+        ThreadPoolExecutor(cores()) as pool,
+    ):
+        timed = partial(pool.submit, _time, sources, words, soc, flags)
+        waiting = {
+            told: timed(given, Path(folder) / str(place))
+            for place, (told, given) in enumerate(combinations(parameters))
+        }
+        return rank({told: partial(each.result) for told, each in waiting.items()})
 
 
 def _require_open(name: str, text: str, source: Path) -> None:

@@ -76,12 +76,12 @@ def cc(sources: Sources, path: Program = None) -> None:
     from npusim.capi.compiling import compile_program
 
     before = ["", *sources]
-    is_source = [
+    named = [
         is_source(word) and last not in _TAKE_WORDS
         for last, word in zip(before, sources, strict=False)
     ]
-    files = [Path(word) for word, yes in zip(sources, is_source, strict=True) if yes]
-    flags = [word for word, yes in zip(sources, is_source, strict=True) if not yes]
+    files = [Path(word) for word, yes in zip(sources, named, strict=True) if yes]
+    flags = [word for word, yes in zip(sources, named, strict=True) if not yes]
     written = compile_program(files, path, flags)
     if "-c" in flags or all(file.suffix == ".o" for file in files):
         return  # a step of somebody's build

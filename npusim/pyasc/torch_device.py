@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from npusim.pyasc.answering import AnsweringModule
 from npusim.pyasc.session import session
@@ -139,7 +139,7 @@ class Stream:
     def __init__(self, *options: object, **named: object) -> None:
         pass
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

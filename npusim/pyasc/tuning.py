@@ -7,6 +7,7 @@ import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ def tune(
             raise UnknownNameError("parameter", name, sorted(constants | arguments))
     return rank(
         {
-            told: lambda given=given: _time(tree, program, words, device, given)
+            told: partial(_time, tree, program, words, device, given)
             for told, given in combinations(parameters)
         }
     )

@@ -70,7 +70,7 @@ class _Finder(MetaPathFinder):
         if torch.utils.backend_registration._privateuse1_backend_name != NAME:
             torch.utils.rename_privateuse1_backend(NAME)
             torch._register_device_module(NAME, npu)
-            torch.utils.generate_methods_for_privateuse1_backend()
+            torch.Tensor.npu = torch.nn.Module.npu = _there
         torch.npu = npu
         around = AnsweringModule("torch_npu", {"npu": npu})
         sys.modules.update(dict(zip(_STAND_INS, (around, npu, npu), strict=True)))
@@ -106,6 +106,11 @@ class _Followed(Loader):
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
         self._finder.attach(module)
+
+
+def _there(held: Any, *arguments: object, **named: object) -> Any:
+    """What a tensor or a module is on the device: itself."""
+    return held
 
 
 def _on_cpu(torch: Any) -> Any:

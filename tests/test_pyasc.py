@@ -215,6 +215,21 @@ def test_conversions_round_as_they_say(asc: Any) -> None:
         np.testing.assert_array_equal(found, expected(x).astype(np.int32))
 
 
+def test_one_word_of_a_mask_is_read_for_types_of_32_bits(asc: Any) -> None:
+    """Source: asc-devkit, the page on masks."""
+    z = np.zeros(128, np.float32)
+    body = """
+        tile = asc.LocalTensor(asc.float32, asc.TPosition.VECCALC, 0, 128)
+        asc.duplicate(tile, 1.0, 128)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.adds(tile, tile, 1.0, [2**63 - 1, 2**64 - 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8))
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.data_copy(z_gm, tile, 128)
+    """
+    _run(asc, body, z, z)
+    np.testing.assert_array_equal(z, np.where(np.arange(128) < 63, 2.0, 1.0))
+
+
 def test_padded_copies_fill_what_lies_around(asc: Any) -> None:
     x, z = _numbers(3 * 5), np.zeros((3, 8), np.float32)
 
@@ -398,10 +413,6 @@ FAULTS = {
     "a stride backwards": (
         ("asc.duplicate(a, 1.0, 256)\n"
         "asc.adds(a, a, 1.0, 64, 2, asc.UnaryRepeatParams(1, 1, 8, -8)) #!"), "-8 between"),
-    "bits of a mask beyond a repeat": (
-        ("asc.duplicate(a, 1.0, 256)\n"
-        "asc.adds(a, a, 1.0, [2**64 - 1, 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8)) #!"),
-        "bits beyond the 64"),
     "a comparison of no whole repeats": (
         ("asc.duplicate(a, 1.0, 256)\nc = asc.LocalTensor(asc.uint8, V, 4096, 256)\n"
         "asc.compare(c, a, a, asc.CMPMODE.EQ, 100) #!"), "no multiple of 256"),

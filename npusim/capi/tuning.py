@@ -44,9 +44,8 @@ def tune(
         tempfile.TemporaryDirectory(prefix="npusim-tune-") as folder,
         ThreadPoolExecutor(cores()) as pool,
     ):
-        timed = partial(pool.submit, _time, sources, words, soc, flags)
         waiting = {
-            told: timed(given, Path(folder) / str(place))
+            told: pool.submit(_time, sources, words, soc, flags, given, Path(folder, str(place)))
             for place, (told, given) in enumerate(combinations(parameters))
         }
         return rank({told: partial(each.result) for told, each in waiting.items()})

@@ -49,8 +49,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display dtypes errors formats garbage host layouts promotion signals sites spelling
-        status suggest takes templates tensors version
+        arithmetic display dtypes errors formats garbage host layouts promotion signals sites
+        spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": """
@@ -97,8 +97,8 @@ DOORS = {
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
-        cluster compare coverage comparison csvfile curve document explain files llm llm_plan matrix model
-        msprof msprof.step network network_trace operators plan.data plan.page profiles
+        cluster compare coverage comparison csvfile curve document explain files llm llm_plan
+        matrix model msprof msprof.step network network_trace operators plan.data plan.page profiles
         renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
         training validation
         """,

@@ -218,14 +218,15 @@ def test_conversions_round_as_they_say(asc: Any) -> None:
 def test_one_word_of_a_mask_is_read_for_types_of_32_bits(asc: Any) -> None:
     """Source: asc-devkit, the page on masks."""
     z = np.zeros(128, np.float32)
-    body = """
+
+    def body(x_gm: Any, z_gm: Any) -> None:
         tile = asc.LocalTensor(asc.float32, asc.TPosition.VECCALC, 0, 128)
         asc.duplicate(tile, 1.0, 128)
         asc.pipe_barrier(asc.PipeID.PIPE_ALL)
         asc.adds(tile, tile, 1.0, [2**63 - 1, 2**64 - 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8))
         asc.pipe_barrier(asc.PipeID.PIPE_ALL)
         asc.data_copy(z_gm, tile, 128)
-    """
+
     _run(asc, body, z, z)
     np.testing.assert_array_equal(z, np.where(np.arange(128) < 63, 2.0, 1.0))
 

@@ -234,7 +234,7 @@ def test_one_word_of_a_mask_is_read_for_types_of_32_bits(asc: Any) -> None:
 def test_padded_copies_fill_what_lies_around(asc: Any) -> None:
     x, z = _numbers(3 * 5), np.zeros((3, 8), np.float32)
 
-    def body(z_gm: Any) -> None:
+    def body(x_gm: Any, z_gm: Any) -> None:
         tile = asc.LocalTensor(asc.float32, asc.TPosition.VECIN, 0, 24)
         around = asc.DataCopyPadExtParams(asc.float32, True, 0, 3, -1)
         asc.data_copy_pad(tile, x_gm, asc.DataCopyExtParams(3, 20, 0, 0), around)
@@ -250,7 +250,7 @@ def test_padded_copies_fill_what_lies_around(asc: Any) -> None:
 def test_atomic_stores_of_all_blocks_add_up(asc: Any) -> None:
     x, z = np.ones(64, np.float32), np.zeros(64, np.float32)
 
-    def body(z_gm: Any) -> None:
+    def body(x_gm: Any, z_gm: Any) -> None:
         tile = asc.LocalTensor(asc.float32, asc.TPosition.VECIN, 0, 64)
         asc.data_copy(tile, x_gm, 64)
         asc.set_flag(asc.HardEvent.MTE2_MTE3)
@@ -266,7 +266,7 @@ def test_atomic_stores_of_all_blocks_add_up(asc: Any) -> None:
 def test_blocks_that_do_alike_are_played_together(asc: Any) -> None:
     x, z = np.ones(64 * 20, np.float32), np.zeros(64 * 20, np.float32)
 
-    def body(z_gm: Any) -> None:
+    def body(x_gm: Any, z_gm: Any) -> None:
         first = asc.get_block_idx() * 64
         tile = asc.LocalTensorAuto(asc.float32, 64)
         asc.data_copy(tile, x_gm[first:], 64)

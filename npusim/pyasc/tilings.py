@@ -77,9 +77,7 @@ class MatmulApiTiling:
 
     def __getattr__(self, name: str) -> Any:
         """Settings that the blocks here don't depend on."""
-        if name.startswith(
-            ("set_a_", "set_b_", "set_c_", "set_bias_", "set_buffer_", "set_double_")
-        ):
+        if name.startswith(("set_b_", "set_bias_", "set_buffer_", "set_double_")):
             return lambda *values, **named: 0
         if name.startswith(("set_matmul_config", "set_mad_", "set_split_", "set_align_")):
             return lambda *values, **named: 0

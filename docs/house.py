@@ -49,8 +49,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display dtypes errors formats garbage host layouts promotion signals spelling
-        status suggest takes templates tensors version
+        arithmetic display dtypes errors formats garbage host layouts promotion signals sites
+        spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": """
@@ -80,7 +80,8 @@ DOORS = {
         resolve results shape_checks task_chain tasks
         """,
     "runtime": """
-        bands cache_start call device explain grids ranking results stream task what_if work
+        bands cache_start call device explain grids listening ranking results stream task what_if
+        work
         """,
     "validation": "asking fitting replay roofline statistics table work",
     "graph": """
@@ -98,14 +99,15 @@ DOORS = {
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
-        cluster compare coverage comparison curve document explain files llm llm_plan matrix model
-        msprof msprof.step network network_trace operators plan.data plan.page profiled profiles
+        cluster compare coverage comparison csvfile curve document explain files llm llm_plan
+        matrix model msprof msprof.step network network_trace operators plan.data plan.page profiled
+        profiles
         renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tilings tuning values",
-    "capi": "compiling library python_program running table tracing",
+    "capi": "compiling library python_program running table tracing tuning",
 }
 
 

@@ -95,10 +95,8 @@ FAULTS: dict[str, tuple[dict[str, str], int, str]] = {
 
 @pytest.fixture(autouse=True)
 def _chip() -> Iterator[None]:
-    session.begin(Device("Ascend910B3"))
-    with provided():
+    with session.held(Device("Ascend910B3")), provided():
         yield
-    session.end()
 
 
 def _launched(tmp_path: Path, given: dict[str, str], blocks: int) -> Result:

@@ -80,13 +80,13 @@ def test_outputs_must_be_all_there_and_no_more() -> None:
 
 def test_a_memory_that_is_too_fast_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     physics.assert_above_roofline(CHIP, CROSS_ENTROPY, LARGE, {"vdiv": HUGE.numel})
-    machine_of = loop.machine_of
+    machine_for = loop.machine_for
 
     def magic(*arguments: Any, **options: Any) -> Any:
-        machine = machine_of(*arguments, **options)
+        machine = machine_for(*arguments, **options)
         return replace(machine, rates=replace(machine.rates, hbm=1e9, l2_read=1e9, l2_write=1e9))
 
-    monkeypatch.setattr(loop, "machine_of", magic)
+    monkeypatch.setattr(loop, "machine_for", magic)
     with pytest.raises(AssertionError, match="faster than the chip can"):
         physics.assert_above_roofline(CHIP, CROSS_ENTROPY, LARGER)
 

@@ -26,12 +26,10 @@ PROGRAMS = Path(__file__).parent / "data" / "pyasc"
 @pytest.fixture
 def asc() -> Iterator[Any]:
     """The module, on a chip."""
-    session.begin(Device("Ascend910B3"))
-    with provided():
+    with session.held(Device("Ascend910B3")), provided():
         import asc
 
         yield asc
-    session.end()
 
 
 def _exec(*words: str) -> subprocess.CompletedProcess[str]:
@@ -215,6 +213,22 @@ def test_conversions_round_as_they_say(asc: Any) -> None:
             dtype=np.int32,
         )
         np.testing.assert_array_equal(found, expected(x).astype(np.int32))
+
+
+def test_one_word_of_a_mask_is_read_for_types_of_32_bits(asc: Any) -> None:
+    """Source: asc-devkit, the page on masks."""
+    z = np.zeros(128, np.float32)
+
+    def body(z_gm: Any) -> None:
+        tile = asc.LocalTensor(asc.float32, asc.TPosition.VECCALC, 0, 128)
+        asc.duplicate(tile, 1.0, 128)
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.adds(tile, tile, 1.0, [2**63 - 1, 2**64 - 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8))
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.data_copy(z_gm, tile, 128)
+
+    _run(asc, body, z)
+    np.testing.assert_array_equal(z, np.where(np.arange(128) < 63, 2.0, 1.0))
 
 
 def test_padded_copies_fill_what_lies_around(asc: Any) -> None:

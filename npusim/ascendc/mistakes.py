@@ -9,13 +9,14 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
 import numpy as np
 
 from npusim.values.errors import KernelCodeError, KernelError, NpusimError
+from npusim.values.sites import site_of
 
 # Rooms whose lines are not the kernel's own, and packages that kernels call.
 _LANGUAGE = (
@@ -26,6 +27,9 @@ _LANGUAGE = (
     contextlib.__file__,
     threading.__file__,
 )
+_DERIVING = tuple(str(Path(__file__).parents[1] / room) for room in ("schedules", "library"))
+_ROOT = str(Path(__file__).parents[1])
+_OPERATORS = str(Path(__file__).parents[1] / "ops")
 _SHIPPED = ("npusim.", "abc", "builtins", "typing")
 _PACKAGES = (str(Path(np.__file__).parent), sysconfig.get_path("stdlib"))
 
@@ -47,18 +51,28 @@ def on_behalf(place: str) -> Iterator[None]:
 
 
 def site(frame: FrameType | None = None) -> str:
-    """File and line of the kernel code that runs: the innermost frame outside the language."""
+    """File and line of the kernel code that runs: the innermost frame outside the language.
+
+    Where no kernel has code of its own (those of formulas), that of the room they are derived in.
+    """
     if _spoken_for:
         return _spoken_for[-1]
     frame = frame or sys._getframe(1)
-    code = frame.f_code
+    code, derived = frame.f_code, None
     while _language[code.co_filename]:
+        if derived is None and code.co_filename.startswith(_DERIVING):
+            derived = frame
         back = frame.f_back
-        if back is None:
-            return ""
+        if back is None or _is_plumbing(back.f_code.co_filename):
+            return "" if derived is None else _place(derived)
         frame, code = back, back.f_code
     found = _places.get((id(code), frame.f_lasti))
     return _place(frame) if found is None else found[1]
+
+
+def _is_plumbing(path: str) -> bool:
+    """Whether a file of npusim is neither a kernel's nor the language's."""
+    return path.startswith(_ROOT) and not _language[path] and not path.startswith(_OPERATORS)
 
 
 class _Files(dict[str, bool]):
@@ -116,7 +130,7 @@ def _raised_at(error: Exception) -> str:
         path = frame.f_code.co_filename
         packaged = path.startswith(_PACKAGES) and "site-packages" not in path
         if not path.startswith(_LANGUAGE) and not packaged and not path.startswith(_PACKAGES[0]):
-            found = _named(path, line)
+            found = site_of(path, line)
     return found
 
 
@@ -127,12 +141,6 @@ def _place(frame: FrameType) -> str:
     if found is None:
         if len(_places) >= _MOST_PLACES:
             _places.clear()
-        name = _named(frame.f_code.co_filename, frame.f_lineno)
+        name = site_of(frame.f_code.co_filename, frame.f_lineno)
         found = _places[key] = frame.f_code, name
     return found[1]
-
-
-@lru_cache(maxsize=4096)
-def _named(path: str, line: int) -> str:
-    folders = Path(path).parts
-    return f"{'/'.join(folders[-2:])}:{line}"

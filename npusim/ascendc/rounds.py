@@ -1,4 +1,4 @@
-"""The blocks that one core runs, one after the other, as one program: each begins with its head."""
+"""Blocks that run one after the other on the same cores, as one program for each core."""
 
 from __future__ import annotations
 
@@ -11,35 +11,66 @@ from npusim.engine.schedule import pipes_of
 
 
 def in_rounds(
-    programs: Sequence[Program],
+    blocks: Sequence[Sequence[Program]],
     head: float,
     fetching: float,
     starts: Sequence[float],
     *,
-    ahead: float = 0.0,
-) -> Program:
-    """``programs`` with ``head`` cycles of the kernel's entry code in front of each.
+    ahead: Sequence[float] = (),
+) -> list[Program]:
+    """``blocks`` with ``head`` cycles of the kernel's entry code in front of each, by core.
 
-    The core waits ``fetching`` cycles for the code, its loads ``ahead`` cycles less, whose code
-    comes first. Each program begins when the one before it has
-    ended on all pipes of the core, and the launch has come to it: at the cycle in ``starts``, at
-    once where there are none.
+    A block is the programs of its cores; one after the other run on the same cores. A core waits
+    ``fetching`` cycles for the code, its loads ``ahead`` cycles less, whose code comes first. Each
+    block begins when the one before it has ended on all pipes of its cores, and the launch has come
+    to it: at the cycle in ``starts``, at once where there are none.
     """
-    first = programs[0]
+    early = [*ahead] or [0.0] * len(blocks[0])
     if not starts:
-        return _begun(first, head, fetching, ended=(), ahead=ahead)
-    used = {pipe: None for program in programs for pipe in pipes_of(program)}
-    joined = Program(kernel=first.kernel)
-    launched = _flag(joined, 0)
-    joined.starts[launched] = tuple(start + fetching - ahead for start in starts)
-    ended = {pipe: _flag(joined, 1) for pipe in used if pipe is not Pipe.SCALAR}
-    for _, group in groupby(programs, key=id):
+        return [
+            _begun(program, head, fetching, ended=(), ahead=each)
+            for program, each in zip(blocks[0], early, strict=True)
+        ]
+    whole = Program(kernel=blocks[0][0].kernel)  # whose flags all cores of a block have in common
+    cores = [replace(whole, body=[]) for _ in blocks[0]]
+    gates, ends = _gates(blocks, whole)
+    for gate, each in zip(gates, early, strict=True):
+        whole.starts[gate[0]] = tuple(start + fetching - each for start in starts)
+    for _, group in groupby(blocks, key=lambda block: [id(program) for program in block]):
         rounds = list(group)
-        begun = _begun(_after(rounds[0], joined), head, 0.0, ended=(launched, *ended.values()))
-        joined.flags[len(joined.flags) :] = begun.flags[len(joined.flags) :]
-        ends = [Instruction(pipe, "", 0.0, sets=(flag,)) for pipe, flag in ended.items()]
-        joined.body.append(Loop(len(rounds), [*begun.body, *ends]))
-    return joined
+        first = len(whole.flags)
+        whole.flags += rounds[0][0].flags
+        for core, program, gate, end in zip(cores, rounds[0], gates, ends, strict=True):
+            begun = _begun(_after(program, whole, first), head, 0.0, ended=gate)
+            core.body.append(Loop(len(rounds), [*begun.body, *end]))
+    return cores
+
+
+def _gates(
+    blocks: Sequence[Sequence[Program]], whole: Program
+) -> tuple[list[tuple[int, ...]], list[list[Instruction]]]:
+    """The flags that each core takes before a block, and what sets them at the end of one.
+
+    The first of them is the launch's, the others are those of every pipe of the cores together; the
+    scalar unit of a core needs none for itself.
+    """
+    used = [
+        {pipe: None for program in programs for pipe in pipes_of(program)} | {Pipe.SCALAR: None}
+        for programs in zip(*blocks, strict=True)
+    ]
+    gates: list[tuple[int, ...]] = []
+    ends: list[list[Instruction]] = [[] for _ in used]
+    for own in range(len(used)):
+        flags = [_flag(whole, 0)]
+        for place, pipes in enumerate(used):
+            for pipe in pipes:
+                if pipe is not Pipe.SCALAR or place != own:
+                    flags.append(_flag(whole, 1))
+                    if place != own:
+                        whole.delays[flags[-1]] = 0.0  # between cores
+                    ends[place].append(Instruction(pipe, "", 0.0, sets=(flags[-1],)))
+        gates.append(tuple(flags))
+    return gates, ends
 
 
 def _begun(
@@ -73,15 +104,11 @@ def _flag(program: Program, count: int) -> int:
     return len(program.flags) - 1
 
 
-def _after(program: Program, joined: Program) -> Program:
-    """A copy of ``program`` whose flags follow those of ``joined``."""
-    first = len(joined.flags)
-    joined.names |= {flag + first: name for flag, name in program.names.items()}
-    return Program(
-        [_moved(node, first) for node in program.body],
-        [*joined.flags, *program.flags],
-        kernel=program.kernel,
-    )
+def _after(program: Program, whole: Program, first: int) -> Program:
+    """A copy of ``program`` among the flags of ``whole``, where its own begin at ``first``."""
+    whole.names |= {flag + first: name for flag, name in program.names.items()}
+    whole.delays |= {flag + first: delay for flag, delay in program.delays.items()}
+    return replace(whole, body=[_moved(node, first) for node in program.body])
 
 
 def _moved(node: Node, first: int) -> Node:

@@ -59,8 +59,8 @@ def trace(
     running = _run(kernel, costs, wanted, recorded, numerics=numerics, reference=reference)
     if numerics and not reference:  # where data decides what is done, a reference run follows it
         _compare_blocks(kernel, running, kinds)
-    if kernel.literal:
-        kinds = _alike(running)
+    if kernel.literal or len(kinds) > _cores_for(kernel, profile):
+        kinds = _alike(kinds, running)
     groups = _groups(kernel, profile, costs, kinds, running, code=code)
     _refuse_endless(kernel, groups)
     _let_go(running)
@@ -141,7 +141,7 @@ def _groups(
     code: Code,
 ) -> tuple[CoreGroup, ...]:
     """What the cores do, by the blocks that have been run, one of each kind."""
-    apart = getattr(profile.cores, f"{kernel.cores}_cores")
+    apart = _cores_for(kernel, profile)
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
     played = [running[blocks[0]] for blocks in kinds.values()]
@@ -167,22 +167,20 @@ def _groups(
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)
     in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there
     ahead = _queue(played, None if in_turns else queue)
-    return tuple(
-        CoreGroup(
-            cores,
-            in_rounds(
-                programs := [running[block].cores[place].recorder.program for block in rounds],
-                head,
-                fetching,
-                [each * block for block in _late(kernel, cores, apart, busy)],
-                ahead=min(ahead.get(id(programs[0]), 0.0), fetching),
-            ),
-            running[rounds[0]].cores[place].unit,
-            rounds[0] if kernel.is_mix else None,
+    found: list[CoreGroup] = []
+    for rounds, cores in _rounds(kernel, kinds, apart).items():
+        programs = [[core.recorder.program for core in running[block].cores] for block in rounds]
+        joined = in_rounds(
+            programs,
+            head,
+            fetching,
+            [each * block for block in _late(kernel, cores, apart, busy)],
+            ahead=[min(ahead.get(id(program), 0.0), fetching) for program in programs[0]],
         )
-        for rounds, cores in _rounds(kernel, kinds, apart).items()
-        for place in range(len(running[rounds[0]].cores))
-    )
+        cluster = cores[0] if kernel.is_mix else None
+        for core, program in zip(running[rounds[0]].cores, joined, strict=True):
+            found.append(CoreGroup(cores, program, core.unit, cluster))
+    return tuple(found)
 
 
 def _rounds(
@@ -190,10 +188,8 @@ def _rounds(
 ) -> dict[tuple[int, ...], tuple[int, ...]]:
     """Which cores do alike blocks one after the other, by the first blocks of those kinds.
 
-    A launch of more blocks than there are cores, ``apart``, goes in rounds. Clusters have one.
+    A launch of more blocks than there are cores, ``apart``, goes in rounds.
     """
-    if kernel.is_mix:
-        return {(blocks[0],): tuple(blocks) for blocks in kinds.values()}
     kind = {block: blocks[0] for blocks in kinds.values() for block in blocks}
     found: dict[tuple[int, ...], list[int]] = {}
     for core in range(min(apart, kernel.block_dim)):
@@ -202,13 +198,21 @@ def _rounds(
     return {rounds: tuple(members) for rounds, members in found.items()}
 
 
-def _alike(running: Mapping[int, Block]) -> dict[Hashable, list[int]]:
+def _cores_for(kernel: Kernel, profile: Profile) -> int:
+    """How many blocks of a kernel run at once."""
+    cube = kernel.is_mix or kernel.cores == "cube"
+    return profile.cores.cube_cores if cube else profile.cores.vector_cores
+
+
+def _alike(
+    kinds: Mapping[Hashable, Sequence[int]], running: Mapping[int, Block]
+) -> dict[Hashable, list[int]]:
     """Blocks whose cores have been given the same instructions."""
-    kinds: dict[Hashable, list[int]] = {}
-    for block, held in running.items():
-        programs = (core.recorder.program for core in held.cores)
-        kinds.setdefault(tuple(fingerprint(program) for program in programs), []).append(block)
-    return kinds
+    found: dict[Hashable, list[int]] = {}
+    for blocks in kinds.values():
+        programs = (core.recorder.program for core in running[blocks[0]].cores)
+        found.setdefault(tuple(map(fingerprint, programs)), []).extend(blocks)
+    return {told: sorted(blocks) for told, blocks in found.items()}
 
 
 def _issue(blocks: Iterable[Block], costs: InstructionCosts) -> None:
@@ -253,10 +257,10 @@ def _late(kernel: Kernel, cores: Sequence[int], apart: int, busy: int) -> Sequen
     None if they are there at zero: that is when the last block with work, ``busy``, is handed out,
     or, of a launch in rounds, the first block.
     """
-    if kernel.is_mix:
-        return ()
     if kernel.block_dim > apart:
         return range(cores[-1], kernel.block_dim, apart)
+    if kernel.is_mix:
+        return ()
     return (cores[-1] - busy,) if cores[0] > busy else ()
 
 

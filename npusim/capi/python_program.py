@@ -10,10 +10,8 @@ from npusim.capi.tracing import TimedCall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.ascendc.flat.copies import DeviceMemory
-    from npusim.pyasc.session import Launched
     from npusim.runtime.device import Device
-
+    from npusim.runtime.listening import Heard, Operand
 
 _STREAM = "default"
 
@@ -32,7 +30,7 @@ def run_python(words: Sequence[str], device: Device) -> Run:
     return run
 
 
-def _call(launched: Launched, start_us: float) -> dict[str, Any]:
+def _call(launched: Heard, start_us: float) -> dict[str, Any]:
     result = launched.result
     tensors = [_tensor(each, "in") for each in launched.read]
     tensors += [_tensor(each, "out") for each in launched.written]
@@ -49,7 +47,7 @@ def _call(launched: Launched, start_us: float) -> dict[str, Any]:
     }
 
 
-def _tensor(memory: DeviceMemory, io: str) -> dict[str, Any]:
+def _tensor(memory: Operand, io: str) -> dict[str, Any]:
     return {
         "name": memory.name,
         "shape": list(memory.shape),

@@ -11,12 +11,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
+
+Shown = IO[str] | int | None
 
 _SIGNAL_BASE = 128  # a shell's exit code for a program that a signal ended
 
@@ -49,13 +51,15 @@ def run_program(
     with_timelines: bool = False,
     with_leaks: bool = False,
     with_products: bool = True,
+    shown: Shown = None,
 ) -> Run:
     """Runs a program with the arguments `words` on the chip `soc`, its output passing through.
 
     `with_timelines` keeps what a trace needs, `with_leaks` lets the program say on standard error
     what it never gave back. Without `with_products` the cube of its kernels computes no numbers:
-    what it makes of them is wrong, its times are those of a run with them. A program linked against
-    CANN's libraries finds ours in their place.
+    what it makes of them is wrong, its times are those of a run with them. Its output goes to
+    `shown` instead, and all it says is dropped with DEVNULL. A program linked against CANN's
+    libraries finds ours in their place.
     Raises FileError where the program isn't there or can't be executed.
     """
     path = _find(program)
@@ -74,7 +78,13 @@ def run_program(
         if not with_products:
             environment[journal.PRODUCTS_VARIABLE] = "1"
         try:
-            done = subprocess.run([path, *words], env=environment, check=False)  # noqa: S603 - the user's program
+            done = subprocess.run(  # noqa: S603 - the user's program
+                [path, *words],
+                env=environment,
+                check=False,
+                stdout=shown,
+                stderr=shown if shown == subprocess.DEVNULL else None,
+            )
         except OSError as error:
             problem = f"can't be run: {error.strerror or error}"
             raise FileError(path, problem, "Compile it with `npusim cc`.") from None

@@ -96,7 +96,12 @@ _OF_CC = frozenset(("-o", "--output", "-h", "--help", "--"))  # the rest is the 
 
 
 def as_words(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the compiler's options of `npusim cc` (-I, -D, ...) behind ``--``."""
+    """The arguments with the compiler's options of `npusim cc` (-I, -D, ...) behind ``--``.
+
+    ``--json FILE.json`` of the verbs that run programs is ``--json-file FILE.json``.
+    """
+    if arguments and arguments[0] in ("exec", "tune"):
+        return _json_to_files(arguments)
     if not arguments or arguments[0] != "cc" or "--" in arguments:
         return list(arguments)
     own = ["cc"]
@@ -108,6 +113,16 @@ def as_words(arguments: Sequence[str]) -> list[str]:
         else:
             (own if word.startswith("--output=") else others).append(word)
     return [*own, "--", *others] if others else own
+
+
+def _json_to_files(arguments: Sequence[str]) -> list[str]:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = list(arguments[:end])
+    for place, word in enumerate(own):
+        following = own[place + 1] if place + 1 < end else ""
+        if word.startswith("--json=") or (word == "--json" and following.endswith(".json")):
+            own[place] = word.replace("--json", "--json-file", 1)
+    return [*own, *arguments[end:]]
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import Force, ProgramSoc
+from npusim.cli.options import AsJson, Force, JsonFile, ProgramSoc
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,10 +44,6 @@ Words = Annotated[
         help="A program of npusim cc, or a pyasc program (FILE.py, or -m MODULE behind --).",
     ),
 ]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write what ran to a JSON file."),
-]
 TraceFile = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
@@ -78,12 +76,12 @@ def cc(sources: Sources, path: Program = None) -> None:
     from npusim.capi.compiling import compile_program
 
     before = ["", *sources]
-    is_source = [
-        _is_source(word) and last not in _TAKE_WORDS
+    named = [
+        is_source(word) and last not in _TAKE_WORDS
         for last, word in zip(before, sources, strict=False)
     ]
-    files = [Path(word) for word, yes in zip(sources, is_source, strict=True) if yes]
-    flags = [word for word, yes in zip(sources, is_source, strict=True) if not yes]
+    files = [Path(word) for word, yes in zip(sources, named, strict=True) if yes]
+    flags = [word for word, yes in zip(sources, named, strict=True) if not yes]
     written = compile_program(files, path, flags)
     if "-c" in flags or all(file.suffix == ".o" for file in files):
         return  # a step of somebody's build
@@ -93,6 +91,7 @@ def cc(sources: Sources, path: Program = None) -> None:
 def execute(
     words: Words,
     soc: ProgramSoc = None,
+    as_json: AsJson = False,
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
     explain: Explain = False,
@@ -121,11 +120,15 @@ def execute(
         with_timelines=explain or trace_file is not None,
         with_leaks=leaks,
         with_products=products,
+        apart=as_json,
     )
-    _show(run)
+    if as_json:
+        output.emit_json(run.as_json())
+    else:
+        _show(run)
     if not products:
         output.note("matrix products were timed, not computed: results that need them are wrong")
-    if explain:
+    if explain and not as_json:
         _explain(run)
     if json_file is not None:
         output.write_json(json_file, run.as_json(), force=force)
@@ -160,8 +163,12 @@ def _run(
     with_timelines: bool,
     with_leaks: bool,
     with_products: bool,
+    apart: bool,
 ) -> Run:
-    """A program in Python runs here, one in C++ in a process of its own."""
+    """A program in Python runs here, one in C++ in a process of its own.
+
+    What it prints goes to standard error if it has to stay ``apart`` from ours.
+    """
     from npusim.capi.python_program import run_python
     from npusim.capi.running import run_program
     from npusim.runtime.device import Device
@@ -173,7 +180,12 @@ def _run(
                 "--no-products is for programs in C++",
                 "Leave it out: pyasc computes what it times.",
             )
-        return run_python(words, Device(address))
+        with redirect_stdout(sys.stderr) if apart else nullcontext():
+            run = run_python(words, Device(address))
+        for soc in dict.fromkeys(call.result.soc for call in run.timed):
+            if soc != run.soc:
+                output.note(f"the program asks for {soc} itself, where -s has no say")
+        return run
     return run_program(
         program,
         rest,
@@ -181,6 +193,7 @@ def _run(
         with_timelines=with_timelines,
         with_leaks=with_leaks,
         with_products=with_products,
+        shown=sys.stderr if apart else None,
     )
 
 
@@ -228,7 +241,8 @@ def _show(run: Run) -> None:
 _SEGMENTATION_FAULT = 128 + 11
 
 
-def _is_source(word: str) -> bool:
+def is_source(word: str) -> bool:
+    """Whether a word names a source in C++, or what one is compiled to."""
     return not word.startswith("-") and Path(word).suffix in _SOURCE_SUFFIXES
 
 

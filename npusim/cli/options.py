@@ -52,6 +52,9 @@ ProgramSoc = Annotated[
     typer.Option(*SOC_FLAGS, metavar="SOC", envvar="NPUSIM_SOC", help="The chip to run on."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+JsonFile = Annotated[  # `--json FILE.json` is another spelling of it, see app.as_words
+    Path | None, typer.Option("--json-file", metavar="FILE", help="Write the JSON to a file.")
+]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Play every repetition instead of jumping ahead: slow.")
 ]

@@ -4,7 +4,7 @@ In go the programs of all cores, out comes a timeline.
 """
 
 from npusim.engine.l2 import ALL_LOST, Code, L2State
-from npusim.engine.machine import Machine, block_cycles, machine_of
+from npusim.engine.machine import Machine, block_cycles, machine_for, machine_of
 from npusim.engine.memo import Key, Memo, Streams, process_memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, simulate
@@ -28,6 +28,7 @@ __all__ = [
     "Unit",
     "block_cycles",
     "l2_cycles",
+    "machine_for",
     "machine_of",
     "process_memo",
     "simulate",

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from npusim.engine.program import Transfer
+    from collections.abc import Sequence
+
+    from npusim.engine.program import CoreGroup, Transfer
     from npusim.hardware.profile import Profile
 
 HBM, L2_READ, L2_WRITE = "hbm", "l2_read", "l2_write"
@@ -117,6 +119,16 @@ def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
         Away(memory.miss_cycles, memory.miss_rate_fraction, memory.bypass_rate_fraction),
         profile.scalar.issue_queue or 0,
     )
+
+
+def machine_for(profile: Profile, groups: Sequence[CoreGroup]) -> Machine:
+    """The machine that runs ``groups``, whose time begins when their blocks have been started.
+
+    Blocks that the launch brings one after the other (``Program.starts``) don't count.
+    """
+    started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
+    mix = any(group.cluster is not None for group in groups)
+    return machine_of(profile, started + 1, mix=mix)
 
 
 def block_cycles(profile: Profile) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.engine.l2 import L2State, crowding
@@ -137,7 +137,18 @@ def _played(
     if found is None:
         found = play(groups, machine, treated, exact=exact)
         memo.keep_run(key, found)
-    return found
+    return found._replace(records=_renamed(found.records, groups))
+
+
+def _renamed(
+    records: tuple[CoreRecord, ...], groups: tuple[CoreGroup, ...]
+) -> tuple[CoreRecord, ...]:
+    """Records of a run that may be another kernel's, with the buffers of these ``groups``."""
+    own = {(group.blocks, group.unit): group.program for group in groups}
+    return tuple(
+        replace(record, program=own.get((record.blocks, record.unit), record.program))
+        for record in records
+    )
 
 
 class _Listed:

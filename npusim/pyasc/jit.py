@@ -15,9 +15,11 @@ import numpy as np
 from npusim.ascendc.flat.copies import Address, DeviceMemory
 from npusim.ascendc.flat.launching import ProgramKernel
 from npusim.pyasc.matmul import Server, ended
-from npusim.pyasc.session import overridden, session
+from npusim.pyasc.session import session
 from npusim.pyasc.tensors import GlobalAddress
 from npusim.pyasc.values import DataType, Int, Struct
+from npusim.runtime.grids import require_blocks
+from npusim.runtime.listening import overridden
 from npusim.values.dtypes import dtype as dtype_of
 from npusim.values.errors import ArgumentError
 
@@ -52,7 +54,7 @@ class JITFunction:
         blocks = where[0] if isinstance(where, tuple) else where
 
         def launch(*arguments: Any, **named: Any) -> None:
-            self._launch(int(blocks), arguments, named)
+            self._launch(int(overridden("block_dim", blocks)), arguments, named)
 
         return launch
 
@@ -60,8 +62,7 @@ class JITFunction:
         options = self._options | {
             name: named.pop(name) for name in tuple(named) if name in OPTIONS
         }
-        if blocks < 1:
-            raise ArgumentError(f"{self.__name__} on {blocks} blocks", "Launch at least one.")
+        require_blocks(blocks, session().device.profile, f"blocks of {self.__name__}")
         bound = inspect.signature(self._function).bind(*arguments, **named)
         bound.apply_defaults()
         memories: dict[str, DeviceMemory] = {}

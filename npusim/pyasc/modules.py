@@ -22,25 +22,9 @@ from npusim.pyasc import (
     tilings,
     values,
 )
+from npusim.pyasc.answering import AnsweringModule
 from npusim.pyasc.session import session
-from npusim.values.errors import NpusimError
-from npusim.values.suggest import did_you_mean
-
-
-class MissingFunctionError(NpusimError, AttributeError):
-    """A function of pyasc that isn't simulated."""
-
-
-class _Module(ModuleType):
-    """A module that says in a sentence what isn't there."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        hint = did_you_mean(name, [each for each in vars(self) if not each.startswith("_")])
-        raise MissingFunctionError(
-            f"{self.__name__}.{name} isn't simulated", hint or "docs/kernels/pyasc.md has the list."
-        )
+from npusim.pyasc.torch_device import npu_for_torch
 
 
 def _chip_sizes() -> dict[str, str]:
@@ -175,19 +159,17 @@ def _tree() -> dict[str, dict[str, Any]]:
 @contextmanager
 def provided() -> Iterator[None]:
     """Programs find the modules while this is open."""
-    made = {}
+    made: dict[str, ModuleType] = {}
     for name, names in _tree().items():
-        module = _Module(name)
-        module.__path__ = []
-        vars(module).update(names)
-        made[name] = module
+        module = made[name] = AnsweringModule(name, names)
         parent, _, last = name.rpartition(".")
         if parent:
             vars(made[parent])[last] = module
     before: dict[str, ModuleType | None] = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)
     try:
-        yield
+        with npu_for_torch():
+            yield
     finally:
         for name, earlier in before.items():
             if earlier is None:

@@ -48,13 +48,12 @@ def run_code(code: CodeType, words: Sequence[str], device: Device) -> tuple[int,
 def _held(
     run: Callable[[], object], words: Sequence[str], device: Device, *, raises: bool = False
 ) -> tuple[int, Session]:
-    held = session.begin(device)
-    try:
-        with _as_program(words), provided():
-            code = _ended(run, raises=raises)
-    finally:
-        session.end()
-        sys.stdout.flush()
+    with session.held(device) as held:
+        try:
+            with _as_program(words), provided():
+                code = _ended(run, raises=raises)
+        finally:
+            sys.stdout.flush()
     return code, held
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npusim.runtime.cache_start import new_cache
+from npusim.runtime.listening import Heard, Operand, listening
 from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from npusim.ascendc import Kernel
     from npusim.ascendc.flat.copies import DeviceMemory
@@ -21,22 +22,12 @@ if TYPE_CHECKING:
     from npusim.runtime.task import TaskRuns
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """One launch: blocks, the memories that it read and that it wrote, and what came of it."""
-
-    blocks: int
-    read: tuple[DeviceMemory, ...]
-    written: tuple[DeviceMemory, ...]
-    result: Result
-
-
 @dataclass(slots=True)
 class Session:
     """A program's run on a device."""
 
     device: Device
-    launched: list[Launched] = field(default_factory=list)
+    launched: list[Heard] = field(default_factory=list)
 
     def play(self, kernel: Kernel, memories: Sequence[DeviceMemory]) -> Result:
         """Run a kernel on memories, numbers and time; what it reads comes from HBM."""
@@ -48,10 +39,14 @@ class Session:
         )  # fmt: skip
         result = result_of(kernel.op_type, profile, done, None)
         read, written = (
-            tuple(each for each in memories if each.number in touched(done, write=write))
+            tuple(
+                Operand(each.name, tuple(each.shape), each.kind)
+                for each in memories
+                if each.number in touched(done, write=write)
+            )
             for write in (False, True)
         )
-        self.launched.append(Launched(kernel.block_dim, read, written, result))
+        self.launched.append(Heard(kernel.block_dim, read, written, result))
         return result
 
 
@@ -63,22 +58,6 @@ def touched(done: TaskRuns, *, write: bool) -> set[int]:
 
 
 _current: list[Session] = []
-_overridden: dict[str, float] = {}  # arguments of kernels, by name
-
-
-@contextmanager
-def overriding(arguments: Mapping[str, float]) -> Iterator[None]:
-    """Launches inside give these values for parameters of these names."""
-    _overridden.update(arguments)
-    try:
-        yield
-    finally:
-        _overridden.clear()
-
-
-def overridden(name: str, value: object) -> object:
-    """The argument of a launch, or the value in its place."""
-    return _overridden.get(name, value)
 
 
 def session() -> Session:
@@ -91,12 +70,13 @@ def session() -> Session:
     return _current[-1]
 
 
-def begin(device: Device) -> Session:
-    """A run of a program; :func:`end` ends it."""
-    _current.append(Session(device))
-    return _current[-1]
-
-
-def end() -> None:
-    """The program has ended."""
-    _current.pop()
+@contextmanager
+def held(device: Device) -> Iterator[Session]:
+    """A run of a program. It hears of npusim's own launches and calls, on whatever device."""
+    run = Session(device)
+    _current.append(run)
+    try:
+        with listening(run.launched.append):
+            yield run
+    finally:
+        _current.pop()

@@ -7,12 +7,14 @@ import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim.pyasc import running, session
+from npusim.pyasc import running
 from npusim.reading.files import read_text
+from npusim.runtime.listening import overriding
 from npusim.runtime.ranking import Ranked, rank
 from npusim.values.errors import FileError, NpusimError, UnknownNameError
 
@@ -29,10 +31,11 @@ class VariantError(NpusimError):
 def tune(
     program: str, words: Sequence[str], device: Device, parameters: Mapping[str, Sequence[float]]
 ) -> list[Ranked]:
-    """All combinations of the parameters' values by the time of all launches, fastest first.
+    """All combinations of the parameters' values by the time of all that ran, fastest first.
 
-    A parameter is a constant of the program's own level (``TILE = 1024``), or a parameter of its
-    kernels, whose argument is replaced. Raises UnknownNameError for what is neither.
+    A parameter is a constant of the program's own level (``TILE = 1024``), a parameter of its
+    kernels, whose argument is replaced, or ``block_dim``, the blocks of every launch. Raises
+    UnknownNameError for what is none of these.
     """
     path = Path(program)
     if not path.is_file():
@@ -41,16 +44,23 @@ def tune(
         tree = ast.parse(read_text(path), program)
     except SyntaxError as error:
         raise FileError(program, f"line {error.lineno}: {error.msg}") from None
-    constants, arguments = _constants(tree), _parameters(tree)
+    constants, arguments = _constants(tree), _parameters(tree) | {"block_dim"}
     for name in parameters:
         if name not in constants | arguments:
             raise UnknownNameError("parameter", name, sorted(constants | arguments))
-    variants = {}
+    return rank(
+        {
+            told: partial(_time, tree, program, words, device, given)
+            for told, given in combinations(parameters)
+        }
+    )
+
+
+def combinations(parameters: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Values]]:
+    """Every combination of the values, and what it is called."""
     for values in product(*parameters.values()):
         given = dict(zip(parameters, values, strict=True))
-        told = " ".join(f"{name}={value}" for name, value in given.items())
-        variants[told] = lambda given=given: _time(tree, program, words, device, given)
-    return rank(variants)
+        yield " ".join(f"{name}={value}" for name, value in given.items()), given
 
 
 def _time(
@@ -60,12 +70,12 @@ def _time(
     changed = _Constants(given).visit(deepcopy(tree))
     code = compile(ast.fix_missing_locations(changed), program, "exec")
     printed = io.StringIO()
-    with session.overriding(given), contextlib.redirect_stdout(printed):
+    with overriding(given), contextlib.redirect_stdout(printed):
         exit_code, held = running.run_code(code, (program, *words), device)
     if exit_code:
         raise VariantError(f"it ended with exit code {exit_code}")
     if not held.launched:
-        raise VariantError("it launched no kernel")
+        raise VariantError("it launched no kernel and ran no operator")
     return sum(each.result.duration_us for each in held.launched)
 
 
@@ -82,17 +92,24 @@ def _assigned(node: ast.stmt) -> Iterator[str]:
 
 
 def _parameters(tree: ast.Module) -> set[str]:
-    """The parameters of functions that are decorated as jit."""
-    return {
-        argument.arg
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and _is_jit(node)
-        for argument in (*node.args.args, *node.args.kwonlyargs)
-    }
+    """The parameters of kernels: all of pyasc's, those that are no tensors of npusim's."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            given = node.args
+            if _is_decorated(node, "jit"):
+                found |= {each.arg for each in (*given.args, *given.kwonlyargs)}
+            elif _is_decorated(node, "kernel") or node.name == "__init__":
+                with_default = given.args[len(given.args) - len(given.defaults) :]
+                found |= {each.arg for each in (*with_default, *given.kwonlyargs)}
+    return found
 
 
-def _is_jit(function: ast.FunctionDef) -> bool:
-    return any("jit" in ast.unparse(each) for each in function.decorator_list)
+def _is_decorated(function: ast.FunctionDef, name: str) -> bool:
+    return any(
+        ast.unparse(each).partition("(")[0].rpartition(".")[2] == name
+        for each in function.decorator_list
+    )
 
 
 class _Constants(ast.NodeTransformer):

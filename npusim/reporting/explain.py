@@ -8,6 +8,7 @@ from npusim.reporting.document import Bullets, Page, Section, Table
 from npusim.reporting.spelling import latency, percent
 from npusim.runtime.explain import explain
 from npusim.runtime.what_if import suggestions
+from npusim.values.sites import source_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +27,20 @@ def explained(result: Result) -> Page:
         told = explain(run, timeline.profile)
         pipes = pipes_table(task.name, told)
         path = Table(
-            ("critical path", "line", "time", "share"),
+            ("critical path", "line", "code", "time", "share"),
             [
-                (share.what, share.site, latency(share.us), percent(share.us / told.core_us))
+                (
+                    share.what,
+                    share.site,
+                    source_line(share.site),
+                    latency(share.us),
+                    percent(share.us / told.core_us),
+                )
                 for share in told.path[:_LINES]
             ],
             ("time", "share"),
+            "",
+            ("code",),
         )
         lines = [str(each) for each in suggestions(run, timeline.profile)]
         advice = Bullets(lines or ["Nothing that was tried makes it faster."])

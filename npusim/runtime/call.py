@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.operators.contract import TensorArg
 from npusim.operators.oracle import planned
+from npusim.runtime.listening import Operand
 from npusim.values.errors import expect
 
 if TYPE_CHECKING:
@@ -31,6 +33,18 @@ class Executor:
     workspace_size: int
     numerics: bool
     used: bool = False
+
+
+def operands(executor: Executor) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """The tensors that a call reads, and those that it writes."""
+    read: list[Operand] = []
+    written: list[Operand] = []
+    for parameter in executor.call.contract.parameters:
+        given = executor.call.arguments.get(parameter.name)
+        if isinstance(given, TensorArg):
+            told = Operand(parameter.name, given.spec.shape, given.spec.dtype)
+            (read if parameter.io == "in" else written).append(told)
+    return tuple(read), tuple(written)
 
 
 def get_workspace_size(

@@ -14,6 +14,7 @@ from npusim.runtime import call as calls
 from npusim.runtime.argument_memory import allocate_results
 from npusim.runtime.cache_start import MODES, hold_code, new_cache
 from npusim.runtime.launch import Launch
+from npusim.runtime.listening import Heard, is_heard, overridden, tell
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import ArgumentError, UnknownNameError, error_of, expect
@@ -113,11 +114,13 @@ class Device:
         """Launch a kernel of one's own: numbers and time on arrays, time alone on TensorSpec.
 
         The kernel is made from the chip's profile, a GlobalTensor for each operand, and the
-        attributes; it runs on ``block_dim`` blocks, by default one on each core. What it writes is
-        in the caller's arrays, and in ``outputs`` by the names of its ``__init__``. Raises
-        KernelError for what the chip can't do, ArgumentError for operands it doesn't take.
+        attributes; it runs on ``block_dim`` blocks, by default one on each core; more than there
+        are cores run in rounds. What it writes is in the caller's arrays, and in ``outputs`` by the
+        names of its ``__init__``. Raises KernelError for what the chip can't do, ArgumentError for
+        operands it doesn't take.
         """
-        task = Launch(kernel, self.profile, operands, block_dim, attributes)
+        blocks = overridden("block_dim", block_dim)
+        task = Launch(kernel, self.profile, operands, blocks, attributes)
         if task.numerics:
             allocate_results(task.kernel)
         mode = self.l2 or "cold"
@@ -132,7 +135,11 @@ class Device:
             memo=self.memo,
         )
         size = task.kernel.workspace_bytes
-        return result_of(kernel.op_type, self.profile, done, task.outputs, workspace_size=size)
+        result = result_of(kernel.op_type, self.profile, done, task.outputs, workspace_size=size)
+        if is_heard():
+            read, written = task.operands()
+            tell(Heard(task.kernel.block_dim, read, written, result))
+        return result
 
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why and what to do.
@@ -182,7 +189,11 @@ class Device:
         status = on.execute(bytearray(0), size, executor)
         if not status.ok:
             raise error_of(status)
-        return on.synchronize()[-1]
+        result = on.synchronize()[-1]
+        if is_heard():
+            blocks = max((task.block_dim for task in result.tasks), default=0)
+            tell(Heard(blocks, *calls.operands(executor), result))
+        return result
 
 
 def _is_path(text: str) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
+from npusim.runtime.grids import require_blocks
+from npusim.runtime.listening import Operand, all_overridden
 from npusim.values.errors import ArgumentError, KernelError, brief, expect
 from npusim.values.takes import WHOLE
 
@@ -35,6 +37,7 @@ class Launch:
         expect(kind, type, "a kernel")
         if not issubclass(kind, Kernel):
             raise ArgumentError(f"{kind!r:.80} is no kernel", "Give a class that inherits Kernel.")
+        attributes = all_overridden(_attributes(kind), attributes)
         self.arguments = dict(_named(kind, profile, operands, attributes))
         self.numerics = all(each.data is not None for each in self.arguments.values())
         tensors = {
@@ -47,12 +50,32 @@ class Launch:
         written = {tensor.buffer.number for tensor in self.kernel.writes}
         self._outputs = [name for name, each in tensors.items() if each.buffer.number in written]
 
+    def operands(self) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+        """The tensors that the kernel reads, and those that it writes."""
+        told = {
+            name: Operand(name, each.spec.shape, each.spec.dtype)
+            for name, each in self.arguments.items()
+        }
+        return (
+            tuple(each for name, each in told.items() if name not in self._outputs),
+            tuple(told[name] for name in self._outputs),
+        )
+
     @property
     def outputs(self) -> dict[str, Any] | None:
         """The caller's arrays that the kernel wrote, by the names of its parameters."""
         if not self.numerics:
             return None
         return {name: self.arguments[name].data for name in self._outputs}
+
+
+def _attributes(kind: type[Kernel]) -> dict[str, Parameter]:
+    """The parameters of a kernel that are no tensors: behind ``*``, or with a default."""
+    return {
+        name: each
+        for name, each in signature(kind).parameters.items()
+        if each.kind is Parameter.KEYWORD_ONLY or each.default is not Parameter.empty
+    }
 
 
 def _named(
@@ -116,15 +139,9 @@ def _built(
 
 
 def _blocks(kernel: Kernel, profile: Profile, wanted: int | None) -> int:
-    """The blocks to launch: by default one on each core."""
-    cube = kernel.is_mix or kernel.cores == "cube"
-    most = profile.cores.cube_cores if cube else profile.cores.vector_cores
+    """The blocks to launch: by default one on each core; more than those run in rounds."""
     if wanted is None:
-        return most
-    if not 1 <= WHOLE(wanted, "block_dim") <= most:
-        kind = "cube" if cube else "vector"
-        raise ArgumentError(
-            f"block_dim={wanted}, but {profile.name} has {most} {kind} cores",
-            f"Give 1 to {most} blocks, and let each do more than one tile (core.tiles).",
-        )
+        cube = kernel.is_mix or kernel.cores == "cube"
+        return profile.cores.cube_cores if cube else profile.cores.vector_cores
+    require_blocks(WHOLE(wanted, "block_dim"), profile)
     return int(wanted)

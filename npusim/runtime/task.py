@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.ai_cpu import AiCpuKernel
-from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
+from npusim.engine import KernelRun, L2State, Memo, machine_for, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.results import TaskResult, pipe_ratios
@@ -97,8 +97,7 @@ def play(
     l2.keep_code(kernel.code, kernel.op_type)
     groups, known_as = streams_of(kernel, profile, memo, numerics=numerics, code=code)
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
-    started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
-    machine = machine_of(profile, started + 1, mix=kernel.is_mix)
+    machine = machine_for(profile, groups)
     run = simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
     late = _cycles_for_cpus(kernel, profile, l2)
     return replace(run, cycles=run.cycles + late, launch_cycles=run.launch_cycles + late)

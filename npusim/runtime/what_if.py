@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.costs import InstructionCosts
-from npusim.engine import CoreGroup, machine_of, simulate
+from npusim.engine import CoreGroup, machine_for, simulate
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
 from npusim.runtime.cache_start import empty_cache
 from npusim.values.display import latency
@@ -65,9 +65,13 @@ class _Change:
 
 
 def suggestions(run: KernelRun, profile: Profile) -> list[Suggestion]:
-    """Up to five changes that make a kernel faster, the best one first."""
+    """Up to five changes that make a kernel faster, the best one first.
+
+    With and without a change it is played on an empty cache; the ratio is what the time that the
+    task has taken is multiplied with.
+    """
     groups = _groups(run)
-    before = _played(groups, profile)
+    before, taken = _played(groups, profile), run.cycles / profile.clock_mhz
     found = []
     for change in _changes(groups, profile):
         try:
@@ -75,7 +79,7 @@ def suggestions(run: KernelRun, profile: Profile) -> list[Suggestion]:
         except DeadlockError:  # the streams depend on what was changed
             continue
         if after < (1 - _WORTH) * before:
-            found.append(Suggestion(change.text, change.site, before, after))
+            found.append(Suggestion(change.text, change.site, taken, taken * after / before))
     return sorted(found, key=lambda each: each.after_us)[:_MOST]
 
 
@@ -90,10 +94,7 @@ def _groups(run: KernelRun) -> list[CoreGroup]:
 
 def _played(groups: Sequence[CoreGroup], profile: Profile) -> float:
     """Microseconds of the task."""
-    started = 1 + max(max(group.blocks) for group in groups)
-    mix = len({group.unit.kind for group in groups}) > 1
-    machine = machine_of(profile, started, mix=mix)
-    run = simulate(tuple(groups), machine, empty_cache(profile))
+    run = simulate(tuple(groups), machine_for(profile, groups), empty_cache(profile))
     return run.cycles / profile.clock_mhz
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
+from npusim.ascendc.mistakes import site
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.scalars import Scalar
 from npusim.values.dtypes import FLOAT, INT32, INT64, UINT8, DType
@@ -130,6 +131,7 @@ class Step:
     target: Term
     sources: tuple[Term, ...]
     extras: tuple[object, ...] = ()
+    site: str = field(default="", compare=False)  # the line of the formula
 
     @property
     def name(self) -> str:
@@ -309,7 +311,7 @@ class Formula:
         """
         sources = tuple(self.tile(each) for each in sources)
         target = self.operand(dtype or sources[0].dtype)
-        self.steps.append(Step(call, target, sources, extras))
+        self.steps.append(Step(call, target, sources, extras, site()))
         return target
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.mistakes import on_behalf
 from npusim.schedules.buffers import last_use
 from npusim.schedules.formula import Quantity, Step, Term
 
@@ -43,7 +45,8 @@ class Runner:
         if step.extras:
             extras = tuple(self._numbers.get(extra, extra) for extra in step.extras)
             step = replace(step, extras=extras)
-        self._apply(self.core, step, result, sources)
+        with on_behalf(step.site) if step.site else nullcontext():
+            self._apply(self.core, step, result, sources)
 
     def run(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import numpy as np
 
 from npusim.ascendc.flat.memory import View
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class Repeats:
         if isinstance(self.mask, int):
             lanes = self.mask
         else:
-            every = _bits(self.mask)
+            one = place.dtype.itemsize >= FLOAT.itemsize  # word of the mask is read for these
+            every = _bits(self.mask[:1] if one else self.mask)
             bits = every[:most]
             # Of elements of 32 bits and more, one word is read (asc-devkit, the page on masks).
             if every[most:_WORD_BITS].any():

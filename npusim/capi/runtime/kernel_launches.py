@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import UINT8, from_acl
 from npusim.values.errors import ArgumentError, DeviceFault, KernelError, NpusimError
+from npusim.values.sites import site_of
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class _Task:
         text = self.session.ffi.string
         remedy = text(job.remedy).decode() if job.remedy else ""
         message = text(job.message).decode(errors="replace")
-        site = _site(text(job.file).decode(), job.line) if job.file else ""
+        site = site_of(text(job.file).decode(), job.line) if job.file else ""
         return KernelError(self.name, message, remedy, site=site)
 
 
@@ -183,12 +183,8 @@ def _symbol(ffi: Any, told: Any) -> Symbol:
         PIPES[told.pipe],
         from_acl(told.dtype),
         tuple(told.number),
-        _site(ffi.string(told.file).decode(), told.line) if told.file else "",
+        site_of(ffi.string(told.file).decode(), told.line) if told.file else "",
     )
-
-
-def _site(file: str, line: int) -> str:
-    return f"{'/'.join(PurePath(file).parts[-2:])}:{line}"
 
 
 def launch(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import npusim
@@ -26,6 +24,7 @@ from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
 from npusim.values.dtypes import dtype
+from npusim.values.sites import source_line
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -293,19 +292,6 @@ def _cycles(work: TaskWork) -> Iterator[Block]:
 
 def _title(what: str, total: int) -> str:
     return f"{what}: the first {_LINES_SHOWN} of {total}" if total > _LINES_SHOWN else what
-
-
-def source_line(site: str) -> str:
-    """The line of an installed kernel that a site (`matmul/kernel.py:90`) names; else nothing."""
-    from importlib.util import find_spec
-
-    place, _, number = site.rpartition(":")
-    found = find_spec("npusim.ops")
-    for folder in (found.submodule_search_locations or ()) if found and place else ():
-        file = Path(folder) / place
-        if file.is_file() and number.isdecimal():
-            return linecache.getline(str(file), int(number)).strip()
-    return ""
 
 
 def _assumptions(results: Sequence[Result]) -> Block:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.conversions import device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.folds import LARGEST, SUM, Fold
+from npusim.ascendc.mistakes import site
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.formula import Call, Formula, Step, Term
@@ -82,13 +83,13 @@ class RowFormula(Formula):
 
     def _folded(self, x: Term, fold: Fold) -> Term:
         target = self.operand(x.dtype, Form.COLUMN)
-        self.steps.append(Step(FOLD, target, (x,), (fold,)))
+        self.steps.append(Step(FOLD, target, (x,), (fold,), site()))
         return target
 
     def _like(self, x: Term, number: float) -> Term:
         """A value of one number in the form of another."""
         target = self.operand(x.dtype, form_of(x))
-        self.steps.append(Step(Core.duplicate, target, (), (number,)))
+        self.steps.append(Step(Core.duplicate, target, (), (number,), site()))
         return target
 
     def result(self, term: Term, dtype: DType, others: Sequence[Term | None]) -> Term:
@@ -118,7 +119,7 @@ class RowFormula(Formula):
         if form is Form.COLUMN and Form.LINE in forms:
             raise KernelError("formula", "a column and a line meet outside a tile")
         target = self.operand(dtype or sources[0].dtype, form)
-        self.steps.append(Step(call, target, sources, extras))
+        self.steps.append(Step(call, target, sources, extras, site()))
         return target
 
     def _spread(self, source: Term) -> Term:
@@ -129,7 +130,7 @@ class RowFormula(Formula):
             if step.call is SPREAD and step.sources == (source,):
                 return step.target
         target = self.operand(source.dtype)
-        self.steps.append(Step(SPREAD, target, (source,)))
+        self.steps.append(Step(SPREAD, target, (source,), site=site()))
         return target
 
 

@@ -16,7 +16,7 @@ from npusim.operators import memory
 from npusim.operators.checks import dtype_supported, null_checks
 from npusim.operators.contract import TensorArg
 from npusim.operators.fusions import unfused
-from npusim.operators.registry import FUSED, band_class, definition, has_kernel, prototype
+from npusim.operators.registry import definition, has_kernel, is_fused, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError, brief
 from npusim.values.formats import Format
@@ -130,7 +130,7 @@ def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
     None for an operator whose definition says itself what it takes. What was fused runs where each
     part does.
     """
-    if task.op_type.startswith(FUSED) and band_class(task.op_type):
+    if is_fused(task.op_type):
         return _worst(task_verdict(part, chip) for part in unfused(task))
     if has_kernel(task.op_type) and definition(task.op_type).dtypes is not None:
         return None

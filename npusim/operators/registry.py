@@ -199,6 +199,11 @@ def band_class(name: str) -> str:
     return found.band_class if found else ""
 
 
+def is_fused(op_type: str) -> bool:
+    """Whether a graph compiler made it of operators that are here, and no definition has it."""
+    return _op_type(op_type) is None and _fused(op_type) is not None
+
+
 def _fused(name: str) -> Operator | None:
     """What a graph compiler made of an operator that others can follow in its kernel."""
     if not name.startswith(FUSED):

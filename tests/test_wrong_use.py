@@ -48,8 +48,9 @@ def refused(kind: type[NpusimError], act: Callable[[], object]) -> Any:
         act()
     error = caught.value
     assert isinstance(error, NpusimError)
-    assert error.exit_code in (1, 2)
-    assert error.exit_code == (2 if isinstance(error, UsageError) else 1)
+    assert error.exit_code in (1, 2, 3)
+    unknown = 3 if isinstance(error, NotModelledError) else 1
+    assert error.exit_code == (2 if isinstance(error, UsageError) else unknown)
     assert len(str(error).splitlines()) <= 2
     assert "Traceback" not in str(error)
     for text in (error.message, error.remedy):

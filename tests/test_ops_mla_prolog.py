@@ -110,4 +110,4 @@ def test_its_phases_are_one_task() -> None:
     assert [task.name for task in result.tasks] == ["MlaProlog"]
     weights = 2 * (7168 * 1536 + 1536 * 24576 + 128 * 128 * 512 + 7168 * 576)
     assert result.tasks[0].bytes_read == pytest.approx(weights, rel=0.1)
-    assert device.check("MlaProlog", **{**call, "weight_dkv_kr": "bf16[7168,575]"}).code == 561003
+    assert device.check("MlaProlog", **{**call, "weight_dkv_kr": "bf16[7168,575]"}).verdict != "yes"

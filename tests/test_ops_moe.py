@@ -384,7 +384,7 @@ def test_groups_that_there_are_not() -> None:
     call = {"x": "fp32[4,256]", "k": 8, "group_count": 8, "k_group": 4}
     assert device.check("MoeGatingTopK", **call).code == 0
     for change in ({"group_count": 7}, {"k_group": 9}, {"k": 200, "k_group": 2}, {"renorm": 1}):
-        assert device.check("MoeGatingTopK", **call | change).code == 561003
+        assert device.check("MoeGatingTopK", **call | change).verdict != "yes"
     assert device.check("MoeGatingTopK", **call | {"k": 300}).code == 161002
 
 

@@ -138,14 +138,14 @@ def test_a_step_costs_the_same_however_many_there_are() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"w": "fp16[97,128]"}, 561003),
-        ({"init_h": "fp16[1,3,32]"}, 561003),
-        ({"seq_length": "int32[3]"}, 561003),
-        ({"activation": "relu"}, 561003),
+        ({"w": "fp16[97,128]"}, 561002),
+        ({"init_h": "fp16[1,3,32]"}, 561002),
+        ({"seq_length": "int32[3]"}, None),
+        ({"activation": "relu"}, None),
         ({"b": "fp16[127]"}, 161002),
     ],
 )
-def test_what_is_refused(change: dict[str, Any], code: int) -> None:
+def test_what_is_refused(change: dict[str, Any], code: int | None) -> None:
     call = {"x": "fp16[5,3,64]", "w": "fp16[96,128]", "b": "fp16[128]"}
     assert Device("Ascend910B3").check("DynamicRNN", **call).code == 0
     assert Device("Ascend910B3").check("DynamicRNN", **call | change).code == code

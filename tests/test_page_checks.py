@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from npusim import Device
-from npusim.catalogue import apis, facts
+from npusim.catalogue import facts, judging
 from npusim.operators.listed import as_listed
 from npusim.operators.registry import prototype
 from npusim.operators.resolve import resolve
@@ -109,4 +109,4 @@ def test_tables_of_pages_name_interfaces_and_parameters(table: str) -> None:
                 assert others[0] in [each.name for each in page.parameters]
             else:
                 assert prototype(api) is not None
-                assert apis.code_of_shapes(api) is StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+                assert judging.code_of_shapes(api) is StatusCode.ACLNN_ERR_INNER_TILING_ERROR

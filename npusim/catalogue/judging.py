@@ -44,6 +44,9 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
     return replace(verdict, remedy=wording.remedy(families, *ways))
 
 
+code_of_shapes = apis.code_of_shapes
+
+
 @remembered
 def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict:
     """The verdict alone, without looking at other families."""

@@ -26,6 +26,7 @@ INSTRUCTIONS: Final = """\
 npusim simulates Huawei Ascend NPUs on any machine: will an operator or model run on a chip, how
 long does it take and why, how many cards does a workload need. Times are estimates; quote the
 80 % band (band_us) with them. A refusal has a reason and a remedy: pass both on.
+The verdict is yes, no, or unknown, where npusim models no such call and a device may run it.
 Chips: Ascend910A, Ascend910B1..B4, Ascend310P3 ... or product names; "all" compares.
 Tensors are spelled dtype[shape], e.g. gradOut = "bf16[2,64,4096]"; parameters are named as on the
 operator's aclnn page (tool `operator`), or x, y ... for operator types such as MatMulV3.

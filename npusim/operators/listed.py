@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from npusim.catalogue import apis, facts, judging, names
+from npusim.catalogue import facts, judging, names
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware import load_profile, profile_names
@@ -61,7 +61,7 @@ def described(verdict: Verdict, name: str) -> ParameterVerdict | None:
 
 def as_coded(api: str, checks: Iterable[Check]) -> tuple[Check, ...]:
     """Checks of shapes and attributes with the code that the interface's page gives for them."""
-    code = apis.code_of_shapes(api)
+    code = judging.code_of_shapes(api)
     return tuple(each._replace(code=code) if each.code == _INVALID else each for each in checks)
 
 

@@ -272,10 +272,10 @@ def _unfit(name: str, error: KernelError) -> Objection:
 
 def _code_of(name: str) -> StatusCode:
     """What tensors that don't belong together get of an interface, and of an operator's tiling."""
-    from npusim.catalogue import apis
+    from npusim.catalogue import judging
 
     if name.startswith("aclnn"):
-        return apis.code_of_shapes(name)
+        return judging.code_of_shapes(name)
     return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.catalogue import apis, names, wording
+from npusim.catalogue import judging, names, wording
 from npusim.operators.checks import Objection, in_format
 from npusim.operators.listed import described
 from npusim.values.formats import Format
@@ -26,7 +26,7 @@ def objection(call: Call, verdict: Verdict) -> Objection | None:
     tensors = (each.name for each in call.contract.parameters if each.kind == "tensor")
     for name, spec in call.given(*tensors):
         said = described(verdict, name)
-        code = apis.code_of_shapes(call.contract.name)
+        code = judging.code_of_shapes(call.contract.name)
         found = said and (_by_format(name, spec, said) or _by_rank(name, spec, said, code))
         if found:
             return found

@@ -35,7 +35,7 @@ def coverage_page(rows: Sequence[Covered], programs: Sequence[Mapping[str, str]]
     by_family, by_folder = coverage_tables(rows)
     intro = (
         f"Made by `{COMMAND}`. An interface counts for a product whose page lists it; what is "
-        "checked only is judged by its page, and its C function says 561003."
+        "checked only is judged by its page, and its C function returns 561003 and says why."
     )
     sections = [
         Section("", [Text(intro), by_family]),

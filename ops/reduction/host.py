@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BOOL, FLOAT, from_acl
 from npusim.values.dtypes import dtype as named_dtype
-from npusim.values.errors import RefusedTaskError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -31,6 +31,8 @@ def whole(host: Host, op_type: str, x: GlobalTensor, axes: Any, *, keep_dims: bo
         found = host.empty(shape, x.dtype)
         return host.run("Fill", value=_OF_NOTHING[op_type], outputs=(found,))
     if any(not x.shape[axis] for axis in _named(x, axes) if x.shape):
+        if op_type == "ReduceMean":  # 0 / 0: what the device makes of it, no page says
+            raise KernelError(op_type, "means of no elements aren't modelled")
         problem = "an axis to reduce has no elements, and nothing has no extreme"
         raise RefusedTaskError(op_type, problem)
     return host.run(op_type, x, axes=_named(x, axes), keep_dims=keep_dims)

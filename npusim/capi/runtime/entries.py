@@ -19,7 +19,7 @@ from npusim.capi.runtime.moving import MOVING
 from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
-from npusim.capi.runtime.session import Session
+from npusim.capi.runtime.session import Session, returned
 from npusim.capi.runtime.storage import STORAGE
 from npusim.values.errors import DeviceFault, HostMemoryError, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
@@ -60,16 +60,10 @@ def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callab
             except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
                 status = status_of(problem, is_aclnn=name.startswith("aclnn"))
                 session.report(name, status)
-                return 0 if gives_pointer else _returned(status)
+                return 0 if gives_pointer else returned(status)
             return 0 if given is None else given
 
     return answer
-
-
-def _returned(status: Status) -> int:
-    """The code of a status; a function has to return one where npusim can't tell, too."""
-    unknown = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
-    return int(unknown if status.code is None else status.code)
 
 
 def _of_operators(

@@ -16,7 +16,7 @@ from npusim.capi.runtime.memory import DeviceMemory
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.streams import Clock, Event, Stream
 from npusim.values.errors import NpusimError
-from npusim.values.status import AclError, Status
+from npusim.values.status import AclError, Status, StatusCode
 
 if TYPE_CHECKING:
     from npusim.capi.runtime.objects import Scalar, Tensor
@@ -191,7 +191,7 @@ class Session:
 
     def report(self, where: str, status: Status) -> None:
         """Notes why a call failed, for aclGetRecentErrMsg, the journal and the log."""
-        self.thread.code = int(status.code)
+        self.thread.code = returned(status)
         code = f"{status.log_code}: " if status.name.startswith("ACLNN") else ""
         text = f"{code}{where}: {status.name} ({status.code}): {status.message}"
         self.thread.error = f"{text}\n{status.remedy}" if status.remedy else text
@@ -203,3 +203,9 @@ class Session:
         """A line for the person, on standard error: standard output is the program's."""
         sys.stderr.write(f"npusim: {text}\n")
         sys.stderr.flush()
+
+
+def returned(status: Status) -> int:
+    """The code of a status; a function has to return one where npusim can't tell, too."""
+    unknown = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+    return int(unknown if status.code is None else status.code)

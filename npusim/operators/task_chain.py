@@ -113,6 +113,10 @@ class Chain:
         if value.buffer is not target.buffer:
             self.launch("ViewCopy", value.view(*target.shape), target)
 
+    def is_callers(self, tensor: GlobalTensor) -> bool:
+        """Whether it is memory of the caller's, not an intermediate."""
+        return any(tensor.buffer is each for each in self.arguments.values())
+
     def inputs(self) -> Iterator[GlobalTensor]:
         """The caller's input tensors that the plan has asked for."""
         for parameter in self._call.contract.inputs:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.gm import Place, Window
-    from npusim.ascendc.loops import Index as Number, LoopIndex
+    from npusim.ascendc.loops import Index as Number
+    from npusim.ascendc.loops import LoopIndex
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
@@ -264,7 +265,8 @@ def _taken(x: Array, *lists: Array, shape: tuple[int, ...]) -> tuple[Array]:
 
 def _put(x: Array, values: Array, *lists: Array, adds: bool) -> tuple[Array]:
     found = x.copy()
-    given = values.reshape(*lists[0].shape, *x.shape[len(lists) :])
+    shape = np.broadcast_shapes(*(each.shape for each in lists))
+    given = values.reshape(*shape, *x.shape[len(lists) :])
     if adds:
         np.add.at(found, lists, given)
     else:

@@ -386,7 +386,7 @@ FAMILIES = (
         r"scatter(?!(elements|nd)$))|^aclnn(indexput|inplace(put|scatter|indexcopy)|"
         r"scatter(ndupdate|pa)|tfscatter)|updatescatter",
         _put_in_place,
-    ),  # fmt: skip
+    ),
     Family("indexing", r"^(aclnn)?(gather|index(select)?$|take|embedding$)", _taken),
     Family("unique", r"unique|nonzero", _sorting),
     Family("sorting", r"sort|topk|top_k", _sorting),

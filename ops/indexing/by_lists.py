@@ -29,7 +29,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import Place, Window
+    from npusim.ascendc.gm import GmSlice, Place
     from npusim.ascendc.loops import Index as Number
     from npusim.ascendc.loops import LoopIndex
     from npusim.ascendc.task import Task
@@ -106,8 +106,8 @@ class _ByLists(Kernel):
                 self._take(core, rows, named, first, count)
             else:
                 self._one_by_one(core, rows, named, first, count)
-            for queue, each in zip(queues, named, strict=True):
-                queue.free_tensor(each)
+            for queue, tile_of in zip(queues, named, strict=True):
+                queue.free_tensor(tile_of)
 
     def _address(
         self, core: Core, named: Sequence[LocalTensor], row: Number
@@ -146,7 +146,7 @@ class _ByLists(Kernel):
             core.copy_runs(target.by_rows(), tile)
         queue.free_tensor(tile)
 
-    def _pack(self, core: Core, tile: LocalTensor, row: LoopIndex, source: Window) -> None:
+    def _pack(self, core: Core, tile: LocalTensor, row: LoopIndex, source: GmSlice) -> None:
         """A row shorter than a block: loaded alone, and put behind the last by the scalar unit."""
         piece = self.one.copy_in(source)
         core.move_elements(tile, piece, self.width)

@@ -78,7 +78,7 @@ OPERATORS = family(
             (Aclnn("aclnnEmbedding", "weight indices -> out"),
              Aclnn("aclnnIndexSelect", "self index -> out", _DIM),
              Aclnn("aclnnGatherV2", "self index -> out", _DIM)),
-            ("GatherV2D",), infer=gathered, checks=_ALONG),
+            ("GatherV2D", "GatherV3"), infer=gathered, checks=_ALONG),
         Operator("Gather", "x indices -> y", kernel="gather", infer=gathered, checks=_ALONG),
     ),
     one_hot=(
@@ -103,8 +103,8 @@ OPERATORS = family(
         Operator("IndexAdd (torch.index_add)", kernel="InplaceIndexAdd"),
         Operator("IndexAdd", _UPDATES, _AXIS, kernel="index_add"),
         Operator("ScatterAdd", _UPDATES, (),
-            Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"), ("ScatterNdAdd",),
-            checks=_ROWS),
+            Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"),
+            ("ScatterNdAdd", "InplaceScatterAdd"), checks=_ROWS),
         Operator("ScatterNdUpdate", _UPDATES, (),
             Aclnn("aclnnScatterNdUpdate", "varRef indices updates -> varRef"),
             checks=((tuples_of, "indices", "var"),
@@ -238,7 +238,8 @@ OPERATORS = family(
     ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
-            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), kernel="gather_elements",
+            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), ("GatherElementsV2",),
+            kernel="gather_elements",
             checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
     ),
     put_elements=(

@@ -17,7 +17,7 @@ from npusim.hardware import load_profile
 from npusim.operators.registry import band_class, op_types
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
-from support import physics, tasks
+from support import physics
 from support.kernels import Probe, content, doubling, gm, numbers, queues
 from support.reference import assert_like_the_reference
 from support.row_cases import stood_for

@@ -758,7 +758,7 @@ def elements(pick: Pick, op_type: str) -> Task:
         cache = pick.numbers(pick.of(1, 3), pick.of(1, 2, 5), 7, pick.of(3, 16, 40), kind=kind)
         ids = pick.places((cache.shape[0],), 7, np.int64)
         return Task([cache, ids, cache[:, :, :1]], [])
-    if op_type == "GatherElements":
+    if op_type.startswith("GatherElements"):
         ids = pick.places(shape, shape[axis], np.int64)
         return Task([x, ids], [empty(*shape, kind=kind)], {"dim": axis})
     ids = np.argsort(pick.numbers(*shape), axis=axis).astype(np.int64)
@@ -1336,10 +1336,12 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("SwiGluQuant", "DequantSwigluQuant"), gated_quantised),
     **dict.fromkeys(("AscendQuantV2", "AscendAntiQuantV2", "AscendDequant"), by_scales),
     "UpsampleNearestExact2dGrad": upsample_gradient,
-    **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
-    **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), elements),
-    "ScatterElementsV2": elements,
-    **dict.fromkeys(("Index", "IndexPutV2"), by_lists),
+    **dict.fromkeys(("Gather", "GatherV2", "GatherV3", "GatherNd", "Embedding"), gather),
+    **dict.fromkeys(("GatherV2D",), gather),
+    **dict.fromkeys(("GatherElements", "GatherElementsV2", "Scatter"), elements),
+    **dict.fromkeys(("ScatterElements", "ScatterElementsV2"), elements),
+    **dict.fromkeys(("Index", "IndexPut", "IndexPutV2"), by_lists),
+    "InplaceScatterAdd": scatter,
     "IndexFill": filled_rows,
     **dict.fromkeys(("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterNdAdd"), scatter),
     **dict.fromkeys(("InplaceIndexAdd", "IndexAdd", "IndexAdd (torch.index_add)"), index_add),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_FEW = 100  # places, or elements behind the indexed axes, that cores store without adding
+_FEW, _SHORT = 100, 128  # places, elements behind the indexed axes: stored without adding
 _TAKEN = (FLOAT, FLOAT16, BFLOAT16, INT64, INT32, BOOL, INT8, UINT8)
 _ADDED = (FLOAT, INT32, FLOAT16, INT8, BOOL, BFLOAT16)  # by the memory of A2 and A3
 _FIXED = 3  # operands in front of the lists: Index has two sizes, IndexPutV2 the values as well
@@ -239,7 +239,7 @@ def _is_on_cores(
     width, count = prod(x.shape[len(lists) :]), lists[0].numel
     if x.dtype not in _TAKEN or not _alike(lists):
         return False
-    many = count > _FEW or width > _FEW
+    many = count > _FEW or width > _SHORT
     if not profile.software.compiled_for_shape and profile.has("data_move_pad"):
         return not many or x.dtype in _ADDED
     return not many or (x.dtype in (FLOAT, FLOAT16) and adds)

@@ -31,10 +31,11 @@ Table = dict[str, dict[str, float | int]]
 
 
 class Residual(NamedTuple):
-    """The logarithm of measured over simulated time of a row, and the group that it belongs to."""
+    """The logarithm of measured over simulated time of a row; its group, workload and shapes."""
 
     logarithm: float
     group: tuple[str, str]
+    case: tuple[str, str] = ("", "")
 
 
 def spreads(
@@ -53,6 +54,7 @@ def spreads(
             residual = Residual(
                 unseen * float(np.log(each.row.duration_us / each.simulated_us)),
                 (network(each.row.workload), each.row.op),
+                (each.row.workload, str(each.row.question)),
             )
             kinds.setdefault(band_class(each.row.op), []).append(residual)
     everything, classes = above or ({}, {})
@@ -110,7 +112,9 @@ def _spread(
         float(np.exp(share * end + (1 - share) * np.log(towards.get(name, 1.0))))
         for name, end in zip(("low", "high"), ends, strict=True)
     )
-    return {"low": round(low, 3), "high": round(high, 3), "rows": len(residuals)}
+    cases = len({each.case for each in residuals})
+    found = {"low": round(low, 3), "high": round(high, 3), "rows": len(residuals)}
+    return found if cases == len(residuals) else {**found, "cases": cases}
 
 
 def _weights(groups: Sequence[tuple[str, str]]) -> np.ndarray:

@@ -305,7 +305,7 @@ def test_what_cant_be_done_is_refused_with_its_reason() -> None:
         ("GatherV2", [table, ids], [table[:6]], "doesn't give"),
         ("GatherElements", [table, ids], [ids], "indices"),
         ("UnsortedSegmentSum", [table, ids], [table], "numbers for"),
-        ("Index", [table, ids], [table[:5]], "isn't recorded"),
+        ("Index", [table, ids], [table[:5]], "2 tensors where 4"),
         ("OneHotD", [ids, table, table], [table], "two values"),
         ("OneHotD", [ids, table[0, :1], table[0, :1]], [ids], "doesn't become"),
     ]

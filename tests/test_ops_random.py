@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from npusim import Device
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.random.streams import words
+from npusim.runtime.cache_start import empty_cache
+from npusim.runtime.task import run_tasks
+from npusim.values.tensors import parse_tensor
 
 A2, FIRST = "Ascend910B3", "Ascend910A"
 COUNT = 8_000
@@ -147,3 +152,50 @@ def test_negative_numbers_are_damped_at_random_in_training() -> None:
     assert (outputs(A2, "aclnnInplaceRReluWithNoise", **changed)[0] == out).all()
     out = outputs(A2, "aclnnRReluWithNoise", noise=noise, training=False, **arguments)[-1]
     np.testing.assert_allclose(out, np.where(x < 0, 0.2 * x, x), rtol=1e-6)
+
+
+def rows_of(op: str, output: str) -> float:
+    profile = load_profile("Ascend910B4" if "Normal" in op or "Uniform" in op else "Ascend910B1")
+    kernels = kernels_of(profile, TaskSpec(op, (), (parse_tensor(output),)))
+    return run_tasks(kernels, profile, empty_cache(profile)).duration_us
+
+
+@pytest.mark.parametrize(
+    ("op", "output", "measured_us"),
+    [
+        ("DSARandomNormal", "fp32[1024,1024,1024]", 101_400),
+        ("DSARandomNormal", "fp32[147456]", 15.1),
+        ("DSARandomNormal", "fp32[384]", 1.46),
+        ("DSAGenBitMask", "uint8[6291456]", 395.5),
+        ("DSAStatelessGenBitMask", "uint8[6291456]", 395.5),
+        ("DSAStatelessGenBitMask", "uint8[1572864]", 99.5),
+    ],
+)
+def test_the_engine_takes_as_long_as_recorded(op: str, output: str, measured_us: float) -> None:
+    assert rows_of(op, output) == pytest.approx(measured_us, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "op", "output"),
+    [
+        ("aclnnInplaceNormal", {"mean": 0.0, "std": 1.0}, "DSARandomNormal", "fp32[4096,999]"),
+        ("aclnnInplaceUniform", {"from": 0.0, "to": 1.0}, "DSARandomUniform", "fp32[4096,999]"),
+        ("aclnnInplaceRandom", {"from": 0, "to": 9}, "DSARandomUniform", "fp32[4096,999]"),
+        ("aclnnDropoutGenMask", {"shape": [4096, 1024], "prob": 0.1}, "DSAGenBitMask",
+         "uint8[524288]"),
+        ("aclnnBernoulli", {"prob": 0.5}, "DSAGenBitMask", "uint8[524288]"),
+        ("aclnnDropout", {"p": 0.5, "train": True}, "DSAGenBitMask", "uint8[524288]"),
+    ],
+)  # fmt: skip
+def test_a_generator_has_one_rate_in_calls_and_in_rows(
+    name: str, said: dict[str, Any], op: str, output: str
+) -> None:
+    chip = "Ascend910B1" if "Mask" in op else "Ascend910B4"
+    given: dict[str, Any] = {"seed": 1, "offset": 0, **said}
+    if "Inplace" in name:
+        given["selfRef"] = parse_tensor(output)
+    elif name != "aclnnDropoutGenMask":
+        given["self" if "Bern" in name else "input"] = parse_tensor("fp32[4096,1024]")
+    found = Device(chip).estimate(name, **given)
+    (drawn,) = [task for task in found.tasks if task.name == op]
+    assert drawn.duration_us == pytest.approx(rows_of(op, output), rel=1e-6)

@@ -17,7 +17,7 @@ from npusim.hardware import load_profile
 from npusim.operators.registry import band_class, op_types
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
-from support import physics, tasks
+from support import physics
 from support.kernels import Probe, content, doubling, gm, numbers, queues
 from support.reference import assert_like_the_reference
 from support.row_cases import stood_for
@@ -77,9 +77,6 @@ def test_a_separate_schedule_computes_by_itself_in_a_reference_run(reference: bo
 
 # -- every kernel ----------------------------------------------------------------------------------
 
-# Operator types whose every task is refused, and why.
-WITHOUT_TASKS = {"Index": "which axes are indexed isn't recorded"}
-
 # Steps of float32, of an output's largest number, that sums in another order may differ by: of
 # operator types or of all in a folder. Everywhere else the bits are the same.
 ROUNDING = {
@@ -113,9 +110,7 @@ UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
 EXAMPLES = 2
 
 
-@pytest.mark.parametrize(
-    "op_type", [each for each in op_types() if each not in {*WITHOUT_TASKS, *stood_for()}]
-)
+@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])
 def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
     """The same numbers, bytes per buffer, instructions and cycles, whatever the shapes."""
 
@@ -139,9 +134,3 @@ def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
                 compare(partial(task.kernels, whole, op_type), whole)
 
     agrees()
-
-
-def test_operator_types_without_tasks_are_refused() -> None:
-    for op_type, reason in WITHOUT_TASKS.items():
-        with pytest.raises(KernelError, match=reason):
-            tasks.kernels("Ascend910B3", op_type, [numbers(4)], [numbers(4)])

@@ -116,6 +116,28 @@ def test_windows_orders_and_chains_are_counted(asked: TaskSpec, work: Work) -> N
     assert work_of(asked)[1] == work
 
 
+@pytest.mark.parametrize(
+    ("asked", "nbytes"),
+    [
+        (task("Index", "fp32[4096,151936] int64[2] int64[1] int64[4096] int64[4096]",
+              "fp32[4096]"), 2 * 4096 * 8 + 24 + 2 * 4096 * 4),
+        (task("GatherV3", "fp32[100000,64] int64[10]", "fp32[10,64]"), 80 + 2 * 2560),
+        (task("IndexPutWithSort", "fp32[100000,64] int32[10] int32[10] fp32[10,64]",
+              "fp32[100000,64]"), 2 * (80 + 2560)),
+        (task("InplaceScatterSub", "fp32[100000,64] int64[10] fp32[10,64]"), 2 * (80 + 2560)),
+        (task("ScatterNdMax", "fp32[100000,64] int64[10,1] fp32[10,64]", "fp32[100000,64]"),
+         2 * (80 + 2560)),
+        # what isn't in place makes a result of its own
+        (task("ScatterElements", "fp32[1000,64] int64[10,64] fp32[10,64]", "fp32[1000,64]"),
+         None),
+        (task("MaskedScatter", "fp32[1000,64] bool[1000,64] fp32[1000,64]", "fp32[1000,64]"),
+         None),
+    ],
+)  # fmt: skip
+def test_indexing_is_counted_by_what_it_touches(asked: TaskSpec, nbytes: float | None) -> None:
+    assert work_of(asked)[1].nbytes == nbytes
+
+
 def test_a_roofline_is_no_faster_than_the_peaks() -> None:
     chip = load_profile("Ascend910B2")
     asked = task("FlashAttentionScore", SQUARE, SQUARE.split(maxsplit=1)[0])

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor
 
 
+_BITS = 8  # of a byte
+
+
 class AiCpuKernel(Kernel):
     """A task of the AI CPUs: ``operations`` of them take a time, ``compute`` makes the numbers.
 
@@ -57,9 +60,13 @@ class RandomKernel(AiCpuKernel):
     runs_on: ClassVar[str] = "DSA"
 
     def take_time(self, core: Core) -> None:
-        """A number of 4 bytes each, or bytes of bits."""
-        (drawn,) = self.writes
-        if drawn.dtype.itemsize == 1:
-            core.random_engine(nbytes=drawn.numel)
-        else:
-            core.random_engine(numbers=drawn.numel)
+        """A number for each element."""
+        core.random_engine(numbers=self.writes[0].numel)
+
+
+class RandomBitsKernel(RandomKernel):
+    """Bits, packed into whatever the result consists of."""
+
+    def take_time(self, core: Core) -> None:
+        """A bit for each of the result's."""
+        core.random_engine(bits=_BITS * self.writes[0].nbytes)

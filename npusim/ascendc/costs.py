@@ -117,10 +117,10 @@ class InstructionCosts:
         cpu = self.profile.ai_cpu
         return (cpu.task_us + operations * cpu.operation_ns / 1e3) * self.profile.clock_mhz
 
-    def random_engine(self, numbers: int, nbytes: int) -> float:
+    def random_engine(self, numbers: int, bits: int) -> float:
         """Cycles of the AI cores that pass while the random engine draws so much."""
         engine = self.profile.random_engine
-        drawn_us = (numbers * engine.number_ns + nbytes * engine.byte_ns) / 1e3
+        drawn_us = (numbers * engine.number_ns + bits * engine.bit_ns) / 1e3
         return (engine.task_us + drawn_us) * self.profile.clock_mhz
 
     def core_flag_wait(self) -> float:

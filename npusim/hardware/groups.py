@@ -251,14 +251,14 @@ class AiCpu(Group):
 
 
 class RandomEngine(Group):
-    """Tasks of the engine that draws random numbers (DSA): each, a number, a byte of bits.
+    """Tasks of the engine that draws random numbers (DSA): each, a number, a bit of a mask.
 
     Chips without one have the AI CPUs draw them: all is 0.
     """
 
     task_us: Microseconds = 0.0
     number_ns: Annotated[float, Field(ge=0)] = 0.0
-    byte_ns: Annotated[float, Field(ge=0)] = 0.0
+    bit_ns: Annotated[float, Field(ge=0)] = 0.0
 
 
 class CubeRate(Group):

@@ -27,12 +27,24 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+_LEAST_ROWS, _LEAST_CASES = 3, 2
+
+
 class Spread(_Frozen):
-    """Quantiles of measured over simulated time, and the number of rows behind them."""
+    """Quantiles of measured over simulated time, and the number of rows behind them.
+
+    ``cases`` counts pairs of workload and shapes among the rows, all of them where it isn't told.
+    """
 
     low: Positive
     high: Positive
     rows: Annotated[int, Field(ge=1)]
+    cases: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether these rows are enough to call an estimate calibrated: three, of two cases."""
+        return self.rows >= _LEAST_ROWS and (self.cases or self.rows) >= _LEAST_CASES
 
 
 class Residuals(_Frozen):
@@ -40,6 +52,11 @@ class Residuals(_Frozen):
 
     everything: Spread
     classes: Mapping[str, Spread]
+
+    def of(self, kind: str) -> Spread | None:
+        """The spread of a class of operators, if enough rows of it are known."""
+        found = self.classes.get(kind)
+        return found if found is not None and found.calibrates else None
 
 
 class Yardstick(_Frozen):

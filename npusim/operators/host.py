@@ -12,7 +12,7 @@ Each takes what the one before it made; the last one stores into the caller's ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -50,8 +50,8 @@ class _Launch:
 class Host:
     """Queues operators on a chain, and gives their results to those that follow."""
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
+    def __init__(self, chain: Chain, results: Iterable[str] = ()) -> None:
+        self._chain, self._results = chain, tuple(results)
         self._launches: dict[int, _Launch] = {}  # by the number of the result's buffer
 
     @property
@@ -155,6 +155,33 @@ class Host:
         """A tensor that the host fills: one element for a number, else a row."""
         return constant(value, kind, name)
 
+    def owns(self, tensor: GlobalTensor) -> bool:
+        """Whether it may be changed: an intermediate, or an input that the call stores into."""
+        given = {name for name, each in self._chain.arguments.items() if each is tensor.buffer}
+        return given <= set(self._results)
+
+    def own(self, tensor: GlobalTensor) -> GlobalTensor:
+        """A tensor that may be changed in place: itself, or a copy of an input of the caller's.
+
+        Interfaces work on the contiguous tensor that they get, with no copy of it where it is what
+        they store into; else they copy it, into the result where that is like it (ops-nn
+        index/*/op_api: Contiguous, TensorMove, the kernel, ViewCopy, which is none onto itself).
+        """
+        if self.owns(tensor):
+            return tensor
+        found: GlobalTensor = self.run("TensorMove", tensor, outputs=self._alike(tensor))
+        return found
+
+    def _alike(self, tensor: GlobalTensor) -> tuple[GlobalTensor, ...]:
+        """The caller's result, where it is as large as a tensor and of its dtype."""
+        for name in self._results:
+            told = self.told(name)
+            if told and told.is_contiguous and (told.dtype, told.numel) == (
+                tensor.dtype, tensor.numel
+            ):  # fmt: skip
+                return (self._chain.output(name).view(*tensor.shape),)
+        return ()
+
     def empty(self, shape: Sequence[int], kind: DType, name: str = "y") -> GlobalTensor:
         """A tensor for a result."""
         return made(tuple(shape), kind, name)
@@ -164,6 +191,9 @@ class Host:
         target = self._chain.output(name)
         self._chain.require_fit(name, value, target)
         value = self.cast(value, target.dtype)
+        if not self._chain.is_callers(target):  # a view, into which the chain copies what it gets
+            self._chain.finish(name, value)
+            return
         launch = self._launches.get(value.buffer.number)
         if launch and self._can_move(launch, value, target):
             outputs = tuple(

@@ -164,7 +164,7 @@ class StandardCall(CallParameters):
 
     def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor | None, ...]]:
         """The interface's function on a chain: the host, and the results in their order."""
-        host, function = Host(chain), cast("Callable[..., Any]", self._host)
+        host, function = Host(chain, self.outputs()), cast("Callable[..., Any]", self._host)
         given = [
             [chain.input(name) for name in self.names(slot) if call.is_given(name)]
             if slot.many

@@ -120,6 +120,10 @@ class Chain:
             problem = f"{name} should have the shape {value.shape}, but has {target.shape}"
             raise RefusedTaskError(self._call.contract.name, problem)
 
+    def is_callers(self, tensor: GlobalTensor) -> bool:
+        """Whether it is memory of the caller's, not an intermediate."""
+        return any(tensor.buffer is each for each in self.arguments.values())
+
     def inputs(self) -> Iterator[GlobalTensor]:
         """The caller's input tensors that the plan has asked for."""
         for parameter in self._call.contract.inputs:

@@ -50,17 +50,19 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     known = calibration()
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)
-    if chip is not None and kind in chip.classes:
-        return _band(chip.classes[kind], 1.0, f"{kind} kernels measured on {profile.name}")
+    if chip is not None and (own := chip.of(kind)):
+        return _band(own, 1.0, f"{kind} kernels measured on {profile.name}")
     if family is None:
         relative = by_confidence(profile, run)
         basis = "confidence of the profile values used (nothing measured on this architecture)"
         return Band(1 / (1 + relative), 1 + relative, basis)
     widening = known.unmeasured_widening
-    if kind in family.classes:
+    if shared := family.of(kind):
         basis = f"{kind} kernels measured on other {profile.architecture} chips, widened"
-        return _band(family.classes[kind], widening, basis)
-    basis = f"all kernels measured on {profile.architecture}, widened: no {kind} kernels among them"
+        return _band(shared, widening, basis)
+    many = "too few" if kind in family.classes else "no"
+    among = f"{many} {kind} kernels among them"
+    basis = f"all kernels measured on {profile.architecture}, widened: {among}"
     return _band(family.everything, widening, basis)
 
 
@@ -68,17 +70,18 @@ def grounds(op_type: str, profile: Profile) -> str:
     """What the band of a kernel rests on.
 
     ``chip``: its class was measured on the chip; ``sister``: on another chip of the
-    microarchitecture; ``others``: only other classes were; ``profile``: nothing was.
+    microarchitecture; ``others``: only other classes were, or too few kernels of its own;
+    ``profile``: nothing was.
     """
     kind = band_class(op_type)
     known = calibration()
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)
-    if chip is not None and kind in chip.classes:
+    if chip is not None and chip.of(kind):
         return "chip"
     if family is None:
         return "profile"
-    return "sister" if kind in family.classes else "others"
+    return "sister" if family.of(kind) else "others"
 
 
 def by_confidence(profile: Profile, run: KernelRun) -> float:

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 def fault_outside(
-    core: Core, op_type: str, indices: GlobalTensor, *counts: int, skips: bool = False
-) -> None:
+    core: Core, op_type: str, indices: GlobalTensor, *counts: int, skips: bool = False,
+    wraps: bool = False,
+) -> None:  # fmt: skip
     """Raise DeviceFault where an index isn't one of its axis' places; the first core looks.
 
     Of ``counts`` there is one, or one for each number of a tuple of indices. Where the kernel
-    ``skips`` negative ones they are none of its places.
+    ``skips`` negative ones they are none of its places; where it ``wraps`` they count from the end.
     """
     if not core.numerics or core.get_block_idx():
         return
@@ -26,6 +27,8 @@ def fault_outside(
         return
     for count, numbers in zip(counts, found.reshape(-1, len(counts)).T, strict=True):
         least, most = 0 if skips else int(numbers.min()), int(numbers.max())
+        if wraps and -count <= least < 0:
+            least = 0
         wrong = least if least < 0 else most
         if not 0 <= wrong < count:
             raise DeviceFault(

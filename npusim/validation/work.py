@@ -339,6 +339,32 @@ def _recurrent(view: View) -> Work:
     return Work(cube=2 * tokens * weights, lanes=4 * tokens * sequence[-1], steps=length * turns)
 
 
+# Rows and elements at places that indices name
+
+
+def _taken(view: View) -> Work:
+    """What comes out is read and written, and the indices are read; not the rest of the table."""
+    if not view.outputs:
+        return _each_once(view)
+    rest = sum(spec.nbytes for spec in view.inputs[1:])
+    out = sum(spec.nbytes for spec in view.outputs)
+    whole = sum(spec.nbytes for spec in view.inputs)
+    lanes = sum(spec.numel for spec in view.outputs)
+    return Work(lanes=lanes, nbytes=min(whole, out + rest) + out)
+
+
+def _put_in_place(view: View) -> Work:
+    """What is put is read and written, and the indices are read; not the rest of the table.
+
+    Tables are the inputs that come out again; where a record has no outputs, the first input.
+    """
+    tables = {spec.shape for spec in view.outputs} or {view.inputs[0].shape}
+    rest = [spec for spec in view.inputs if spec.shape not in tables]
+    if not rest:
+        return _each_once(view)
+    return Work(lanes=sum(s.numel for s in rest), nbytes=2.0 * sum(s.nbytes for s in rest))
+
+
 FAMILIES = (
     Family("prolog", r"mlaprolog", _prolog),
     Family("attention", r"attention|flash|^(MHA|GQA|MLA)$", _attention),
@@ -354,6 +380,14 @@ FAMILIES = (
     Family("pooling", r"pool", _pooling),
     Family("sampling", r"gridsample|roialign|roi_align|deformable", _samples),
     Family("scan", r"^(aclnn)?(inplace)?cum|logcumsum", _scan),
+    Family(
+        "indexing in place",
+        r"^(indexput|inplace(put|scatter|index(add|copy)|update)|"
+        r"scatter(?!(elements|nd)$))|^aclnn(indexput|inplace(put|scatter|indexcopy)|"
+        r"scatter(ndupdate|pa)|tfscatter)|updatescatter",
+        _put_in_place,
+    ),
+    Family("indexing", r"^(aclnn)?(gather|index(select)?$|take|embedding$)", _taken),
     Family("unique", r"unique|nonzero", _sorting),
     Family("sorting", r"sort|topk|top_k", _sorting),
     Family("recurrent", r"lstm|gru|rnn", _recurrent),

@@ -67,14 +67,6 @@ def _masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     return found
 
 
-def _linear(*indices: Array, sizes: tuple[int, ...]) -> Array:
-    """One place among all rows for places along several axes."""
-    found: Array = np.zeros((), np.int64)
-    for each, size in zip(indices, sizes, strict=True):
-        found = found * size + np.where(each < 0, each + size, each)
-    return found
-
-
 def repeat(task: Task) -> tuple[Kernel, ...]:
     """Every row as often as it says, or as one number says of all."""
     if not task.outputs:
@@ -122,12 +114,19 @@ def unique_rows(task: Task) -> tuple[Kernel, ...]:
     return OnAiCpu(task.op_type, compute, FUNCTION).from_task(task)
 
 
-def linear_index(task: Task) -> tuple[Kernel, ...]:
-    """The places among all rows that places along axes of ``sizes`` stand for."""
-    given = task.first("sizes")
-    sizes = tuple(given) if isinstance(given, list | tuple) else ()
-    steps = ("vmuls", "vadd") * max(1, len(sizes))
-    return Streamed("LinearIndexV2", lambda *x: _linear(*x, sizes=sizes), steps).from_task(task)
+def index_fill(task: Task) -> tuple[Kernel, ...]:
+    """One number in every row along an axis that is named; the whole tensor passes.
+
+    Source: ops-nn index/index_fill_d/op_api/index_fill.cpp (a result of its own, in place or not).
+    """
+    axis = task.whole_number("axis", 0)
+
+    def compute(x: Array, places: Array, value: Array) -> Array:
+        found = x.copy()
+        np.moveaxis(found, axis, 0)[places.reshape(-1)] = value.reshape(-1)[0]
+        return found
+
+    return Streamed("IndexFill", compute, ()).from_task(task)
 
 
 def short_index(task: Task) -> tuple[Kernel, ...]:

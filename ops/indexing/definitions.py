@@ -78,7 +78,7 @@ OPERATORS = family(
             (Aclnn("aclnnEmbedding", "weight indices -> out"),
              Aclnn("aclnnIndexSelect", "self index -> out", _DIM),
              Aclnn("aclnnGatherV2", "self index -> out", _DIM)),
-            ("GatherV2D",), infer=gathered, checks=_ALONG),
+            ("GatherV2D", "GatherV3"), infer=gathered, checks=_ALONG),
         Operator("Gather", "x indices -> y", kernel="gather", infer=gathered, checks=_ALONG),
     ),
     one_hot=(
@@ -103,8 +103,8 @@ OPERATORS = family(
         Operator("IndexAdd (torch.index_add)", kernel="InplaceIndexAdd"),
         Operator("IndexAdd", _UPDATES, _AXIS, kernel="index_add"),
         Operator("ScatterAdd", _UPDATES, (),
-            Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"), ("ScatterNdAdd",),
-            checks=_ROWS),
+            Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"),
+            ("ScatterNdAdd", "InplaceScatterAdd"), checks=_ROWS),
         Operator("ScatterNdUpdate", _UPDATES, (),
             Aclnn("aclnnScatterNdUpdate", "varRef indices updates -> varRef"),
             checks=((tuples_of, "indices", "var"),
@@ -153,6 +153,10 @@ OPERATORS = family(
         Composed("aclnnTake", "self index -> out", (), "taken",
             checks=((same_shape, "index", "out"),)),
     ),
+    by_lists=(
+        Operator("Index", kernel="index"),
+        Operator("IndexPutV2", kernel="index_put", also=("IndexPut",)),
+    ),
     cache=(
         Composed("aclnnInplaceScatterUpdate", "data indices updates -> data", (whole("axis"),),
             "updated", checks=((holding, "data", "updates", "indices"),
@@ -167,8 +171,8 @@ OPERATORS = family(
             also=("MaskedSelect",), checks=((together, "x", "mask"), (needs, "y"))),
         Operator("MaskedScatter", "x mask updates -> y", (), kernel="masked_scatter",
             infer=like, checks=((broadcasts_to, "x", "mask"),)),
+        Operator("IndexFill", kernel="index_fill"),
         Operator("LinearIndex", kernel="short_index"),
-        Operator("LinearIndexV2", kernel="linear_index"),
         Operator("RepeatInterleave", "x repeats -> y", (), kernel="repeat",
             checks=((needs, "y"), (rank_in, range(1, 9), "x", "y"),
                 (counts_rows, "repeats", "x", "axis"))),
@@ -234,9 +238,9 @@ OPERATORS = family(
     ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
-            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), kernel="gather_elements",
+            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), ("GatherElementsV2",),
+            kernel="gather_elements",
             checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
-        Operator("Index", kernel="index_elements"),
     ),
     put_elements=(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
@@ -244,5 +248,6 @@ OPERATORS = family(
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
                 (same_shape, "indices", "updates"), (same_shape, "data", "y"),
                 (attribute_in, "reduce", (0, 1, 2)))),
+        Operator("ScatterElementsV2", kernel="scatter_elements"),
     ),
 )

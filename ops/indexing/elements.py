@@ -156,11 +156,6 @@ def _taken(x: Array, indices: Array, *, axis: int) -> Array:
     return found
 
 
-def index_elements(task: Task) -> tuple[Kernel, ...]:
-    """Advanced indexing isn't modelled: which axes are indexed isn't recorded."""
-    raise task.unsaid("which axes are indexed isn't recorded")
-
-
 def _picked(values: Array, places: Array) -> Array:
     values = np.broadcast_to(values, (*places.shape[:-1], values.shape[-1]))
     return np.take_along_axis(values, places.astype(np.intp), axis=-1)

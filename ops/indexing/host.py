@@ -22,7 +22,8 @@ def scattered(
     if source.shape != index.shape:
         sizes = list(index.shape)
         source = host.run("Slice", source, offsets=[0] * len(sizes), size=sizes)
-    return host.run("ScatterElements", x, index, source, axis=dim, reduce=reduce)
+    outputs = (x,) if host.owns(x) else ()
+    return host.run("ScatterElements", x, index, source, outputs=outputs, axis=dim, reduce=reduce)
 
 
 def number_scattered(
@@ -53,7 +54,7 @@ def rows_added(
     """Rows times a number added to a copy of a tensor."""
     if alpha != 1:
         source = host.together("Mul", source, alpha, dtype=x.dtype)
-    found = host.run("TensorMove", x)
+    found = host.own(x)
     axis = dim % max(1, len(x.shape))
     host.run("IndexAdd", found, index, source, axis=axis, outputs=(found,))
     return found
@@ -65,7 +66,7 @@ def rows_copied(
     """Rows put into a copy of a tensor; another axis than the first is turned to the front."""
     axis = dim % max(1, len(x.shape))
     if not axis:
-        found = host.run("TensorMove", x)
+        found = host.own(x)
         host.run("ScatterUpdate", found, index, source, outputs=(found,))
         return found
     order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
@@ -80,7 +81,7 @@ def put(
 ) -> Any:
     """Elements put into a tensor, or added to it, at places among all its elements."""
     kind = "ScatterAdd" if accumulate else "ScatterUpdate"
-    found = host.run("TensorMove", x)
+    found = host.own(x)
     rows = found.view(x.numel, 1)
     places, values = index.view(index.numel), source.view(source.numel, 1)
     host.run(kind, rows, places, values, outputs=(rows,))
@@ -89,7 +90,7 @@ def put(
 
 def rows_put(host: Host, x: GlobalTensor, indices: GlobalTensor, updates: GlobalTensor) -> Any:
     """Rows put into a copy of a tensor, at places that name one axis or more."""
-    found = host.run("TensorMove", x)
+    found = host.own(x)
     host.run("ScatterNdUpdate", found, indices, updates, outputs=(found,))
     return found
 

@@ -137,7 +137,7 @@ class ScatterElements(Kernel):
 
 
 def scatter_elements(task: Task) -> tuple[Kernel, ...]:
-    """torch.scatter: a copy of the tensor, and updates put into it."""
+    """torch.scatter: updates put into a copy of the tensor, or into itself where that comes out."""
     x, indices, updates = task.present(3)
     reduce = task.attributes.get("reduce") or "none"
     reduce = _REDUCTIONS[reduce] if isinstance(reduce, int) else str(reduce)
@@ -147,6 +147,8 @@ def scatter_elements(task: Task) -> tuple[Kernel, ...]:
         )
     axis = axis_of("ScatterElements", x, indices, task.attributes)
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
+    if task.op_type == "ScatterElementsV2":  # in place, though records name a result
+        out = x
     profile, order = task.profile, last(len(x.shape), axis)
     split = profile.paths.l0c_to_gm is not None  # vector cores of their own: A2 and later
     suits = _suits_split(x, indices, axis) if split else len(x.shape) <= _MOST_AXES
@@ -155,7 +157,8 @@ def scatter_elements(task: Task) -> tuple[Kernel, ...]:
         on_cpu = OnAiCpu(task.op_type, compute)
         return on_cpu.from_task(replace(task, outputs=(out,)))
     tasks = Tasks(profile)
-    tasks.run("TensorMove", x, out=out)
+    if out.buffer is not x.buffer:
+        tasks.run("TensorMove", x, out=out)
     var, places, new = out, indices, updates
     if split and task.op_type == "Scatter" and indices.dtype is INT32:
         # A framework indexes in 64 bits, whatever it is given.

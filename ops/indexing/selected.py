@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.ops.indexing.checks import indexed_shape
+from numpy import broadcast_shapes
+
 from npusim.ops.indexing.host import number_scattered, rows_added, scattered
 from npusim.values.dtypes import BOOL, FLOAT, INT64
 from npusim.values.errors import KernelError, RefusedTaskError
@@ -81,10 +81,10 @@ def runs(host: Host, x: GlobalTensor, *, inverse: bool, counts: bool, axis: int)
                      op_type="UniqueConsecutive")  # fmt: skip
 
 
-def _rows_of(
+def _in_front(
     host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor]
-) -> tuple[GlobalTensor, GlobalTensor, list[int], list[int]]:
-    """x with the indexed axes in front as rows, the rows' places, those axes, and the others."""
+) -> tuple[GlobalTensor, list[GlobalTensor], list[int], list[int]]:
+    """x with the indexed axes in front, the lists that index them, those axes, and the others."""
     there = [axis for axis, each in enumerate(indices) if each.numel]
     if not there:
         raise RefusedTaskError("Index", "no axis is indexed")
@@ -93,28 +93,26 @@ def _rows_of(
             "Index", "masks among the indices are turned into places by NonZero first"
         )
     rest = [axis for axis in range(len(x.shape)) if axis not in there]
-    order = there + rest
-    if order != sorted(order):
-        x = host.run("Transpose", x, perm=order)
-    sizes = [x.shape[order.index(axis)] for axis in there]
-    shape = indexed_shape(sizes, [indices[axis].shape for axis in there])
-    given = [host.cast(indices[axis], INT64) for axis in there]
-    place = host.run(
-        "LinearIndexV2", *given, outputs=(host.empty(shape, INT64, "places"),), sizes=sizes
-    )
-    return x.view(prod(sizes), x.numel // max(1, prod(sizes))), place, there, rest
+    if there + rest != sorted(there + rest):
+        x = host.run("Transpose", x, perm=there + rest)
+    return x, [indices[axis] for axis in there], there, rest
+
+
+def _sizes(host: Host, count: int) -> tuple[GlobalTensor, GlobalTensor]:
+    """The two tensors by which a kernel knows the indexed axes: here the first ones."""
+    return host.constant([1] * count, INT64, "sizes"), host.constant([1], INT64, "strides")
 
 
 def indexed(host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor]) -> Any:
     """Elements at places along some axes, whole along the others."""
-    rows, place, there, rest = _rows_of(host, x, indices)
-    found = host.run("GatherV2", rows, place.view(place.numel), axis=0)
-    behind = [x.shape[axis] for axis in rest]
-    found = found.view(*place.shape, *behind)
+    turned, lists, there, rest = _in_front(host, x, indices)
+    shape = broadcast_shapes(*(each.shape for each in lists))
+    out = host.empty((*shape, *(x.shape[axis] for axis in rest)), x.dtype)
+    found = host.run("Index", turned, *_sizes(host, len(lists)), *lists, outputs=(out,))
     at = there[0] if there == list(range(there[0], there[0] + len(there))) else 0
     if not at:
         return found
-    count = len(place.shape)
+    count = len(shape)
     order = [*range(count, count + at), *range(count), *range(count + at, len(found.shape))]
     return host.run("Transpose", found, perm=order)
 
@@ -123,19 +121,22 @@ def indices_put(
     host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor], values: GlobalTensor, *,
     accumulate: bool, is_unsafe: bool = False,
 ) -> Any:  # fmt: skip
-    """Values put at places along some axes, or added to what is there."""
+    """Values put at places along some axes, or added to what is there.
+
+    In place: one kernel, and none beside it where nothing is to be spread.
+    """
     del is_unsafe
-    rows, place, there, rest = _rows_of(host, x, indices)
+    turned, lists, there, rest = _in_front(host, x, indices)
     if there != list(range(len(there))):
         raise KernelError("IndexPutV2", "places along other than the first axes aren't modelled")
-    wanted = (*place.shape, *(x.shape[axis] for axis in rest))
+    shape = broadcast_shapes(*(each.shape for each in lists))
+    wanted = (*shape, *(x.shape[axis] for axis in rest))
     if values.shape != wanted:
         values = host.run("BroadcastTo", values, shape=list(wanted))
-    kind = "ScatterAdd" if accumulate else "ScatterUpdate"
-    found = host.run("TensorMove", rows)
-    updates = values.view(place.numel, rows.shape[1])
-    host.run(kind, found, place.view(place.numel), updates, outputs=(found,))
-    return found.view(*x.shape)
+    found = host.own(turned)
+    host.run("IndexPutV2", found, values, *_sizes(host, len(lists)), *lists, outputs=(found,),
+             accumulate=accumulate)  # fmt: skip
+    return found
 
 
 def rows_added_by(
@@ -151,13 +152,9 @@ def filled_rows(
     host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int, value: ScalarValue
 ) -> Any:
     """One number in every row along an axis that is named."""
-    shape = list(x.shape)
-    axis = dim % max(1, len(shape))
-    shape[axis] = index.numel
-    spread = [1] * len(shape)
-    spread[axis] = index.numel
-    places = host.run("BroadcastTo", index.view(*spread), shape=shape)
-    return number_scattered(host, x, places, dim=axis, value=value, reduce=0)
+    number = host.constant(value, x.dtype)
+    out = host.empty(x.shape, x.dtype)
+    return host.run("IndexFill", x, index, number, outputs=(out,), axis=dim)
 
 
 def filled_places(
@@ -260,7 +257,7 @@ def rows_renormed(
         raise RefusedTaskError("Renorm", f"normType should be above 0, but is {power}")
     places = indices.view(indices.numel)
     rows = host.run("GatherV2", x, places, axis=0)
-    found = host.run("TensorMove", x)
+    found = host.own(x)
     shrunk = _shrunk(host, rows, power, most)
     host.run("ScatterUpdate", found, places, shrunk, outputs=(found,))
     return found

@@ -48,7 +48,7 @@ OPERATORS = family(
         Operator("DSARandomNormal", "seed offset -> y", (real("mean?"), real("std?")),
             kernel="normal", checks=(_TOLD, _ONE)),
         Operator("DSAGenBitMask", "seed offset -> y", (real("keep?"),), kernel="bit_mask",
-            also=("StatelessDropOutGenMask",), checks=(_TOLD, _ONE)),
+            also=("DSAStatelessGenBitMask", "StatelessDropOutGenMask"), checks=(_TOLD, _ONE)),
         Operator("StatelessRandomUniformV2", "seed offset -> y", kernel="uniform",
             checks=(_TOLD, _ONE)),
         Operator("StatelessRandomNormalV2", "seed offset -> y", kernel="normal",

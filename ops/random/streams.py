@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc.ai_cpu import AiCpuKernel, RandomKernel
+from npusim.ascendc.ai_cpu import AiCpuKernel, RandomBitsKernel, RandomKernel
 from npusim.schedules.on_ai_cpu import FUNCTION, OnAiCpu
 
 if TYPE_CHECKING:
@@ -64,18 +64,20 @@ def normal_numbers(seed: Array, offset: Array, count: int) -> Array:
     return found[:count]
 
 
-def _filled(task: Task, compute: Any) -> tuple[Kernel, ...]:
+def _filled(
+    task: Task, compute: Any, engine: type[RandomKernel] = RandomKernel
+) -> tuple[Kernel, ...]:
     """A task whose results are as many numbers as its output has elements."""
     if not task.outputs:
         raise task.refused("how many numbers are wanted isn't known")
     shape = task.outputs[0].shape
     count = task.outputs[0].numel
-    engine = task.profile.random_engine.task_us > 0 and task.op_type.startswith("DSA")
+    drawn = task.profile.random_engine.number_ns > 0 and task.op_type.startswith("DSA")
     row = OnAiCpu(
         task.op_type,
         lambda *given: compute(*given, count).reshape(shape),
         FUNCTION,
-        kernel=RandomKernel if engine else AiCpuKernel,
+        kernel=engine if drawn else AiCpuKernel,
     )
     return row.from_task(task)
 
@@ -105,7 +107,7 @@ def bit_mask(task: Task) -> tuple[Kernel, ...]:
     def compute(seed: Array, offset: Array, count: int) -> Array:
         return np.packbits(uniform_numbers(seed, offset, 8 * count) < keep, bitorder="little")
 
-    return _filled(task, compute)
+    return _filled(task, compute, RandomBitsKernel)
 
 
 def bernoulli(task: Task) -> tuple[Kernel, ...]:

@@ -44,8 +44,10 @@ class ColumnsPlan:
         packed = self.whole and (job.aligned(self.columns) or self.rows == 1) and not self.atomic
         self.slabs = 0  # of a tile; none where a slab is handled in pieces
         single = len(nest.kept) <= 1 and not nest.folded
-        in_slabs = packed and single and slab <= job.tile_limit(1)
-        self.depth = 1 if job.for_one_shape and in_slabs else job.depth(by_rows=False)
+        many = 1 if job.for_one_shape else job.depth(by_rows=False)  # slots of a tile of slabs
+        fits = slab <= job.tile_limit(many) and self.columns <= job.most_results(self.rows, many)
+        in_slabs = packed and single and fits
+        self.depth = many if in_slabs else job.depth(by_rows=False)
         limit = job.tile_limit(self.depth)
         if in_slabs:
             most = job.most_results(self.rows, self.depth) // self.columns

@@ -758,7 +758,7 @@ def elements(pick: Pick, op_type: str) -> Task:
         cache = pick.numbers(pick.of(1, 3), pick.of(1, 2, 5), 7, pick.of(3, 16, 40), kind=kind)
         ids = pick.places((cache.shape[0],), 7, np.int64)
         return Task([cache, ids, cache[:, :, :1]], [])
-    if op_type in {"GatherElements", "Index"}:
+    if op_type.startswith("GatherElements"):
         ids = pick.places(shape, shape[axis], np.int64)
         return Task([x, ids], [empty(*shape, kind=kind)], {"dim": axis})
     ids = np.argsort(pick.numbers(*shape), axis=axis).astype(np.int64)
@@ -773,6 +773,30 @@ def scatter(pick: Pick, op_type: str) -> Task:
     ids = pick.places((count,), rows) if adds else pick.once(count, rows)
     new = pick.numbers(ids.size, width)
     return Task([var, ids.reshape(-1, 1) if "Nd" in op_type else ids, new], [])
+
+
+def by_lists(pick: Pick, op_type: str) -> Task:
+    """A list of places for each of the first axes; places that are put to aren't named twice."""
+    axes, width, count = (
+        pick.of((7,), (3, 5), (40, 2)),
+        pick.of(1, 3, 8, 33, 130),
+        pick.of(1, 6, 30),
+    )
+    x, kind = pick.numbers(*axes, width), pick.of(np.int32, np.int64)
+    whole = pick.once(count, int(np.prod(axes)))
+    lists = [each.astype(kind) for each in np.unravel_index(whole, axes)]
+    rows = pick.numbers(whole.size, width)
+    sizes = [np.ones(len(axes), np.int64), np.ones(1, np.int64)]
+    if op_type == "Index":
+        return Task([x, *sizes, *lists], [empty(whole.size, width)])
+    return Task([x, rows, *sizes, *lists], [])
+
+
+def filled_rows(pick: Pick, _: str) -> Task:
+    x = pick.numbers(*pick.shape(1, 3, 3000))
+    axis = pick.of(*range(len(x.shape)))
+    places = pick.places((3,), x.shape[axis], np.int64)
+    return Task([x, places, np.ones(1, np.float32)], [empty(*x.shape)], {"axis": axis})
 
 
 def index_add(pick: Pick, _: str) -> Task:
@@ -1312,8 +1336,13 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("SwiGluQuant", "DequantSwigluQuant"), gated_quantised),
     **dict.fromkeys(("AscendQuantV2", "AscendAntiQuantV2", "AscendDequant"), by_scales),
     "UpsampleNearestExact2dGrad": upsample_gradient,
-    **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
-    **dict.fromkeys(("GatherElements", "Index", "ScatterElements", "Scatter"), elements),
+    **dict.fromkeys(("Gather", "GatherV2", "GatherV3", "GatherNd", "Embedding"), gather),
+    **dict.fromkeys(("GatherV2D",), gather),
+    **dict.fromkeys(("GatherElements", "GatherElementsV2", "Scatter"), elements),
+    **dict.fromkeys(("ScatterElements", "ScatterElementsV2"), elements),
+    **dict.fromkeys(("Index", "IndexPut", "IndexPutV2"), by_lists),
+    "InplaceScatterAdd": scatter,
+    "IndexFill": filled_rows,
     **dict.fromkeys(("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterNdAdd"), scatter),
     **dict.fromkeys(("InplaceIndexAdd", "IndexAdd", "IndexAdd (torch.index_add)"), index_add),
     "InplaceIndexAddWithSorted": sorted_rows,

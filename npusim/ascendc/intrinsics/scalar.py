@@ -114,11 +114,11 @@ class Scalars(Issuer):
             cycles = duration_us * self.profile.clock_mhz
             self.recorder.emit(Pipe.SCALAR, name, cycles, detail=f"{duration_us:.1f} us")
 
-    def random_engine(self, numbers: int = 0, nbytes: int = 0) -> None:
-        """So many random numbers, or bytes of random bits, of the chip's engine for them."""
+    def random_engine(self, numbers: int = 0, bits: int = 0) -> None:
+        """So many random numbers, or random bits, of the chip's engine for them."""
         if self.recording:
-            cycles = self.costs.random_engine(numbers, nbytes)
-            detail = f"{numbers} numbers" if numbers else f"{nbytes} bytes"
+            cycles = self.costs.random_engine(numbers, bits)
+            detail = f"{numbers} numbers" if numbers else f"{bits} bits"
             self.recorder.emit(Pipe.SCALAR, "random_engine", cycles, detail=detail)
 
     def to_float(self, whole: Scalar) -> Scalar:

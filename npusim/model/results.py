@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.display import frame, latency, notebook_html
-from npusim.values.status import Verdict, worst_of
+from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
@@ -241,13 +241,16 @@ class StepResult:
     def verdict(self) -> Verdict:
         """Will the step run as it stands? Unknown where an operator isn't known to run here.
 
-        What was measured on this very chip has run on it.
+        What was measured on this very chip has run on it, and of what no list decides the kernel
+        that was simulated says yes, as `npusim check` does.
         """
         if not self.runs_unchanged:
             return Verdict.NO
         if self.measured_on == self.soc:
             return Verdict.YES
-        return worst_of(each.outcome.verdict for each in self.verdicts)
+        open_ = {each.item.op for each in self.items if each.timing.how is not How.SIMULATED}
+        undecided = (each for each in self.verdicts if each.outcome.name == "UNKNOWN")
+        return Verdict.UNKNOWN if any(each.op in open_ for each in undecided) else Verdict.YES
 
     @property
     def runs_unchanged(self) -> bool:

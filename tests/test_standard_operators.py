@@ -10,6 +10,7 @@ import pytest
 
 from npusim import Device, TensorSpec
 from npusim.operators import Aclnn, Operator, register, unregister
+from npusim.operators.checks import rank_is
 from npusim.operators.registry import op_types, operators, prototype, standard_names
 from npusim.operators.resolve import resolve
 from npusim.operators.shape_checks import fits
@@ -519,3 +520,28 @@ def test_a_check_keeps_its_places_where_an_interface_lacks_a_tensor() -> None:
         assert device.check("Gained", x="fp32[2,8]", gain="fp32[9]").code == 161002
     finally:
         unregister(gained)
+
+
+def test_an_interface_has_checks_of_its_own_and_says_whose_rules_are_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = "docs/aclnnRuled.md"
+    ruled = Operator(
+        "Ruled", "x -> y", (),
+        (Aclnn("aclnnRuled", checks=((rank_is, 2, "x"),), rules=page), Aclnn("aclnnRuledV2")),
+        kernel=kernel_of(Compute("Ruled", lambda f, x, *_: f.mul(x, 2.0))),
+    )  # fmt: skip
+    register(ruled)
+    try:
+        device = Device("Ascend910B3")
+        assert device.check("aclnnRuled", self="fp32[2,8]").ok
+        assert device.check("aclnnRuled", self="fp32[8]").code == 161002
+        assert device.check("aclnnRuledV2", self="fp32[8]").ok
+        assert resolve("aclnnRuled", {}).rules_source == page
+        assert not resolve("aclnnRuledV2", {}).rules_source
+        told, untold = (npusim(capsys, f"ops show {name}").out for name in ("aclnnRuled", "Ruled"))
+        assert page in told
+        assert "further rules" not in told
+        assert "further rules" in untold
+    finally:
+        unregister(ruled)

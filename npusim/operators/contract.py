@@ -214,7 +214,8 @@ class Contract:
     whether the empty-tensor shortcut applies: success, no task, no workspace, nothing written.
     `plan` names the function that queues the tasks, as ``module:function`` in the operator's own
     folder, or is that function. `limits` and `notes` are sentences for readers, `typical` is a
-    call to show them.
+    call to show them. `rules_source` cites the page or host code of which every rule is checked;
+    empty where some may not be.
     """
 
     name: str
@@ -229,6 +230,7 @@ class Contract:
     notes: tuple[str, ...] = ()
     source: str = ""
     typical: Typical | None = None
+    rules_source: str = ""
 
     def parameter(self, name: str) -> Parameter:
         """The parameter called `name`; KeyError when there is none."""

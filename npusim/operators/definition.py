@@ -164,7 +164,9 @@ class Aclnn(Prototype):
     float32 where that would be whole numbers. ``host`` is a function of the family's module
     (``module:function``) for an interface that queues more than the one operator: see
     :class:`Composed`. ``into`` are outputs that C has no parameter for: each takes the memory of
-    the input it is written next to, whose tensor is from then on in FRACTAL_NZ.
+    the input it is written next to, whose tensor is from then on in FRACTAL_NZ. ``rules`` cites the
+    page or host code of which every rule is checked; without it some may not be. ``checks`` are
+    what this interface asks beside what its operator does.
     """
 
     name: str
@@ -176,6 +178,8 @@ class Aclnn(Prototype):
     floating: bool = False
     host: str = ""
     into: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[CheckRow, ...] = ()
+    rules: str = ""
 
     def spelled(self) -> Iterator[Aclnn]:
         """The interface under each of its names, and in place."""
@@ -245,8 +249,8 @@ class Composed(Prototype):
 
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
-    results in order. ``checks``, ``parts``, ``in_place``, ``also`` and ``into`` are those of an
-    operator and its interface; results that a call leaves out are as the function makes them.
+    results in order. ``checks``, ``parts``, ``in_place``, ``also``, ``into`` and ``rules`` are those
+    of an operator and its interface; results that a call leaves out are as the function makes them.
     """
 
     name: str
@@ -258,12 +262,18 @@ class Composed(Prototype):
     checks: tuple[CheckRow, ...] = ()
     parts: str = ""
     into: Mapping[str, str] = field(default_factory=dict)
+    rules: str = ""
 
     def as_operator(self, module: str) -> Operator:
         """The operator without a type that the interface stands for."""
         words = (self.name, self.tensors, self.attributes)
         interface = Aclnn(
-            *words, self.in_place, self.also, host=f"{module}:{self.host}", into=self.into
+            *words,
+            self.in_place,
+            self.also,
+            host=f"{module}:{self.host}",
+            into=self.into,
+            rules=self.rules,
         )
         return Operator(*words, interface, parts=self.parts, checks=self.checks)
 
@@ -290,7 +300,7 @@ _FIELDS: dict[str, Any] = {
     "name": str, "tensors": str, "attributes": tuple, "aclnn": (Aclnn, tuple), "also": tuple,
     "kernel": (str, Callable), "infer": (Callable, NoneType), "parts": str, "band_class": str,
     "checks": (tuple, NoneType), "dtypes": (Mapping, NoneType), "most_axes": int, "fused": str,
-    "package": str, "aliases": tuple, "host": str, "into": Mapping,
+    "package": str, "aliases": tuple, "host": str, "into": Mapping, "rules": str,
 }  # fmt: skip
 _ENTRIES: dict[str, type] = {
     "attributes": Attribute, "aclnn": Aclnn, "also": str, "checks": tuple, "aliases": str,

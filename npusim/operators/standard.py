@@ -47,6 +47,7 @@ class StandardCall(CallParameters):
     def made(self) -> Contract:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
+        rules = self.interface.rules if self.interface else ""
         return Contract(
             name=self.name,
             summary=self._summary(family),
@@ -56,8 +57,9 @@ class StandardCall(CallParameters):
             infer_outputs=self.infer_outputs,
             is_empty=self._is_empty,
             plan=self.plan,
-            notes=(_PAGES,),
+            notes=() if rules else (_PAGES,),
             source="operator prototypes; public kernels",
+            rules_source=rules,
         )
 
     def _summary(self, family: str) -> str:
@@ -95,7 +97,8 @@ class StandardCall(CallParameters):
         if blocked := [name for name, slot in self.inputs() if slot.blocked]:
             yield format_is(Format.FRACTAL_NZ, *blocked)
         spellings = self.spellings()
-        for build, *words in self.operator.checks or ():
+        own = self.interface.checks if self.interface else ()
+        for build, *words in (*(self.operator.checks or ()), *own):
             if isinstance(words[0], str) and not spellings.get(words[0]):
                 continue  # of a module's operators not all have it
             options = words.pop() if isinstance(words[-1], dict) else {}

@@ -34,6 +34,8 @@ def operator_page(contract: Contract, profiles: Sequence[Profile]) -> Page:
     facts = [("what", contract.summary), ("offered on", _families(contract))]
     if contract.source:
         facts.append(("source", contract.source))
+    if contract.rules_source:
+        facts.append(("every rule checked of", contract.rules_source))
     sections = [
         Section("", [parameter_table(contract), check_list(contract)]),
         *bullets("limits", contract.limits),

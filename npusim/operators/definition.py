@@ -231,6 +231,11 @@ class Operator(Prototype):
         return not self.name.startswith("aclnn")
 
     @property
+    def answers(self) -> bool:
+        """True for one that compares: its result is BOOL, whatever is compared."""
+        return isinstance(self.kernel, str) and self.kernel.startswith("comparison:")
+
+    @property
     def interfaces(self) -> tuple[Aclnn, ...]:
         """The aclnn interfaces that amount to this operator."""
         given = (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn

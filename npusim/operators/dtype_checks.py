@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid
+from npusim.values.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType
+from npusim.values.promotion import castable, promote
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
 
 _NULL = "-"
+_KINDS = ("bool", "int", "float", "complex")  # of numbers, each above those before it
+_OF_NUMBERS = {bool: BOOL, int: INT64, float: FLOAT, complex: COMPLEX64}
 
 
 def together(*names: str, rows: Mapping[str, Sequence[str]]) -> Check:
@@ -58,3 +62,39 @@ def _said(got: str) -> str:
 
 def _listed(wanted: frozenset[str]) -> str:
     return " or ".join(sorted(map(_said, wanted)))
+
+
+def storable(
+    inputs: Sequence[str], outputs: Sequence[str], numbers: Sequence[str] = (),
+    *, floating: bool = False,
+) -> Check:  # fmt: skip
+    """161002 for results in a dtype that an output, or what is changed in place, can't hold.
+
+    They are in the dtype that tensors and numbers have together, FLOAT instead of whole ones where
+    the operator is ``floating``. Source: hicann/opbase include/nnopbase/opdev/data_type_utils.h
+    (CanCast), which the host code of the interfaces asks.
+    """
+
+    def test(call: Call) -> Finding:
+        kind = promote(*dict.fromkeys(spec.dtype for _, spec in call.given(*inputs)))
+        if kind is None:
+            return None  # the dtypes say so
+        for value in map(call.arguments.get, numbers):
+            own = _OF_NUMBERS.get(type(value))
+            if own is not None and _rank(own) > _rank(kind):
+                kind = own
+        if floating and _rank(kind) < _KINDS.index("float"):
+            kind = FLOAT
+        for name, spec in call.given(*outputs):
+            if not castable(kind, spec.dtype):
+                return (
+                    f"Result type {kind.dt} can't be cast to the desired output type "
+                    f"{spec.dtype.dt} of {name}."
+                )
+        return None
+
+    return invalid(f"{', '.join(outputs)} can't hold the dtype of the result", test)
+
+
+def _rank(kind: DType) -> int:
+    return _KINDS.index("int" if kind.category == "uint" else kind.category)

@@ -22,6 +22,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.results import broadcasted, filled, like
+from npusim.operators.dtype_checks import storable
 from npusim.operators.shape_checks import (
     bits_of,
     broadcast,
@@ -95,6 +96,9 @@ def _scalar_first(name: str, *, floating: bool = False) -> Aclnn:
     return Aclnn(f"aclnn{name}", tensors, first, promoted=not floating, floating=floating)
 
 
+_STORED = ((storable, ("<",), (">",)),)
+_STORED_NUMBER = ((storable, ("<",), (">",), ("other",)),)
+
 # fmt: off
 OPERATORS = family(
     "elementwise",
@@ -109,13 +113,14 @@ OPERATORS = family(
     arithmetic=(
         Operator("Abs", "x -> y", (), Aclnn("aclnnAbs")),
         Operator("Add", "x1 x2 -> y", (),
-            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add"), ("AddV2",)),
+            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add", checks=_STORED),
+            ("AddV2",)),
         Operator("AddN", "x* -> y", (),
             (Aclnn("aclnnAddN", "tensors* -> out"), Aclnn("aclnnSum", "tensors* -> out")),
             ("AccumulateNV2",)),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
-                host="host:adds")),
+                host="host:adds", checks=_STORED_NUMBER)),
         Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
         Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
         Operator("BiasAdd", "x bias -> y", checks=((rank_is, 1, "bias"), _BROADCAST)),
@@ -136,7 +141,8 @@ OPERATORS = family(
         Operator("MinimumGrad", "grads x1 x2 -> y1 y2"),
         Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True)),
         Operator("Muls", "x -> y", _VALUE,
-            Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls")),
+            Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls",
+                checks=_STORED_NUMBER)),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
         _of_two("Pow", _scalar_first("PowScalarTensor"),
             Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True),
@@ -157,7 +163,7 @@ OPERATORS = family(
              Aclnn("aclnnInplaceSqrt", "self -> self", floating=True))),
         Operator("Square", "x -> y", (), Aclnn("aclnnSquare")),
         Operator("Sub", "x1 x2 -> y", (),
-            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub")),
+            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub", checks=_STORED)),
     ),
     comparison=(
         _comparison("Equal", "Eq"),

@@ -80,9 +80,7 @@ class Grouping:
         return self.call.spec("groupListOptional")
 
 
-def grouped(
-    *names: tuple[str, ...], version: int
-) -> Check:
+def grouped(*names: tuple[str, ...], version: int) -> Check:
     """161002 for lists that are no products of groups; `names` in the order of :class:`Lists`."""
 
     def test(call: Call) -> Finding:

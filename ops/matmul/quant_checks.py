@@ -126,9 +126,7 @@ def quantised(
             return f"The last axis of {x1} {sizes(a.shape)} should be even: it has numbers of int4."
         plain = b.format is not Format.FRACTAL_NZ
         if is_packed(b) and plain and (b.rank != 2 or (b.dtype is INT4 and b.shape[-1] % 2)):
-            return (
-                f"{x2} {sizes(b.shape)} has numbers of int4: two axes, the last of even length."
-            )
+            return f"{x2} {sizes(b.shape)} has numbers of int4: two axes, the last of even length."
         free = a.dtype is b.dtype is INT8 and by_column.dtype in (FLOAT, BFLOAT16)
         if not (free and call.profile.family in ("A2", "A3")):
             for name, spec in ((x1, a), *(((x2, b),) if plain else ())):
@@ -140,7 +138,9 @@ def quantised(
         if bias in given and given[bias].rank == 3 and out in given and given[out].rank != 3:
             return f"{bias} {sizes(given[bias].shape)} should have one axis, as {out} hasn't three."
         if bias in given and given[bias].rank not in (1, 3):
-            return f"{bias} should have 1 or 3 dimensions, but has sizes {sizes(given[bias].shape)}."
+            return (
+                f"{bias} should have 1 or 3 dimensions, but has sizes {sizes(given[bias].shape)}."
+            )
         return None
 
     return invalid(f"{x1}, {x2}, {scale}, {bias} aren't those of a quantised product", test)
@@ -168,7 +168,9 @@ def widened(x: str, weight: str, scale: str, offset: str, bias: str, group: str)
         if line.dtype in (UINT64, INT64) and a.shape[0] > _MOST_ROWS_PACKED:
             return f"With {scale} in {line.dtype} {x} has at most {_MOST_ROWS_PACKED} rows."
         if offset in given and given[offset].shape != line.shape:
-            return f"{offset} {sizes(given[offset].shape)} should be as {scale} {sizes(line.shape)}."
+            return (
+                f"{offset} {sizes(given[offset].shape)} should be as {scale} {sizes(line.shape)}."
+            )
         if b.format is Format.FRACTAL_NZ and b.is_in_blocks:
             return None
         n = matrix_sizes(b, turned=False)[1]

@@ -98,3 +98,17 @@ def storable(
 
 def _rank(kind: DType) -> int:
     return _KINDS.index("int" if kind.category == "uint" else kind.category)
+
+
+def real_alike(x: str, y: str) -> Check:
+    """161002 for a result of real numbers in another dtype than theirs."""
+
+    def test(call: Call) -> Finding:
+        (_, given), *results = call.given(x, y)
+        for name, spec in results:
+            if given.dtype.category != "complex" and spec.dtype is not given.dtype:
+                found = f"{x} {given.dtype.dt} and {name} {spec.dtype.dt}"
+                return f"Expected both tensors to have same dtype, but found {found}."
+        return None
+
+    return invalid(f"{y} hasn't the dtype of real {x}", test)

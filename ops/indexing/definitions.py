@@ -5,6 +5,7 @@ from npusim.operators.checks import (
     attribute_in,
     broadcasts_to,
     rank_in,
+    same_dtype,
     same_shape,
 )
 from npusim.operators.definition import (
@@ -234,7 +235,8 @@ OPERATORS = family(
     ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
-            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), kernel="gather_elements",
+            Aclnn("aclnnGather", "self index -> out", (whole("dim"),),
+                checks=((same_dtype, "x", "y"),)), kernel="gather_elements",
             checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
         Operator("Index", kernel="index_elements"),
     ),

@@ -139,26 +139,37 @@ def _told(
         if (kind == _ROWS and len(x) == 1) or kind == _SUMS:
             yield "groupListOptional is required in this case, but got nullptr."
     elif isinstance(told, tuple):
-        rows = x[0].shape[1 if kind == _SUMS else 0] if len(x) == 1 else None
-        if kind == _EACH and case.version > 1:
-            yield "groupListOptional should be nullptr when groupType is -1."
-        if not told or len(told) > _MOST_TENSORS:
-            yield f"groupListOptional should have 1 to {_MOST_TENSORS} entries, not {len(told)}."
-        if told[0] < 0 or any(after < before for before, after in pairwise(told)):
-            yield f"groupListOptional {sizes(told)} should be non-negative and ascending."
-        if count > 1 and len(told) != count:
-            yield f"groupListOptional should have {count} entries, but has {len(told)}."
-        if rows is not None and kind != _EACH and len(y) < 2 and told[-1] != rows:
-            yield f"The last entry of groupListOptional should be {rows}, but is {told[-1]}."
+        yield from _as_numbers(case, told, kind, count)
     else:
-        if told.rank != (2 if listed == _SPARSE else 1):
-            yield f"groupListOptional has {told.rank} dimensions with groupListType {listed}."
-        if told.dtype is not INT64:
-            yield f"Only int64 is supported for groupListOptional, not {told.dtype.dt}."
-        if not 1 <= told.shape[0] <= _MOST_GROUPS:
-            yield f"groupListOptional has 1 to {_MOST_GROUPS} groups, but {told.shape[0]}."
-        if count > 1 and told.shape[0] != count:
-            yield f"groupListOptional should have {count} groups, but has {told.shape[0]}."
+        yield from _as_tensor(told, listed, count)
+
+
+def _as_numbers(case: Grouping, told: tuple[int, ...], kind: int, count: int) -> Iterator[str]:
+    """Ends of groups, the last that of all rows."""
+    x, y = case.lists.x, case.lists.y
+    if kind == _EACH and case.version > 1:
+        yield "groupListOptional should be nullptr when groupType is -1."
+    if not told or len(told) > _MOST_TENSORS:
+        yield f"groupListOptional should have 1 to {_MOST_TENSORS} entries, not {len(told)}."
+    if told[0] < 0 or any(after < before for before, after in pairwise(told)):
+        yield f"groupListOptional {sizes(told)} should be non-negative and ascending."
+    if count > 1 and len(told) != count:
+        yield f"groupListOptional should have {count} entries, but has {len(told)}."
+    rows = x[0].shape[1 if kind == _SUMS else 0] if len(x) == 1 else told[-1]
+    if kind != _EACH and len(y) < 2 and told[-1] != rows:
+        yield f"The last entry of groupListOptional should be {rows}, but is {told[-1]}."
+
+
+def _as_tensor(told: TensorSpec, listed: int, count: int) -> Iterator[str]:
+    """Numbers that only the device knows."""
+    if told.rank != (2 if listed == _SPARSE else 1):
+        yield f"groupListOptional has {told.rank} dimensions with groupListType {listed}."
+    if told.dtype is not INT64:
+        yield f"Only int64 is supported for groupListOptional, not {told.dtype.dt}."
+    if not 1 <= told.shape[0] <= _MOST_GROUPS:
+        yield f"groupListOptional has 1 to {_MOST_GROUPS} groups, but {told.shape[0]}."
+    if count > 1 and told.shape[0] != count:
+        yield f"groupListOptional should have {count} groups, but has {told.shape[0]}."
 
 
 def _formats(case: Grouping) -> Iterator[str]:
@@ -242,6 +253,12 @@ def _shapes(case: Grouping) -> Iterator[str]:
     if kind == _SUMS:
         yield from _summed(case)
         return
+    yield from _rows(case)
+
+
+def _rows(case: Grouping) -> Iterator[str]:
+    """Rows of x, each group of them with its matrix."""
+    x, weight, y = case.lists.x, case.lists.weight, case.lists.y
     for place, matrix in enumerate(weight):
         rows = x[place if len(x) > 1 else 0]
         inner, n = matrix_sizes(matrix, turned=False)
@@ -291,7 +308,8 @@ def _lines(case: Grouping) -> Iterator[str]:
         yield from _columns(name, lines, weight, by_group=packed and "anti" in name)
     for line in lists.per_row:
         if len(lists.per_row) > 1 or len(x) > 1 or line.shape != x[0].shape[:1]:
-            yield f"perTokenScaleOptional should be {sizes(x[0].shape[:1])}, not {sizes(line.shape)}."
+            wanted = sizes(x[0].shape[:1])
+            yield f"perTokenScaleOptional should be {wanted}, not {sizes(line.shape)}."
 
 
 def _columns(

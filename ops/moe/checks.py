@@ -146,7 +146,8 @@ def groups_chosen(x: str) -> Check:
         if number.get("renorm", 0):
             return f"renorm should be 0, but is {number['renorm']}."
         if groups < 1 or experts % groups or experts // groups < 2:
-            return f"groupCount should split {experts} experts into groups of two or more, not {groups}."
+            wanted = f"groupCount should split {experts} experts into groups of two or more"
+            return f"{wanted}, but is {groups}."
         if not 1 <= kept <= groups:
             return f"kGroup should be from 1 to groupCount {groups}, but is {kept}."
         if not 1 <= k <= experts // groups * kept:

@@ -1,7 +1,8 @@
 """What quantised products ask of their operands: dtypes that go together, scales, packed weights.
 
 Source: hicann/ops-nn matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md,
-aclnnQuantMatmulV4.md, aclnnQuantMatmulWeightNz.md, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md,
+aclnnQuantMatmulV4.md, aclnnQuantMatmulWeightNz.md,
+matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md,
 matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md.
 """
 

@@ -29,8 +29,8 @@ _CHOSEN = (
 )
 _ROUTED = (
     "x=bf16[16,128] expertIdx=int32[16,8] activeNum=128 expertCapacity=0 expertNum=64 "
-    "dropPadMode=0 expertTokensNumType=1 expertTokensNumFlag=true quantMode=-1 activeExpertRangeOptional=[0,64] "
-    "rowIdxType=0"
+    "dropPadMode=0 expertTokensNumType=1 expertTokensNumFlag=true quantMode=-1 "
+    "activeExpertRangeOptional=[0,64] rowIdxType=0"
 )
 CALLS: list[tuple[str, str, dict[str, int | None]]] = [
     ("aclnnQuantMatmulV3", f"{_QUANT} scale=int64[128] out=fp16[16,128]", {
@@ -76,8 +76,8 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
         f"{_BYTES} scaleOptional0=fp32[4,256]": REFUSED,
         f"{_BYTES} scaleOptional0=bf16[4,255]": REFUSED,
     }),
-    ("aclnnGroupedMatmulV2", "x0=bf16[64,128] weight0=bf16[4,128,256] "
-        "groupListOptional=[10,20,30,64] splitItem=3 groupType=0 y0=bf16[64,256]", {
+    ("aclnnGroupedMatmulV2", ("x0=bf16[64,128] weight0=bf16[4,128,256] "
+        "groupListOptional=[10,20,30,64] splitItem=3 groupType=0 y0=bf16[64,256]"), {
         "groupListOptional=[10,20,15,64]": REFUSED, "groupListOptional=[10,20,30,63]": REFUSED,
         "groupListOptional=[0,0,0,64]": 0, "groupListOptional=[30,64]": REFUSED,
     }),
@@ -94,16 +94,16 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
         "activeExpertRangeOptional=[8,32]": None,
         "expertTokensNumFlag=false": TILING, "rowIdxType=2": TILING,
     }),
-    ("aclnnMoeFinalizeRoutingV2", "expandedX=bf16[128,256] expandedRowIdx=int32[128] "
-        "scalesOptional=bf16[16,8] dropPadMode=0 out=bf16[16,256]", {
+    ("aclnnMoeFinalizeRoutingV2", ("expandedX=bf16[128,256] expandedRowIdx=int32[128] "
+        "scalesOptional=bf16[16,8] dropPadMode=0 out=bf16[16,256]"), {
         "dropPadMode=4": REFUSED, "dropPadMode=1": REFUSED, "dropPadMode=2": 0,
     }),
-    ("aclnnRmsNorm", "x=fp16[4,128] gamma=fp16[128] epsilon=1e-6 yOut=fp16[4,128] "
-        "rstdOut=fp32[4,1]", {
+    ("aclnnRmsNorm", ("x=fp16[4,128] gamma=fp16[128] epsilon=1e-6 yOut=fp16[4,128] "
+        "rstdOut=fp32[4,1]"), {
         "gamma=fp32[128]": 0, "gamma=bf16[128]": TILING, "yOut=fp32[4,128]": TILING,
     }),
-    ("aclnnAddRmsNorm", "x1=fp16[4,128] x2=fp16[4,128] gamma=fp16[128] epsilon=1e-6 "
-        "yOut=fp16[4,128] rstdOut=fp32[4,1] xOut=fp16[4,128]", {
+    ("aclnnAddRmsNorm", ("x1=fp16[4,128] x2=fp16[4,128] gamma=fp16[128] epsilon=1e-6 "
+        "yOut=fp16[4,128] rstdOut=fp32[4,1] xOut=fp16[4,128]"), {
         "x2=bf16[4,128]": REFUSED, "gamma=fp32[128]": REFUSED,
     }),
     ("aclnnInplaceAdd", "selfRef=fp16[4,4] other=fp16[4,1] alpha=1", {
@@ -123,14 +123,14 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
     }),
 ]  # fmt: skip
 ON_INFERENCE: list[tuple[str, str, int]] = [
-    ("aclnnGroupedMatmulV4", "x0=fp16[64,128] weight0=fp16[4,128,256] groupListOptional=int64[4] "
-        "splitItem=3 groupType=0 groupListType=0 actType=0 out0=fp16[64,256]", 0),
-    ("aclnnGroupedMatmulV2", "x0=fp16[64,128] weight0=fp16[4,128,256] "
-        "groupListOptional=[1,2,3,64] splitItem=3 groupType=0 y0=fp16[64,256]", REFUSED),
-    ("aclnnQuantMatmulV4", "x1=int8[16,64] x2=int8[128,64]:FRACTAL_NZ scale=int64[128] "
-        "transposeX1=false transposeX2=true out=fp16[16,128]", 0),
-    ("aclnnRmsNorm", "x=fp16[4,128] gamma=fp32[128] epsilon=1e-6 yOut=fp16[4,128] "
-        "rstdOut=fp32[4,1]", TILING),
+    ("aclnnGroupedMatmulV4", ("x0=fp16[64,128] weight0=fp16[4,128,256] groupListOptional=int64[4] "
+        "splitItem=3 groupType=0 groupListType=0 actType=0 out0=fp16[64,256]"), 0),
+    ("aclnnGroupedMatmulV2", ("x0=fp16[64,128] weight0=fp16[4,128,256] "
+        "groupListOptional=[1,2,3,64] splitItem=3 groupType=0 y0=fp16[64,256]"), REFUSED),
+    ("aclnnQuantMatmulV4", ("x1=int8[16,64] x2=int8[128,64]:FRACTAL_NZ scale=int64[128] "
+        "transposeX1=false transposeX2=true out=fp16[16,128]"), 0),
+    ("aclnnRmsNorm", ("x=fp16[4,128] gamma=fp32[128] epsilon=1e-6 yOut=fp16[4,128] "
+        "rstdOut=fp32[4,1]"), TILING),
 ]  # fmt: skip
 
 

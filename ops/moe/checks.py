@@ -186,7 +186,7 @@ def routed_in_range(x: str, experts: str, scale: str) -> Check:
         taken = call.ints("activeExpertRangeOptional")
         if len(taken) != 2 or not 0 <= taken[0] < taken[1] <= many:
             return f"activeExpertRangeOptional {sizes(taken)} is no range of {many} experts."
-        wanted = (rows,)
+        wanted: tuple[int, ...] = (rows,)
         if number("quantMode") == 1:
             wanted = (taken[1] - taken[0], call.spec(x).shape[-1])
         for name, spec in call.given(scale):

@@ -22,6 +22,7 @@ _GROUPS = (
     "x0=bf16[64,128] weight0=bf16[4,128,256] groupListOptional=int64[4] splitItem=3 groupType=0 "
     "groupListType=0 actType=0 out0=bf16[64,256]"
 )
+_LINES = "antiquantScaleOptional0=bf16[4,256] antiquantOffsetOptional0=bf16[4,256]"
 _BYTES = "x0=int8[64,128] weight0=int8[4,128,256] scaleOptional0=bf16[4,256]"
 _CHOSEN = (
     "x=bf16[16,256] k=8 kGroup=4 groupCount=8 groupSelectMode=1 renorm=0 normType=1 outFlag=false "
@@ -71,6 +72,7 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
         "groupListType=1": 0, "groupListType=3": REFUSED, "actType=1": None, "actType=3": REFUSED,
         "x0=bf16[64,127]": REFUSED, "out0=bf16[63,256]": REFUSED, "biasOptional0=fp32[4,256]": 0,
         "biasOptional0=fp32[256]": REFUSED,
+        f"weight0=int32[4,128,32] {_LINES}": 0, f"weight0=int32[4,128,31] {_LINES}": REFUSED,
         f"{_BYTES} perTokenScaleOptional0=fp32[64]": 0,
         f"{_BYTES} perTokenScaleOptional0=fp32[63]": REFUSED,
         f"{_BYTES} scaleOptional0=fp32[4,256]": REFUSED,

@@ -75,8 +75,8 @@ DOORS = {
         operands packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
-        arguments checks contract coverage definition fusions host listed memory oracle registry
-        resolve results shape_checks task_chain tasks
+        arguments checks contract coverage definition dtype_checks fusions host listed memory
+        oracle registry resolve results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device explain ranking results stream task what_if work",
     "validation": "asking fitting replay roofline statistics table work",

@@ -284,8 +284,8 @@ def test_routed_rows_by_later_interfaces(api: str, quantised: bool) -> None:
     if not later and not quantised:
         return
     x, chosen = numbers(7, 40, kind=np.float16), np.random.default_rng(0).integers(0, 5, (7, 2))
-    call: dict[str, Any] = {"x": x, "expertIdx": chosen.astype(np.int32), "activeNum": 0,
-        "expertCapacity": 0, "expertNum": 5, "dropPadMode": 0}  # fmt: skip
+    call: dict[str, Any] = {"x": x, "expertIdx": chosen.astype(np.int32), "expertCapacity": 0,
+        "activeNum": chosen.size if later else 0, "expertNum": 5, "dropPadMode": 0}  # fmt: skip
     call["quantMode"] = 1 if quantised else -1
     if later:
         call |= {"expertTokensNumType": 1, "expertTokensNumFlag": True, "rowIdxType": 0}

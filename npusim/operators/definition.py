@@ -231,6 +231,11 @@ class Operator(Prototype):
         return not self.name.startswith("aclnn")
 
     @property
+    def answers(self) -> bool:
+        """True for one that compares: its result is BOOL, whatever is compared."""
+        return isinstance(self.kernel, str) and self.kernel.startswith("comparison:")
+
+    @property
     def interfaces(self) -> tuple[Aclnn, ...]:
         """The aclnn interfaces that amount to this operator."""
         given = (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn
@@ -249,9 +254,8 @@ class Composed(Prototype):
 
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
-    results in order. ``checks``, ``parts``, ``in_place``, ``also``, ``into`` and ``rules`` are
-    those of an operator and its interface; results that a call leaves out are as the function
-    makes them.
+    results in order. The other fields are those of an operator and its interface; results that a
+    call leaves out are as the function makes them.
     """
 
     name: str

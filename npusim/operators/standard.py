@@ -17,6 +17,7 @@ from npusim.hardware.families import FAMILIES
 from npusim.operators.call_parameters import CallParameters
 from npusim.operators.checks import any_empty, dtype_supported, format_is, not_null, rank_at_most
 from npusim.operators.contract import Call, Check, Contract, TensorArg
+from npusim.operators.dtype_checks import storable
 from npusim.operators.host import Host, results_of
 from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
@@ -96,6 +97,10 @@ class StandardCall(CallParameters):
         yield rank_at_most(self.operator.most_axes, *tensors)
         if blocked := [name for name, slot in self.inputs() if slot.blocked]:
             yield format_is(Format.FRACTAL_NZ, *blocked)
+        known = self.interface
+        if known and (known.promoted or known.floating) and not self.operator.answers:
+            inputs = [name for name, _ in self.inputs()]
+            yield storable(inputs, self.outputs(), floating=known.floating)
         spellings = self.spellings()
         own = self.interface.checks if self.interface else ()
         for build, *words in (*(self.operator.checks or ()), *own):

@@ -1,6 +1,6 @@
 """Activation functions and their gradients."""
 
-from npusim.operators.checks import rank_in, same_shape
+from npusim.operators.checks import rank_in, same_dtype, same_shape
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -55,13 +55,16 @@ OPERATORS = family(
         Operator("Relu6", "x -> y"),
         Operator("ReluV2", "x -> y mask", checks=((same_shape, "x", "y"),)),
         Operator("Selu", "x -> y", (), Aclnn("aclnnSelu", in_place=True)),
-        Operator("Sigmoid", "x -> y", (), Aclnn("aclnnSigmoid", in_place=True)),
+        Operator("Sigmoid", "x -> y", (), Aclnn("aclnnSigmoid", in_place=True,
+            rules="hicann/ops-nn activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md")),
         Operator("Silu"),
         Operator("SoftplusV2", "x -> y", _SOFTPLUS, Aclnn("aclnnSoftplus", attributes=_SOFTPLUS)),
         Operator("Softplus", "x -> y"),
         Operator("Softsign", "x -> y", (), Aclnn("aclnnSoftsign")),
         Operator("Swish", "x -> y", _SCALE,
-            (Aclnn("aclnnSilu"), Aclnn("aclnnSwish", attributes=_BETA))),
+            (Aclnn("aclnnSilu", checks=((same_dtype, "x", "y"),),
+                rules="hicann/ops-nn activation/swish/docs/aclnnSilu.md"),
+             Aclnn("aclnnSwish", attributes=_BETA))),
         Operator("Tanh", "x -> y", (), Aclnn("aclnnTanh", in_place=True, floating=True)),
     ),
     gradients=(
@@ -158,7 +161,8 @@ OPERATORS = family(
             infer=like_second,
             checks=((axes_in, "dim", "x"), (same_shape, "x", "dx"))),
         Operator("SwiGlu", "x -> y", (whole("dim?"),),
-            Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),)), kernel="swi_glu",
+            Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),), checks=((halved, "dim", "x"),
+                (same_dtype, "x", "y"))), kernel="swi_glu",
             infer=half_each(1, even=True),
             checks=((axes_in, "dim", "x"),)),
     ),

@@ -8,6 +8,7 @@ from npusim.operators.checks import (
     not_all_null,
     rank_in,
     rank_is,
+    same_dtype,
     same_shape,
 )
 from npusim.operators.definition import (
@@ -21,6 +22,7 @@ from npusim.operators.definition import (
     scalar,
     whole,
 )
+from npusim.operators.dtype_checks import real_alike, storable
 from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -53,10 +55,18 @@ _EITHER = tuple(replace(each, optional=True) for each in _LIMITS)
 _BROADCASTING = ("trigonometry", "special", "quotients", "bits", "predicates", "blends")
 
 
+_RULED = {
+    name: f"hicann/ops-math math/{name.lower()}/docs/aclnn{name}&aclnnInplace{name}.md"
+    for name in ("Cos", "Rsqrt", "Sin")
+}
+
+
 def _function(op_type: str, operand: str = "self", *, x: str = "x", y: str = "y") -> Operator:
     """A function of one number, in place too; of whole numbers in float32."""
     changed = f"aclnnInplace{op_type}", f"{operand}Ref -> {operand}Ref"
-    aclnn = Aclnn(f"aclnn{op_type}", f"{operand} -> out", floating=True)
+    aclnn = Aclnn(
+        f"aclnn{op_type}", f"{operand} -> out", floating=True, rules=_RULED.get(op_type, "")
+    )
     in_place = replace(aclnn, name=changed[0], tensors=changed[1])
     return Operator(op_type, f"{x} -> {y}", (), (aclnn, in_place))
 
@@ -95,6 +105,10 @@ def _scalar_first(name: str, *, floating: bool = False) -> Aclnn:
     return Aclnn(f"aclnn{name}", tensors, first, promoted=not floating, floating=floating)
 
 
+_ONE_DTYPE = ((same_dtype, "x", "y"),)
+_STORED = ((storable, ("<",), (">",)),)
+_STORED_NUMBER = ((storable, ("<",), (">",), ("other",)),)
+
 # fmt: off
 OPERATORS = family(
     "elementwise",
@@ -107,15 +121,16 @@ OPERATORS = family(
     },
     fused="fusion:fused_kernel",
     arithmetic=(
-        Operator("Abs", "x -> y", (), Aclnn("aclnnAbs")),
+        Operator("Abs", "x -> y", (), Aclnn("aclnnAbs", checks=((real_alike, "x", "y"),))),
         Operator("Add", "x1 x2 -> y", (),
-            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add"), ("AddV2",)),
+            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add", checks=_STORED),
+            ("AddV2",)),
         Operator("AddN", "x* -> y", (),
             (Aclnn("aclnnAddN", "tensors* -> out"), Aclnn("aclnnSum", "tensors* -> out")),
             ("AccumulateNV2",)),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
-                host="host:adds")),
+                host="host:adds", checks=_STORED_NUMBER)),
         Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
         Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
         Operator("BiasAdd", "x bias -> y", checks=((rank_is, 1, "bias"), _BROADCAST)),
@@ -128,7 +143,8 @@ OPERATORS = family(
         Operator("FusedMulAdd", "x1 x2 x3 -> y"),
         Operator("FusedMulAddAdd", "x1 x2 x3 x4 -> y"),
         Operator("FusedMulAddN", _THREE, (), Aclnn("aclnnFusedMulAddN", _THREE)),
-        Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True, floating=True)),
+        Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True, floating=True,
+            rules="hicann/ops-math math/log/docs/aclnnLog&aclnnInplaceLog.md")),
         _function("Log1p"),
         Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True)),
         Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
@@ -136,7 +152,8 @@ OPERATORS = family(
         Operator("MinimumGrad", "grads x1 x2 -> y1 y2"),
         Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True)),
         Operator("Muls", "x -> y", _VALUE,
-            Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls")),
+            Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls",
+                checks=_STORED_NUMBER)),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
         _of_two("Pow", _scalar_first("PowScalarTensor"),
             Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True),
@@ -153,11 +170,12 @@ OPERATORS = family(
         Operator("Sign", "x -> y", (), Aclnn("aclnnSign", "self -> result")),
         _function("Sin"),
         Operator("Sqrt", "x -> y", (),
-            (Aclnn("aclnnSqrt", floating=True),
+            (Aclnn("aclnnSqrt", floating=True,
+                rules="hicann/ops-math math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md"),
              Aclnn("aclnnInplaceSqrt", "self -> self", floating=True))),
         Operator("Square", "x -> y", (), Aclnn("aclnnSquare")),
         Operator("Sub", "x1 x2 -> y", (),
-            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub")),
+            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub", checks=_STORED)),
     ),
     comparison=(
         _comparison("Equal", "Eq"),
@@ -209,9 +227,13 @@ OPERATORS = family(
         Operator("TruncateDiv", "x1 x2 -> y"),
     ),
     triangles=(
-        Operator("Tril", "x -> y", _DIAGONAL, Aclnn("aclnnTril", "self -> out", _WANTED, True),
+        Operator("Tril", "x -> y", _DIAGONAL, Aclnn("aclnnTril", "self -> out", _WANTED, True,
+            checks=_ONE_DTYPE,
+            rules="hicann/ops-math conversion/tril/docs/aclnnTril&aclnnInplaceTril.md"),
             kernel="tril", infer=like, checks=_MATRICES),
-        Operator("Triu", "x -> y", _DIAGONAL, Aclnn("aclnnTriu", "self -> out", _WANTED, True),
+        Operator("Triu", "x -> y", _DIAGONAL, Aclnn("aclnnTriu", "self -> out", _WANTED, True,
+            checks=_ONE_DTYPE,
+            rules="hicann/ops-math conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md"),
             kernel="triu", infer=like, checks=_MATRICES),
     ),
     bits=(
@@ -280,8 +302,10 @@ OPERATORS = family(
         Composed("aclnnInplaceFillScalar", "selfRef -> selfRef", (scalar("value"),), "filled"),
         Composed("aclnnInplaceFillTensor", "selfRef value -> selfRef", (), "filled",
             checks=((one_element, "value"),)),
-        Composed("aclnnInplaceOne", "selfRef -> selfRef", (), "ones"),
-        Composed("aclnnInplaceZero", "selfRef -> selfRef", (), "zeros"),
+        Composed("aclnnInplaceOne", "selfRef -> selfRef", (), "ones",
+            rules="hicann/ops-math math/ones_like/docs/aclnnInplaceOne.md"),
+        Composed("aclnnInplaceZero", "selfRef -> selfRef", (), "zeros",
+            rules="hicann/ops-math math/zero_op/docs/aclnnInplaceZero.md"),
         Composed("aclnnIsInScalarTensor", "testElements -> out", (scalar("element"), *_IS_IN),
             "number_is_in"),
         Composed("aclnnIsInTensorScalar", "element -> out",
@@ -323,7 +347,8 @@ OPERATORS = family(
     ),
     composed=(
         Operator("Exp", "x -> y", _POWER,
-            Aclnn("aclnnExp", in_place=True, floating=True), kernel="exp"),
+            Aclnn("aclnnExp", in_place=True, floating=True,
+                rules="hicann/ops-math math/exp/docs/aclnnExp&aclnnInplaceExp.md"), kernel="exp"),
         Operator("MaskedScale", "x mask -> y", (real("value?", "scale"),), kernel="masked_scale"),
     ),
 )

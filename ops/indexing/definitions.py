@@ -5,6 +5,7 @@ from npusim.operators.checks import (
     attribute_in,
     broadcasts_to,
     rank_in,
+    same_dtype,
     same_shape,
 )
 from npusim.operators.definition import (
@@ -238,7 +239,8 @@ OPERATORS = family(
     ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
-            Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), ("GatherElementsV2",),
+            Aclnn("aclnnGather", "self index -> out", (whole("dim"),),
+                checks=((same_dtype, "x", "y"),)), ("GatherElementsV2",),
             kernel="gather_elements",
             checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
     ),

@@ -10,14 +10,21 @@ from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
+    from npusim.values.tensors import TensorSpec
 
 Shape = tuple[int, ...]
 
-_PACKED = 8  # numbers of int4 in one of INT32: weights
+PACKED = 8  # numbers of int4 in one of INT32
 
 
-def product(first: str, second: str, bias: str, result: str, *, turned: tuple[str, str]) -> Check:
-    """161002 for matrices, a bias and a result that are no product; ``turned`` are the flags."""
+def product(
+    first: str, second: str, bias: str, result: str, *, turned: tuple[str, str],
+    packed: bool = False,
+) -> Check:  # fmt: skip
+    """161002 for matrices, a bias and a result that are no product; ``turned`` are the flags.
+
+    ``packed`` ones in INT32 have numbers of int4.
+    """
 
     def test(call: Call) -> Finding:
         given = dict(call.given(first, second, bias, result))
@@ -28,15 +35,13 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
                 shape = sizes(given[name].shape)
                 return f"Expected a matrix or a batch of them, but got {name} with sizes {shape}."
         (m, k), (inner, n) = (
-            spec.shape[:-3:-1] if call.arguments.get(flag) else spec.shape[-2:]
-            for spec, flag in zip((given[first], given[second]), turned, strict=True)
+            matrix_sizes(given[name], turned=bool(call.arguments.get(flag)), packed=packed)
+            for name, flag in zip((first, second), turned, strict=True)
         )
         if k != inner:
             one, other = (f"{name} {sizes(given[name].shape)}" for name in (first, second))
             way = f"of {one} it is {k}, of {other} {inner}; {' and '.join(turned)} turn them."
             return f"The k-axis of the two inputs are different: {way}"
-        if given[second].dtype is INT32 and given[first].dtype.is_float:
-            n *= _PACKED
         batches = given[first].shape[:-2], given[second].shape[:-2]
         batch = max(batches, key=lambda shape: (len(shape), shape))
         if any(set(shape) - {1} and shape != batch for shape in batches):
@@ -48,6 +53,17 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
         return None
 
     return invalid(f"{first} and {second} can't be multiplied, or {bias} added", test)
+
+
+def matrix_sizes(spec: TensorSpec, *, turned: bool, packed: bool = True) -> tuple[int, int]:
+    """Rows and columns of a matrix as it multiplies, of the numbers that INT32 packs too.
+
+    They are packed along the axis whose elements lie one after the other.
+    """
+    rows, columns = spec.shape[-2:]
+    if packed and spec.dtype is INT32:
+        rows, columns = (rows * PACKED, columns) if spec.is_turned else (rows, columns * PACKED)
+    return (columns, rows) if turned else (rows, columns)
 
 
 def batches_turn(first: str, second: str) -> Check:

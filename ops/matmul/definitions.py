@@ -1,5 +1,7 @@
 """Matrix products: MatMul, BatchMatMul, Gemm, quantised ones, and fusions with what follows."""
 
+from collections.abc import Mapping, Sequence
+
 from npusim.operators.checks import absent, rank_in, rank_is
 from npusim.operators.definition import (
     Aclnn,
@@ -14,8 +16,19 @@ from npusim.operators.definition import (
     scalar,
     whole,
 )
+from npusim.operators.dtype_checks import together
 from npusim.operators.shape_checks import fits
 from npusim.ops.matmul.checks import batches_turn, math_type, product, scales_fit
+from npusim.ops.matmul.grouped_checks import grouped
+from npusim.ops.matmul.quant_checks import (
+    FIFTH,
+    FOURTH,
+    IN_FRACTALS,
+    THIRD,
+    WIDENED,
+    quantised,
+    widened,
+)
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
@@ -24,16 +37,28 @@ _HF32 = flag("enable_hf32?")
 _BIASED = "x1 x2 bias? -> y"
 
 
-def _checked(flags: tuple[Attribute, ...]) -> tuple[tuple[object, ...], ...]:
-    return ((product, "x1", "x2", "bias", "y", {"turned": tuple(each.name for each in flags)}),)
+def _checked(
+    flags: tuple[Attribute, ...], *, packed: bool = False
+) -> tuple[tuple[object, ...], ...]:
+    options = {"turned": tuple(each.name for each in flags), "packed": packed}
+    return ((product, "x1", "x2", "bias", "y", options),)
 
 
 _SAID = (flag("transposeX1", "transpose_x1"), flag("transposeX2", "transpose_x2"))
 _SCALED = (
-    *_checked(_TURNED),
+    *_checked(_TURNED, packed=True),
     (scales_fit, "x1", "x2", "y", "scale", "bias", "pertoken_scale"),
 )
-_WIDENED = ((product, "x", "weight", "bias", "y", {"turned": ("transpose_x", "transpose_weight")}),)
+_QUANTISED = (quantised, "x1", "x2", "scale", "offset", "bias", "pertoken_scale", "y",
+    {"turned": ("transpose_x1", "transpose_x2")})  # fmt: skip
+_WIDENED = ((product, "x", "weight", "bias", "y",
+    {"turned": ("transpose_x", "transpose_weight"), "packed": True}),)  # fmt: skip
+_WIDENED_CALL = (
+    (together, "x", "weight", "antiquant_scale", "antiquant_offset", "quant_scale", "quant_offset",
+        "bias", "y", {"rows": WIDENED}),
+    (widened, "x", "weight", "antiquant_scale", "antiquant_offset", "bias",
+        "antiquant_group_size"),
+)  # fmt: skip
 # As its second version, which goes by this name in profiles.
 _WIDENED_DTYPES = dict.fromkeys(("A2", "A3"), (FLOAT16, BFLOAT16, INT8, FLOAT))
 
@@ -60,13 +85,16 @@ def _summed(
     )  # fmt: skip
 
 
-def _quantised(name: str, weight: str) -> tuple[Composed]:
+def _quantised(name: str, weight: str, rows: Mapping[str, Sequence[str]]) -> tuple[Composed]:
     """A product of whole numbers with scales of rows and columns."""
     tensors = (f"x1 {weight} x1Scale? x2Scale yScale? x1Offset? x2Offset? yOffset? bias? -> out",)
     flags = {"turned": ("transpose_x1", "transpose_x2")}
-    checks = ((product, "x1", "x2", "bias", "out", flags),
-        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"),
-        (absent, "yScale", "x1Offset"))  # fmt: skip
+    checks = ((absent, "yScale", "x1Offset"),
+        (together, "x1", "x2", "x1Scale", "x2Scale", "x2Offset", "yOffset", "bias", "out",
+            {"rows": rows}),
+        (quantised, "x1", "x2", "x2Scale", "x2Offset", "bias", "x1Scale", "out", flags),
+        (product, "x1", "x2", "bias", "out", {**flags, "packed": True}),
+        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))  # fmt: skip
     numbers = (*_SAID, whole("groupSize", only=0))
     return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
 
@@ -94,7 +122,12 @@ def _grouped(
     name: str, tensors: str, numbers: tuple[Attribute, ...], host: str = "grouped_product"
 ) -> Composed:
     """Products of groups as lists of tensors have them."""
-    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host)
+    version, result = int(name[1:] or 1), "out" if name in ("V4", "V5") else "y"
+    lists = ("x", "weight", "biasOptional", "scaleOptional", "offsetOptional",
+        "antiquantScaleOptional", "antiquantOffsetOptional", "perTokenScaleOptional",
+        result)  # fmt: skip
+    check = (grouped, *((each,) for each in lists), {"version": version})
+    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host, checks=(check,))
 
 
 # fmt: off
@@ -139,8 +172,8 @@ OPERATORS = family(
             checks=((rank_in, (3,), "x1"), (absent, "bias"), (batches_turn, "x1", "x2"),
                 (math_type, "x1", "x2")))
           for ending, weight in (("", "x2"), ("WeightNz", "x2#"))),
-        *_quantised("aclnnQuantMatmulV5", "x2"),
-        *_quantised("aclnnQuantMatmulWeightNz", "x2#"),
+        *_quantised("aclnnQuantMatmulV5", "x2", FIFTH),
+        *_quantised("aclnnQuantMatmulWeightNz", "x2#", IN_FRACTALS),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",
             checks=((fits, "self", "m k", "vec", "k", "out", "m"), (math_type, "self", "vec"))),
     ),
@@ -185,9 +218,10 @@ OPERATORS = family(
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",
             (flag("transpose_x?"), flag("transpose_weight?"),
              whole("antiquant_group_size?")),
-            (Aclnn("aclnnWeightQuantBatchMatmulV2", _WIDENED_TENSORS, _GROUP_SIZE),
+            (Aclnn("aclnnWeightQuantBatchMatmulV2", _WIDENED_TENSORS, _GROUP_SIZE,
+                checks=_WIDENED_CALL),
              Aclnn("aclnnWeightQuantBatchMatmulV3", _WIDENED_TENSORS,
-                (*_GROUP_SIZE, whole("innerPrecise", None)))),
+                (*_GROUP_SIZE, whole("innerPrecise", None)), checks=_WIDENED_CALL)),
             kernel="weight_quant_batch_matmul_v2", checks=_WIDENED,
             band_class="weight_quant_matmul"),
         Operator("WeightQuantBatchMatmul",
@@ -199,9 +233,13 @@ OPERATORS = family(
     quantised=(
         Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",
             (whole("dtype?", None), *_TURNED),
-            (Aclnn("aclnnQuantMatmulV3", "x1 x2 scale offset? bias? -> out", _SAID),
+            (Aclnn("aclnnQuantMatmulV3", "x1 x2 scale offset? bias? -> out", _SAID, checks=(
+                (together, "x1", "x2", "scale", "offset", "bias", "y", {"rows": THIRD}),
+                _QUANTISED)),
              Aclnn("aclnnQuantMatmulV4",
-                "x1 x2 scale offset? bias? pertokenScaleOptional? -> out", _SAID)),
+                "x1 x2 scale offset? bias? pertokenScaleOptional? -> out", _SAID, checks=(
+                (together, "x1", "x2", "scale", "offset", "bias", "pertoken_scale", "y",
+                    {"rows": FOURTH}), _QUANTISED))),
             kernel="quant_batch_matmul", checks=_SCALED, band_class="quant_matmul"),
         Operator("QuantMatmul", "x1 x2 scale offset? pertoken_scale? bias? -> y", _TURNED,
             checks=_SCALED, kernel="quant_matmul", band_class="quant_matmul"),

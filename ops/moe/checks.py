@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.values.arithmetic import round_up
 
 MOST_CHOSEN = 1024  # experts of a token: moe_gating_top_k_softmax_tiling_base.cpp
+_MOST_EXPERTS = 2048  # in groups that are filled up to 32
+_MOST_COUNTED, _MOST_PAIRED, _BY_PAIRS = 10240, 5120, 2  # experts; expertTokensNumType
+_GROUPING = ("k", "kGroup", "groupCount", "groupSelectMode", "renorm", "normType")
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -123,3 +127,89 @@ def rows_of_mode(rows: str, places: str, mode: str, active: str) -> Check:
         return None
 
     return invalid(f"{rows} aren't those of {places}", test)
+
+
+def groups_chosen(x: str) -> Check:
+    """161002 for numbers of experts and groups that a choice in groups doesn't take.
+
+    Source: hicann/ops-transformer moe/moe_gating_top_k/op_host, tiling, and
+    docs/aclnnMoeGatingTopK.md.
+    """
+
+    def test(call: Call) -> Finding:
+        number = {name: call.integer(name) for name in _GROUPING if call.is_given(name)}
+        k, kept, groups = (number.get(name, 1) for name in ("k", "kGroup", "groupCount"))
+        experts = call.spec(x).shape[-1]
+        for name in ("groupSelectMode", "normType"):
+            if number.get(name, 0) not in (0, 1):
+                return f"{name} should be 0 or 1, but is {number[name]}."
+        if number.get("renorm", 0):
+            return f"renorm should be 0, but is {number['renorm']}."
+        if groups < 1 or experts % groups or experts // groups < 2:
+            wanted = f"groupCount should split {experts} experts into groups of two or more"
+            return f"{wanted}, but is {groups}."
+        if not 1 <= kept <= groups:
+            return f"kGroup should be from 1 to groupCount {groups}, but is {kept}."
+        if not 1 <= k <= experts // groups * kept:
+            return f"k should be from 1 to {experts // groups * kept}, but is {k}."
+        if max(experts, groups * round_up(experts // groups, 32)) > _MOST_EXPERTS:
+            return f"{experts} experts in {groups} groups are more than {_MOST_EXPERTS}."
+        return None
+
+    return invalid(f"{x} and the numbers of its groups don't fit", test)
+
+
+def routed_in_range(x: str, experts: str, scale: str) -> Check:
+    """161002 for numbers that the third routing doesn't take.
+
+    Source: hicann/ops-transformer moe/moe_init_routing_v3/op_host, tiling, and
+    docs/aclnnMoeInitRoutingV3.md.
+    """
+
+    def test(call: Call) -> Finding:
+        number = call.integer
+        rows, chosen = call.spec(experts).shape
+        kind, many = number("expertTokensNumType"), number("expertNum")
+        allowed = {"dropPadMode": (0,), "expertTokensNumType": (1, 2), "quantMode": (-1, 1),
+            "rowIdxType": (0, 1), "activeNum": (rows * chosen,)}  # fmt: skip
+        for name, values in allowed.items():
+            if number(name) not in values:
+                listed = " or ".join(map(str, values))
+                return f"{name} should be {listed}, but is {number(name)}."
+        if not call.flag("expertTokensNumFlag"):
+            return "expertTokensNumFlag should be true."
+        most = _MOST_PAIRED if kind == _BY_PAIRS else _MOST_COUNTED
+        if not 0 < many <= most:
+            return f"expertNum should be from 1 to {most}, but is {many}."
+        if not call.is_given("activeExpertRangeOptional"):
+            return None
+        taken = call.ints("activeExpertRangeOptional")
+        if len(taken) != 2 or not 0 <= taken[0] < taken[1] <= many:
+            return f"activeExpertRangeOptional {sizes(taken)} is no range of {many} experts."
+        wanted: tuple[int, ...] = (rows,)
+        if number("quantMode") == 1:
+            wanted = (taken[1] - taken[0], call.spec(x).shape[-1])
+        for name, spec in call.given(scale):
+            if spec.shape != wanted:
+                return f"{name} should be {sizes(wanted)}, but has sizes {sizes(spec.shape)}."
+        return None
+
+    return invalid(f"the numbers of a routing of {x} aren't offered", test)
+
+
+def padded_rows(x: str, mode: str) -> Check:
+    """161002 for a mode that there isn't, or rows with another number of axes than it has.
+
+    Source: hicann/ops-transformer moe/moe_finalize_routing_v2/op_host, tiling.
+    """
+
+    def test(call: Call) -> Finding:
+        value, spec = call.integer(mode) if call.is_given(mode) else 0, call.spec(x)
+        if value not in (0, 1, 2, 3):
+            return f"{mode} should be from 0 to 3, but is {value}."
+        wanted = 2 + value % 2
+        if spec.rank != wanted:
+            return f"{x} should have {wanted} dimensions with {mode} {value}, but has {spec.rank}."
+        return None
+
+    return invalid(f"{x} isn't that of {mode}", test)

@@ -3,14 +3,17 @@
 from functools import partial
 from typing import Any
 
-from npusim.operators.checks import attribute_at_least, attribute_in
+from npusim.operators.checks import attribute_at_least, attribute_in, same_dtype
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import (
     experts_chosen,
     finalized,
+    groups_chosen,
+    padded_rows,
     per_token,
     routed,
+    routed_in_range,
     rows_of_mode,
     shared_out,
 )
@@ -77,7 +80,8 @@ OPERATORS = family(
                 (whole("k"), whole("kGroup", "k_group"), whole("groupCount", "group_count"),
                  whole("groupSelectMode", "group_select_mode"), whole("renorm", only=0),
                  whole("normType", "norm_type"), flag("outFlag", "out_flag"),
-                 real("routedScalingFactor", "routed_scaling_factor"), real("eps"))),
+                 real("routedScalingFactor", "routed_scaling_factor"), real("eps")),
+                checks=((same_dtype, "x", "bias", "y"), (groups_chosen, "x"))),
             kernel="moe_gating_top_k", infer=gated_in_groups,
             checks=((fits, "x", "rows e", "bias", "e", "y", "rows k", "expert_idx", "rows k",
                 "out", "rows e"), (experts_chosen, "x", "y", "k"))),
@@ -120,7 +124,8 @@ OPERATORS = family(
                  flag("expertTokensNumFlag", "expert_tokens_num_flag"),
                  whole("quantMode", "quant_mode"),
                  ints("activeExpertRangeOptional?", "active_expert_range"),
-                 whole("rowIdxType", "row_idx_type"))),
+                 whole("rowIdxType", "row_idx_type")),
+                checks=((routed_in_range, "x", "expert_idx", "scale"),)),
             kernel="moe_init_routing_v3", infer=routed_later, checks=(_TOKENS,)),
         Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
             (whole("num_out_tokens?"), flag("padded_mode?")),
@@ -196,7 +201,8 @@ OPERATORS = family(
             (Aclnn("aclnnMoeFinalizeRouting", "expandedX expandedRowIdx x1 x2Optional? bias "
                 "scales expandedExpertIdx -> out", ()),
              Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
-                (whole("dropPadMode", "drop_pad_mode"),))),
+                (whole("dropPadMode", "drop_pad_mode"),),
+                checks=((padded_rows, "expanded_x", "drop_pad_mode"),))),
             also=("MoeFinalizeRouting",), kernel="moe_finalize_routing",
             checks=((finalized, "expanded_x", "expanded_row_idx", "x1", "x2", "bias", "scales",
                 "expanded_expert_idx", "out"),)),

@@ -80,7 +80,8 @@ def moe_init_routing_v3(task: Task) -> tuple[Kernel, ...]:
         raise task.refused("scales and offsets of rows aren't modelled")
     if task.whole_number("row_idx_type", 0):
         raise task.refused("pairs by rows instead of rows by pairs aren't modelled")
-    if task.whole_number("drop_pad_mode", 0) or task.whole_number("active_num", 0) > 0:
+    active = task.whole_number("active_num", 0)
+    if task.whole_number("drop_pad_mode", 0) or 0 < active < experts.numel:
         raise task.refused("fewer rows than pairs, and rooms for experts, aren't modelled")
     kind = task.whole_number("expert_tokens_num_type", 0)
     if kind not in (0, 1):

@@ -1,6 +1,6 @@
 """Quantised tensors: made from numbers, row by row or by given scales, and turned back."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_shape
+from npusim.operators.checks import attribute_at_least, rank_in, same_dtype, same_shape
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -53,7 +53,8 @@ OPERATORS = family(
     "quant",
     rows=(
         Operator("DynamicQuant", "x smooth_scales? -> y scale", (_TYPE,),
-            Aclnn("aclnnDynamicQuant", "x smoothScalesOptional? -> yOut scaleOut"),
+            Aclnn("aclnnDynamicQuant", "x smoothScalesOptional? -> yOut scaleOut",
+                checks=((same_dtype, "x", "smooth_scales"),)),
             infer=bytes_and_scales,
             checks=((fits, "x", _ROWS, "smooth_scales", "row", "y", _ROWS, "scale", "*rows"),)),
         Operator("AddRmsNormDynamicQuant",

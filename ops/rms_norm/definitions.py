@@ -1,7 +1,8 @@
 """Root-mean-square normalisation, with the sum of two tensors in front of it, and its gradient."""
 
-from npusim.operators.checks import attribute_at_least
+from npusim.operators.checks import attribute_at_least, same_dtype
 from npusim.operators.definition import Aclnn, Operator, family, real
+from npusim.operators.dtype_checks import together
 from npusim.operators.shape_checks import fits, one_per_row
 from npusim.ops.rms_norm.results import root_per_row
 
@@ -10,15 +11,25 @@ _ROWS = "*rows *row"
 _PER_ROW = (one_per_row, "x", "gamma", "rstd")
 _POSITIVE = (attribute_at_least, "epsilon", 0)
 
+# x gamma y rstd: hicann/ops-nn norm/rms_norm/docs/aclnnRmsNorm.md
+_PLAIN = {
+    "310P": ("FLOAT16 FLOAT16 FLOAT16 FLOAT", "FLOAT FLOAT FLOAT FLOAT"),
+    **dict.fromkeys(("A2", "A3"), (
+        "FLOAT16 FLOAT/FLOAT16 FLOAT16 FLOAT", "BFLOAT16 FLOAT/BFLOAT16 BFLOAT16 FLOAT",
+        "FLOAT FLOAT FLOAT FLOAT")),
+}  # fmt: skip
+
 # fmt: off
 OPERATORS = family(
     "rms_norm",
     kernel=(
         Operator("RmsNorm", "x gamma -> y rstd", _EPSILON,
-            Aclnn("aclnnRmsNorm", "x gamma -> yOut rstdOut", _EPSILON),
+            Aclnn("aclnnRmsNorm", "x gamma -> yOut rstdOut", _EPSILON, checks=(
+                (together, "x", "gamma", "y", "rstd", {"rows": _PLAIN}),)),
             checks=((fits, "gamma", "*row", "x", _ROWS, "y", _ROWS), _PER_ROW, _POSITIVE)),
         Operator("AddRmsNorm", "x1 x2 gamma -> y rstd x", _EPSILON,
-            Aclnn("aclnnAddRmsNorm", "x1 x2 gamma -> yOut rstdOut xOut", _EPSILON),
+            Aclnn("aclnnAddRmsNorm", "x1 x2 gamma -> yOut rstdOut xOut", _EPSILON,
+                checks=((same_dtype, "x1", "x2", "gamma", "y", "x"),)),
             checks=((fits, "gamma", "*row", "x1", _ROWS, "x2", _ROWS, "y", _ROWS, "x", _ROWS),
                 (one_per_row, "x1", "gamma", "rstd"), _POSITIVE)),
         Operator("GemmaRmsNorm", "x gamma -> y rstd", _EPSILON,

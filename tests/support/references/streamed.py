@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from support.references.row import Array, Draw, Row, outputs_of
@@ -331,15 +332,16 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         "mean": BIAS, "variance": WEIGHT, "momentum": 0.1, "eps": 1e-5},
         (OWN, INVERSE_STD, *MOVED)),
     ("aclnnQuantMatmulV3", {"x1": EIGHT, "x2": EIGHT.T.copy(), "scale": SCALES[:5].copy(),
-        "transposeX1": False, "transposeX2": False, "out": np.zeros((5, 5), np.float16)},
+        "transposeX1": False, "transposeX2": False, "out": np.zeros((5, 5), ml_dtypes.bfloat16)},
         (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5]),
     ("aclnnQuantMatmulV5", {"x1": EIGHT, "x2": EIGHT.T.copy(), "x1Scale": SCALES[1:].copy(),
         "x2Scale": SCALES[:5].copy(), "transposeX1": False, "transposeX2": False, "groupSize": 0,
         "out": np.zeros((5, 5), np.float16)},
         (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5] * SCALES[1:, None]),
-    ("aclnnQuantMatmulWeightNz", {"x1": EIGHT, "x2": EIGHT.T.copy(), "x1Scale": None,
+    ("aclnnQuantMatmulWeightNz", {"x1": EIGHT, "x2": EIGHT.T.copy(), "x1Scale": SCALES[1:].copy(),
         "x2Scale": SCALES[:5].copy(), "transposeX1": False, "transposeX2": False, "groupSize": 0,
-        "out": np.zeros((5, 5), np.float16)}, (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5]),
+        "out": np.zeros((5, 5), np.float16)},
+        (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5] * SCALES[1:, None]),
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from npusim.ops.attention.checks import (
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import rows
 from npusim.ops.attention.results import backward, forward, inference, prompt
-from npusim.ops.attention.training_limits import TRAINING
+from npusim.ops.attention.training_limits import HOST, TRAINING
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
@@ -144,10 +144,10 @@ OPERATORS = family(
             Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS, last=(text("softmaxOutLayout?", "softmax_out_layout"),))),
         ), kernel="flash_attention_score", infer=forward,
-            checks=((packed, "input_layout"), *rows(TRAINING),
+            checks=((packed, "input_layout"), *rows(HOST),
                 (turned_together, "query_rope", "key_rope", "atten_mask"),
                 (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
-                 "sparse_mode"),
+                 "sparse_mode"), *rows(TRAINING),
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
         Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink?", _BACKWARD, (
             Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
@@ -164,8 +164,8 @@ OPERATORS = family(
                 _called(*_LENGTHS, last=(text("softmaxInLayout?", "softmax_in_layout"),)),
                 host="records:unpadding_gradient"),
         ), kernel="flash_attention_score_grad", infer=backward,
-            checks=((packed, "input_layout"), *rows(TRAINING),
-                (attribute_in, "softmax_in_layout", ("", "same_as_input")),
+            checks=((packed, "input_layout"), *rows(HOST),
+                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(TRAINING),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
     ),
     inference=(

@@ -284,11 +284,13 @@ def _prefix_mask(a: Asked) -> Finding:
     return f"{wanted}, but has sizes {sizes(shape)}."
 
 
-TRAINING = (
+HOST = (
     Limit(PARAM, "headNum isn't above 0", _HOST, _heads_named),
     Limit(PARAM, "the layout isn't that of the query", _HOST, _layout),
     Limit(PARAM, "D of query, key and value isn't equal, falling and at most 768", _HOST, _columns),
     Limit(PARAM, "the shift isn't in the dtype of the query", _HOST, _shift_kind),
+)
+TRAINING = (
     Limit(TILING, "keepProb isn't in (0, 1]", _TILING, _kept),
     Limit(TILING, "heads of the query aren't a multiple of those of keys", _TILING, _shares_heads),
     Limit(TILING, "sequences don't end within their tensors", _TILING, _packed),

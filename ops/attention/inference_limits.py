@@ -194,7 +194,8 @@ def _pages(a: Asked) -> Finding:
     table, size, shape = a.shape("blocktable"), a.whole("blocksize", 0), a.shape("key")
     lengths = a.entries("keyends")
     if a.kind("blocktable") is not INT32 or table is None or len(table) != 2:
-        return f"{a.name('blocktable')} should be INT32 [B, pages], but has sizes {sizes(table or ())}."
+        given = sizes(table or ())
+        return f"{a.name('blocktable')} should be INT32 [B, pages], but has sizes {given}."
     if not lengths:
         return f"{a.name('blocktable')} needs actualSeqLengthsKv."
     if a.query.get("D") == _LATENT and a.spec("queryrope") is not None:
@@ -202,14 +203,18 @@ def _pages(a: Asked) -> Finding:
         wanted = "16 or 128 beside a rope"
     elif a.single:
         grain = _BYTE_GRAIN if a.kind("key") is INT8 else _GRAIN
-        fits, wanted = 0 < size <= _MOST_PAGE and not size % grain, f"aligned to {grain}, at most 512"
+        fits, wanted = (
+            0 < size <= _MOST_PAGE and not size % grain,
+            f"aligned to {grain}, at most 512",
+        )
     else:
         fits = 0 < size <= _MOST_PAGE and not size % _PROMPT_GRAIN
         wanted = "a multiple of 128, at most 512"
     if "blocksize" in a.names and not fits:
         return f"{a.name('blocksize')} should be {wanted}, but is {size}."
     if table[0] != a.batch and a.batch:
-        return f"{a.name('blocktable')} should have a row for each of {a.batch} sequences, not {table[0]}."
+        wanted = f"a row for each of {a.batch} sequences"
+        return f"{a.name('blocktable')} should have {wanted}, not {table[0]}."
     if "blocksize" not in a.names or shape is None or len(shape) not in (3, 4):
         return None
     return _cache(a, table, size, shape)
@@ -221,7 +226,8 @@ def _cache(a: Asked, table: tuple[int, ...], size: int, shape: tuple[int, ...]) 
     lengths = lengths * a.batch if len(lengths) == 1 else lengths[: a.batch]
     pages = [-(-each // size) for each in lengths]
     if table[1] < max(pages, default=0):
-        return f"{a.name('blocktable')} should have {max(pages)} pages for each sequence, not {table[1]}."
+        wanted = f"{max(pages)} pages for each sequence"
+        return f"{a.name('blocktable')} should have {wanted}, not {table[1]}."
     if shape[0] < sum(pages):
         return f"key should have at least {sum(pages)} pages for these lengths, not {shape[0]}."
     if len(shape) == 4 and a.axes in ("BSH", "BSND"):
@@ -229,7 +235,9 @@ def _cache(a: Asked, table: tuple[int, ...], size: int, shape: tuple[int, ...]) 
     heads, columns = a.whole("keyheads", 0) or a.whole("heads", 0), a.query.get("D", 0)
     wanted = (heads, size, columns) if len(shape) == 4 else (size, heads * columns)
     if columns and shape[1:] != wanted:
-        return f"key should be [pages, {str(list(wanted))[1:]} in pages, but has sizes {sizes(shape)}."
+        return (
+            f"key should be [pages, {str(list(wanted))[1:]} in pages, but has sizes {sizes(shape)}."
+        )
     if len(shape) == 3 and shape[2] > _MOST_WIDTH:
         return f"H of key in pages should be at most {_MOST_WIDTH}, but is {shape[2]}."
     return None
@@ -281,16 +289,17 @@ def _mask(a: Asked) -> Finding:
         if shape[0] == a.batch and shape[-1] >= keys:
             return None
         wanted = f"[{a.batch}, 1, 1, {keys}]"
-        return (f"{name} should have a row of at least {keys} for each of {a.batch} sequences, "
-                f"{wanted}, but has sizes {sizes(shape)}.", f"Give {name} as {wanted}.",
+        problem = f"a row of at least {keys} for each of {a.batch} sequences, {wanted}"
+        return (f"{name} should have {problem}, but has sizes {sizes(shape)}.",
+                f"Give {name} as {wanted}.",
                 instead(a, "attenmask", a.batch, 1, 1, keys))  # fmt: skip
     batch = shape[0] if len(shape) > 2 else 1
     if batch in (1, a.batch) and shape[-2] >= queries and shape[-1] >= keys:
         return None
     outer = (batch, 1) if batch == a.batch > 1 else ()
     wanted = sizes((*outer, queries, keys))
-    return (f"{name} should be 1 or {a.batch} masks of at least {queries} queries and {keys} keys, "
-            f"but has sizes {sizes(shape)}.", f"Expand {name} to {wanted}.",
+    problem = f"1 or {a.batch} masks of at least {queries} queries and {keys} keys"
+    return (f"{name} should be {problem}, but has sizes {sizes(shape)}.", f"Expand {name} to {wanted}.",
             instead(a, "attenmask", *outer, queries, keys))  # fmt: skip
 
 
@@ -320,7 +329,9 @@ def _ropes(a: Asked) -> Finding:
     if query is None or key is None or own is None or columns is None:
         return None
     if columns not in (_LATENT, _TURNED_BESIDE):
-        return f"D of query should be {_LATENT} or {_TURNED_BESIDE} beside a rope, but is {columns}."
+        return (
+            f"D of query should be {_LATENT} or {_TURNED_BESIDE} beside a rope, but is {columns}."
+        )
     if "D" in a.axes and query != (*own[:-1], _TURNED):
         wanted = sizes((*own[:-1], _TURNED))
         return f"{a.name('queryrope')} should have sizes {wanted}, but has {sizes(query)}."
@@ -344,7 +355,9 @@ def _latent(a: Asked) -> Finding:
         return f"At most {_GRAIN} queries of a sequence, not {queries}, with D {_LATENT}."
     heads = a.whole("heads", 1)
     if heads & (heads - 1) or heads > 128:
-        return f"{a.name('heads')} should be a power of 2, at most 128, with D {_LATENT}, not {heads}."
+        return (
+            f"{a.name('heads')} should be a power of 2, at most 128, with D {_LATENT}, not {heads}."
+        )
     if (a.whole("keyheads", 0) or heads) != 1 and heads > 1:
         return f"{a.name('keyheads')} should be 1 with D {_LATENT}."
     if not a.packed and queries == 1 and (mode not in (0, _BAND) or (given and mode == 0)):
@@ -415,7 +428,7 @@ def _shifted_cache(a: Asked) -> Finding:
 
 def _precision(a: Asked) -> Finding:
     found = a.whole("innerprecise", 0)
-    if 0 <= found <= 3 or "FusedInfer" not in a.call.contract.name:  # noqa: PLR2004
+    if 0 <= found <= 3 or "FusedInfer" not in a.call.contract.name:
         return None
     return f"{a.name('innerprecise')} should be 0 to 3, but is {found}."
 

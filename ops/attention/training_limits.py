@@ -87,7 +87,8 @@ def _shares_heads(a: Asked) -> Finding:
 
 def _sizes_in_range(a: Asked) -> Finding:
     for axis, least, most in (
-        ("N", 1, _MOST_HEADS), ("S", 1, _MOST_TOKENS), ("B", 1, _MOST_BATCH), ("T", 1, _MOST_TOKENS),
+        ("N", 1, _MOST_HEADS), ("S", 1, _MOST_TOKENS), ("B", 1, _MOST_BATCH),
+        ("T", 1, _MOST_TOKENS),
     ):  # fmt: skip
         for name, own in (("query", a.query), ("key", a.key)):
             if not least <= own.get(axis, least) <= most:

@@ -2,10 +2,10 @@
 
 Halves are exchanged by copies inside UB, neighbours by a gather; the sign goes to the sine, once
 for each of its rows. Rows that don't fill blocks of 32 bytes are padded to them, halves each for
-itself, and instructions go through the padding. bfloat16, and what is gathered, is worked on in float32. Queries and keys of a
-token are one task: it is dealt out to cores by tokens, as many at a time as UB holds. Source:
-ops-transformer posembedding/apply_rotary_pos_emb and rotary_position_embedding, host tiling and
-device schedules.
+itself, and instructions go through the padding. bfloat16, and what is gathered, is worked on in
+float32. Queries and keys of a token are one task: it is dealt out to cores by tokens, as many at a
+time as UB holds. Source: ops-transformer posembedding/apply_rotary_pos_emb and
+rotary_position_embedding, host tiling and device schedules.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _Pair:
 class Rotary(Kernel):
     """Rows of (..., D) turned by the angles of cos and sin, which broadcast to them.
 
-    Shapes: four axes, the last one D, which is even; cos and sin alike, 1 or as long as x elsewhere. ``mode`` 0
-    turns elements i and i + D / 2, 1 elements 2 i and 2 i + 1.
+    Shapes: four axes, the last one D, which is even; cos and sin alike, 1 or as long as x
+    elsewhere. ``mode`` 0 turns elements i and i + D / 2, 1 elements 2 i and 2 i + 1.
     """
 
     op_type = "RotaryPositionEmbedding"

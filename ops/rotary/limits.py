@@ -81,7 +81,7 @@ def _readings(shape: Shape, angles: Shape, *, interleaved: bool) -> Iterator[tup
             yield shape[b], shape[n]
 
 
-def _too_many(batch: int, heads: int, interleaved: bool, angles: bool) -> str:  # noqa: FBT001
+def _too_many(batch: int, heads: int, interleaved: bool, angles: bool) -> str:
     if interleaved and batch * heads >= _MOST:
         return f"B * N should be below {_MOST} in mode 1, but is {batch * heads}."
     if not interleaved and max(batch, heads) >= _MOST:
@@ -102,7 +102,7 @@ def _crowded(call: Call, shape: Shape, angles: Shape, *, is_ragged: bool) -> Fin
                 "please do not use RotaryPositionEmbedding fusion operator.")  # fmt: skip
     few = cores is not None and _RAGGED_SCALE * product > -(-tokens // cores)
     if is_ragged and few and columns < _RAGGED_COLUMNS:
-        return (f"B * N is {product} in BNSD with D {columns}, which isn't aligned, and S {tokens}: "
+        return (f"B * N is {product} in BNSD with D {columns}, not aligned, and S {tokens}: "
                 "please do not use RotaryPositionEmbedding fusion operator.")  # fmt: skip
     return None
 
@@ -130,7 +130,7 @@ def applicable(query: str, key: str, layout: str, mode: str) -> Check:
     return _tiling("D isn't 128, the layout isn't BSND, or UB doesn't hold the heads", test)
 
 
-def _applied_bytes(call: Call, query: Shape, key: Shape, size: int, casts: bool) -> int:  # noqa: FBT001
+def _applied_bytes(call: Call, query: Shape, key: Shape, size: int, casts: bool) -> int:
     """What the tiling needs for one token; less where every core has a single one."""
     wide = _WIDE_BYTES if casts else size
     heads = (query[2] + key[2]) * _APPLIED * wide

@@ -150,7 +150,8 @@ def columns(size: int, code: int) -> tuple[dict[str, Any], int]:
 def pages(size: int, code: int, queries: int = 1) -> tuple[dict[str, Any], int]:
     more = {MASK: "bool[2048,2048]", MODE: 3} if queries > 1 else {}
     return of(PAGES, code, query=f"bf16[2,{queries},256]", key0=f"bf16[99,{size},256]",
-              blockSize=size, value0=f"bf16[99,{size},256]", blockTableOptional="int32[2,40]", **more)  # fmt: skip
+              blockSize=size, value0=f"bf16[99,{size},256]",
+              blockTableOptional="int32[2,40]", **more)  # fmt: skip
 
 
 INFERENCE = [

@@ -326,10 +326,11 @@ def test_queries_and_keys_with_a_rope(api: str) -> None:
     np.testing.assert_allclose(done.outputs["attentionOut"].astype(float), want, atol=3e-3)
     del call["keyRopeOptional"]
     assert "keyrope is null" in device.check(api, **call).message
-    prefix = np.zeros((1, 1, 16, 512), np.float16)
-    refused = device.check(
-        api, **{**call, "queryRopeOptional": None}, keySharedPrefixOptional=prefix
-    )
+    plain = {name: call[name] for name in ("numHeads", "numKeyValueHeads", "inputLayout")}
+    plain |= {"query": "fp16[2,16,4,64]", "key0": "fp16[2,1,96,64]", "value0": "fp16[2,1,96,64]"}
+    prefix = "fp16[1,1,16,64]"
+    both = {"keySharedPrefixOptional": prefix, "valueSharedPrefixOptional": prefix}
+    refused = device.check(api, **plain, **both)
     assert (refused.code, refused.is_modelled) == (561003, False)
 
 

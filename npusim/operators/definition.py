@@ -250,7 +250,8 @@ class Composed(Prototype):
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
     results in order. ``checks``, ``parts``, ``in_place``, ``also``, ``into`` and ``rules`` are
-    those of an operator and its interface; results that a call leaves out are as the function makes them.
+    those of an operator and its interface; results that a call leaves out are as the function
+    makes them.
     """
 
     name: str

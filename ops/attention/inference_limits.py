@@ -299,7 +299,8 @@ def _mask(a: Asked) -> Finding:
     outer = (batch, 1) if batch == a.batch > 1 else ()
     wanted = sizes((*outer, queries, keys))
     problem = f"1 or {a.batch} masks of at least {queries} queries and {keys} keys"
-    return (f"{name} should be {problem}, but has sizes {sizes(shape)}.", f"Expand {name} to {wanted}.",
+    return (f"{name} should be {problem}, but has sizes {sizes(shape)}.",
+            f"Expand {name} to {wanted}.",
             instead(a, "attenmask", *outer, queries, keys))  # fmt: skip
 
 
@@ -420,6 +421,8 @@ def _shifted_cache(a: Asked) -> Finding:
         return f"{padded[0]} isn't for {'keys in pages' if a.paged else a.layout}."
     if "key1" in a.call.arguments and (a.paged or a.packed):
         return f"A list of keys isn't for {'pages' if a.paged else a.layout}."
+    if a.spec("keysharedprefix") is not None and (a.paged or padded):
+        return f"{a.name('keysharedprefix')} isn't for keys in pages or padded ones."
     for word, lengths in (("querypaddingsize", "ends"), ("kvpaddingsize", "keyends")):
         if a.spec(word) and not a.entries(lengths):
             return f"{a.name(word)} needs the lengths of the sequences."

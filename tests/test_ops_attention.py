@@ -303,20 +303,18 @@ def test_heads_that_share_keys(data: st.DataObject) -> None:
     )
 
 
-@pytest.mark.parametrize("paged", [False, True])
 @pytest.mark.parametrize("api", ["V3", "V4"])
-def test_queries_and_keys_with_a_rope(api: str, paged: bool) -> None:
-    """Latent attention: 512 elements and a rope of 64, one key for all heads."""
+def test_queries_and_keys_with_a_rope(api: str) -> None:
+    """Latent attention: 512 elements and a rope of 64, one key for all heads, in pages."""
     api, lengths, size, scale = f"aclnnFusedInferAttentionScore{api}", [300, 130], 128, 0.05
     q, rope = (heads(2, 16, 1, columns, columns).astype(np.float16) for columns in (512, 64))
     k, k_rope = (heads(2, 1, 384, columns, 1).astype(np.float16) for columns in (512, 64))
-    device, caches, more = Device(CHIP), [k, k_rope], {}
-    if paged:
-        table = np.array([[4, 0, 2], [1, 5, 3]], np.int32)
-        caches = [np.zeros((6, size, each.shape[-1]), np.float16) for each in caches]
-        for cache, each in zip(caches, (k, k_rope), strict=True):
-            cache[table] = each.reshape(2, 3, size, -1)
-        more = {"blockTableOptional": table, "blockSize": size}
+    device = Device(CHIP)
+    table = np.array([[4, 0, 2], [1, 5, 3]], np.int32)
+    caches = [np.zeros((6, size, each.shape[-1]), np.float16) for each in (k, k_rope)]
+    for cache, each in zip(caches, (k, k_rope), strict=True):
+        cache[table] = each.reshape(2, 3, size, -1)
+    more = {"blockTableOptional": table, "blockSize": size}
     call = {"query": q, "key0": caches[0], "value0": caches[0], "queryRopeOptional": rope,
             "keyRopeOptional": caches[1], "actualSeqLengthsKvOptional": lengths, "numHeads": 16,
             "scaleValue": scale, "inputLayout": "BNSD", "numKeyValueHeads": 1, **more}  # fmt: skip
@@ -327,11 +325,12 @@ def test_queries_and_keys_with_a_rope(api: str, paged: bool) -> None:
     assert done.outputs is not None
     np.testing.assert_allclose(done.outputs["attentionOut"].astype(float), want, atol=3e-3)
     del call["keyRopeOptional"]
-    assert "a rope both" in device.check(api, **call).message
-    prefix = np.zeros((1, 1, 16, 512), np.float16)
-    refused = device.check(
-        api, **{**call, "queryRopeOptional": None}, keySharedPrefixOptional=prefix
-    )
+    assert "keyrope is null" in device.check(api, **call).message
+    plain = {name: call[name] for name in ("numHeads", "numKeyValueHeads", "inputLayout")}
+    plain |= {"query": "fp16[2,16,4,64]", "key0": "fp16[2,1,96,64]", "value0": "fp16[2,1,96,64]"}
+    prefix = "fp16[1,1,16,64]"
+    both = {"keySharedPrefixOptional": prefix, "valueSharedPrefixOptional": prefix}
+    refused = device.check(api, **plain, **both)
     assert refused.verdict == "unknown"
 
 

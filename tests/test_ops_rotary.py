@@ -56,7 +56,7 @@ def turned(x: Array, cos: Array, sin: Array, mode: int) -> Array:
 @given(
     data=st.data(),
     sizes=st.tuples(st.integers(1, 4), st.integers(1, 40), st.integers(1, 9)),
-    length=st.sampled_from([64, 128]),
+    length=st.sampled_from([10, 40, 64, 80, 128]),
     mode=st.sampled_from([0, 1]),
     kind=st.sampled_from(KINDS),
 )
@@ -163,8 +163,8 @@ def test_calls_change_queries_and_keys_in_place() -> None:
 
 
 def test_what_the_kernel_does_not_cover_is_said() -> None:
-    x = numbers(1, 2, 2, 10)
-    with pytest.raises(KernelError, match="rows of 10 elements"):
+    x = numbers(1, 2, 2, 11)
+    with pytest.raises(KernelError, match="rows of 11 elements"):
         run(CHIP, "RotaryPositionEmbedding", [x, x, x], [like(x)])
     x = numbers(1, 2, 2, 64)
     with pytest.raises(KernelError, match="half and interleave"):
@@ -174,8 +174,8 @@ def test_what_the_kernel_does_not_cover_is_said() -> None:
 def test_physics() -> None:
     x, (cos, sin) = numbers(4, 512, 8, 128), angles(4, 512, 1, 128, mode=0)
     assert_above_roofline(CHIP, "RotaryMul", [x, cos, sin], [like(x)])
-    small, (cos, sin) = numbers(2, 30, 8, 64), angles(2, 30, 1, 64, mode=0)
-    for mode in (0, 1):
+    for mode, length in ((0, 64), (1, 64), (0, 44), (1, 44)):
+        small, (cos, sin) = numbers(2, 30, 8, length), angles(2, 30, 1, length, mode=mode)
         assert_tiling_changes_no_number(
             CHIP, "RotaryMul", [small, cos, sin], [like(small)], mode=mode
         )

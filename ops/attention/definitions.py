@@ -19,7 +19,10 @@ from npusim.ops.attention.checks import (
     turned,
     turned_together,
 )
+from npusim.ops.attention.inference_limits import INFERENCE
+from npusim.ops.attention.limits import rows
 from npusim.ops.attention.results import backward, forward, inference, prompt
+from npusim.ops.attention.training_limits import HOST, TRAINING
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
@@ -141,10 +144,10 @@ OPERATORS = family(
             Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS, last=(text("softmaxOutLayout?", "softmax_out_layout"),))),
         ), kernel="flash_attention_score", infer=forward,
-            checks=((packed, "input_layout"),
+            checks=((packed, "input_layout"), *rows(HOST),
                 (turned_together, "query_rope", "key_rope", "atten_mask"),
                 (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
-                 "sparse_mode"),
+                 "sparse_mode"), *rows(TRAINING),
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
         Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink?", _BACKWARD, (
             Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
@@ -161,8 +164,8 @@ OPERATORS = family(
                 _called(*_LENGTHS, last=(text("softmaxInLayout?", "softmax_in_layout"),)),
                 host="records:unpadding_gradient"),
         ), kernel="flash_attention_score_grad", infer=backward,
-            checks=((packed, "input_layout"),
-                (attribute_in, "softmax_in_layout", ("", "same_as_input")),
+            checks=((packed, "input_layout"), *rows(HOST),
+                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(TRAINING),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
     ),
     inference=(
@@ -176,7 +179,7 @@ OPERATORS = family(
                for name, more in (("aclnnPromptFlashAttentionV2", ()),
                                   ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
-            checks=(_fits("fused_call", _ASKED, "attention_out", _INFERENCE),
+            checks=(*rows(INFERENCE), _fits("fused_call", _ASKED, "attention_out", _INFERENCE),
                 _fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
             tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",
@@ -189,7 +192,8 @@ OPERATORS = family(
                   ("aclnnIncreFlashAttentionV4", f"{_PAGED} kvPaddingSize?", _BLOCKS))),
             also=("PaddleGqaIncreFlashAttentionAiv",),
             kernel="fused_infer_attention_score", infer=prompt,
-            checks=(_fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core),)),
+            checks=(*rows(INFERENCE),
+                _fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("FusedInferAttentionScore", f"{_FUSED_OWN} -> attention_out softmax_lse",
             _INFERENCE,
             (Aclnn("aclnnFusedInferAttentionScore", "query key* value* pseShift? attenMask? "
@@ -209,7 +213,7 @@ OPERATORS = family(
                    ("aclnnFusedInferAttentionScoreV4",
                     " dequantScaleQueryOptional? learnableSinkOptional?",
                     (whole("queryQuantMode?", None),))))),
-            kernel="fused_infer_attention_score", infer=inference),
+            kernel="fused_infer_attention_score", infer=inference, checks=rows(INFERENCE)),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),
         Operator("MLA", "query query_rope key key_rope value -> out", (), kernel="latent"),

@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 
-def inference(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
-    """The attention, and no logarithms of sums."""
+def inference(
+    given: Sequence[TensorSpec], attributes: Mapping[str, Any]
+) -> list[TensorSpec | None]:
+    """The attention; without logarithms of sums any tensor comes back as it is."""
     query, _, value, *_ = given
     if not query.rank or not value.rank:
         return []
     last = query.shape[-1] if query.rank == 3 and attributes.get("input_layout") != "TND" else (
         value.shape[-1])  # fmt: skip
-    return [described((*query.shape[:-1], last), query.dtype), described((0,), FLOAT)]
+    return [described((*query.shape[:-1], last), query.dtype), None]
 
 
-def prompt(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+def prompt(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec | None]:
     """The attention alone."""
     return inference(given, attributes)[:1]
 

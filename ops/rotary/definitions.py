@@ -5,6 +5,7 @@ from npusim.operators.definition import Aclnn, Operator, family, flag, ints, rea
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits
 from npusim.ops.rotary.checks import caches_fit
+from npusim.ops.rotary.limits import applicable, interleavable, turnable
 
 _MODE = (whole("mode?"),)
 _IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
@@ -18,11 +19,12 @@ OPERATORS = family(
     kernel=(
         Operator("ApplyRotaryPosEmb", "query key cos sin -> query key",
             (_BSND, text("rotary_mode?")),
-            (Aclnn("aclnnApplyRotaryPosEmb", _IN_PLACE, (whole("layout", only=1),)),
+            (Aclnn("aclnnApplyRotaryPosEmb", _IN_PLACE, (whole("layout"),)),
              Aclnn("aclnnApplyRotaryPosEmbV2", _IN_PLACE,
-                (whole("layout", only=1), text("rotaryMode", "rotary_mode")))),
+                (whole("layout"), text("rotaryMode", "rotary_mode")))),
             kernel="apply_rotary", checks=(
                 (rank_is, 4, "query", "key", "cos", "sin"),
+                (applicable, "query", "key", "layout", "rotary_mode"),
                 (fits, "query", "b s n d", "key", "b s m d", "cos", "b s 1 d", "sin", "b s 1 d"),
             )),
         Operator("RotaryPositionEmbedding", "x cos sin rotate? -> y", _MODE,
@@ -34,6 +36,7 @@ OPERATORS = family(
                 (broadcast, "y", "x", "cos"), (broadcast, "y", "x", "sin"),
                 (fits, "x", "*x", "y", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
+                (turnable, "x", "cos", "mode"),
             )),
         Operator("RotaryPositionEmbeddingGrad", "dy cos sin x? -> dx dcos? dsin?", _MODE,
             Aclnn("aclnnRotaryPositionEmbeddingGrad",
@@ -43,6 +46,7 @@ OPERATORS = family(
                 (broadcast, "dx", "dy", "cos"), (broadcast, "dx", "dy", "sin"),
                 (fits, "dy", "*x", "dx", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
+                (turnable, "dy", "cos", "mode", "dcos", "dsin"),
             )),
     ),
     key_cache=(
@@ -81,6 +85,7 @@ OPERATORS = family(
         Operator("InterleaveRope", "x cos sin -> y", (),
             Aclnn("aclnnInterleaveRope", "x cos sin -> out"), kernel="interleave_rope",
             infer=like, checks=((rank_is, 4, "x", "cos", "sin"),
-                (fits, "x", "b n s d", "cos", "b 1 s d", "sin", "b 1 s d", "y", "b n s d"))),
+                (interleavable, "x", "cos", "sin"),
+                (fits, "x", "b n s d", "y", "b n s d"))),
     ),
 )

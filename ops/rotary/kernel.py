@@ -1,10 +1,11 @@
 """Rotary position embeddings: y = x cos + turned(x) sin, row by row.
 
 Halves are exchanged by copies inside UB, neighbours by a gather; the sign goes to the sine, once
-for each of its rows. bfloat16, and what is gathered, is worked on in float32. Queries and keys of a
-token are one task: it is dealt out to cores by tokens, as many at a time as UB holds. Source:
-ops-transformer posembedding/apply_rotary_pos_emb and rotary_position_embedding, host tiling and
-device schedules.
+for each of its rows. Rows that don't fill blocks of 32 bytes are padded to them, halves each for
+itself, and instructions go through the padding. bfloat16, and what is gathered, is worked on in
+float32. Queries and keys of a token are one task: it is dealt out to cores by tokens, as many at a
+time as UB holds. Source: ops-transformer posembedding/apply_rotary_pos_emb and
+rotary_position_embedding, host tiling and device schedules.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from npusim.library.repeated import RepeatElements
 from npusim.operators.host import constant
 from npusim.operators.registry import builder, kernel_class
 from npusim.schedules.tile_grid import Grid, Piece, whole_axes
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64, DType
 from npusim.values.errors import KernelError
 
@@ -47,8 +49,8 @@ class _Pair:
 class Rotary(Kernel):
     """Rows of (..., D) turned by the angles of cos and sin, which broadcast to them.
 
-    Shapes: four axes, the last one D; cos and sin alike, 1 or as long as x elsewhere. ``mode`` 0
-    turns elements i and i + D / 2, 1 elements 2 i and 2 i + 1.
+    Shapes: four axes, the last one D, which is even; cos and sin alike, 1 or as long as x
+    elsewhere. ``mode`` 0 turns elements i and i + D / 2, 1 elements 2 i and 2 i + 1.
     """
 
     op_type = "RotaryPositionEmbedding"
@@ -69,19 +71,26 @@ class Rotary(Kernel):
         self._check(xs, cos, sin)
         gathers = mode == INTERLEAVED
         self.wide: DType = FLOAT if gathers or self.kind is BFLOAT16 else self.kind
+        half = self.length // 2
+        lanes = profile.buffers.block_bytes // self.kind.itemsize
+        self.is_ragged = bool((self.length if gathers else half) % lanes)
+        # How a row lies in UB: ragged halves each begin at a block.
+        self.row = (2, half) if self.is_ragged and not gathers else (self.length,)
+        self.padded = self.length // self.row[-1] * round_up(self.row[-1], lanes)
         axes = _groups(xs[0].shape[:-1], cos.shape[:-1])
         if len(xs) > 1 and not axes[-1][1]:
             axes = axes[:-1] or [(1, True)]  # what shares its angles is worked on together
         self.sizes = tuple(size for size, _ in axes)
         outer = prod(self.sizes)
         self.pairs = [
-            _Pair(*(each.view(*self.sizes, each.numel // outer // self.length, self.length)
+            _Pair(*(each.view(*self.sizes, each.numel // outer // self.length, *self.row)
                     for each in pair))
             for pair in zip(xs, ys, strict=True)
         ]  # fmt: skip
         own = tuple(size if turns else 1 for size, turns in axes)
-        self.angles = tuple(each.view(*own, 1, self.length) for each in (cos, sin))
-        self.rows = sum(pair.x.shape[-2] for pair in self.pairs)
+        self.angles = tuple(each.view(*own, 1, *self.row) for each in (cos, sin))
+        self.each = [pair.x.shape[len(self.sizes)] for pair in self.pairs]
+        self.rows = sum(self.each)
         self.division = self.grid = self._grid()
         self.block_dim = self.grid.used_cores
 
@@ -103,7 +112,7 @@ class Rotary(Kernel):
         self._reserve(core)
         for piece in self.grid.pieces(core):
             cos, sin = (
-                self._widened(core, place, _cut(angles, piece), place)
+                self._widened(core, place, self._cut(angles, piece), place)
                 for place, angles in zip(("cos", "sin"), self.angles, strict=True)
             )
             self._sign(core, sin)
@@ -128,14 +137,14 @@ class Rotary(Kernel):
         """What a token, or a row with an angle of its own, takes: queues of two, three buffers."""
         size, wide = self.kind.itemsize, self.wide.itemsize
         casts = self.kind is not self.wide
-        most = max(pair.x.shape[-2] for pair in self.pairs)
+        most = max(self.each)
         offsets = INT32.itemsize * (self.mode == INTERLEAVED)
         tile = (2 + self.results) * size + (2 + casts) * wide + offsets
-        return self.length * (most * tile + 4 * size + 2 * casts * wide)
+        return self.padded * (most * tile + 4 * size + 2 * casts * wide)
 
     def _reserve(self, core: Core) -> None:
-        elements = prod(self.grid.extent) * self.length
-        most = max(pair.x.shape[-2] for pair in self.pairs)
+        elements = prod(self.grid.extent) * self.padded
+        most = max(self.each)
         sizes = {"x": most * elements, "cos": elements, "sin": elements}
         self.queues = {name: TQue(TPosition.VECIN, 2, name) for name in sizes}
         self.queues["y"] = TQue(TPosition.VECOUT, self.results, "y")
@@ -168,11 +177,21 @@ class Rotary(Kernel):
         tile = self.loaded[name] = self.queues[queue].copy_in(source)
         if self.kind is self.wide:
             return tile
-        return core.cast(self.buffers[f"wide {name}"].get(self.wide, *tile.shape), tile)
+        wide = self.buffers[f"wide {name}"].get(self.wide, *tile.shape)
+        core.cast(self._run(wide), self._run(tile))
+        return wide
+
+    def _run(self, tile: LocalTensor) -> LocalTensor:
+        """A tile for instructions that go through the padding of its rows too."""
+        return tile.as_run(self._count(tile)) if self.is_ragged else tile
+
+    def _count(self, tile: LocalTensor) -> int:
+        """Elements of a tile with the padding of its rows."""
+        return tile.numel // self.length * self.padded
 
     def _sign(self, core: Core, sin: LocalTensor) -> None:
         """The sine with the sign of what it is multiplied by."""
-        core.record_vector("vmuls", sin, self.length // 2, rows=sin.rows)
+        core.record_vector("vmuls", sin, self.padded // 2, rows=sin.numel // self.length)
         signs = self._signs()
         core.arrange(sin, sin, how=lambda values: values * signs)
 
@@ -180,37 +199,54 @@ class Rotary(Kernel):
         self, core: Core, pair: _Pair, piece: Piece, cos: LocalTensor, sin: LocalTensor
     ) -> None:
         """One tile of rows."""
-        x = self._widened(core, "x", _cut(pair.x, piece), "x")
+        x = self._widened(core, "x", self._cut(pair.x, piece), "x")
         turned = self.buffers["turned"].get(self.wide, *x.shape)
         product = self.buffers["product"].get(self.wide, *x.shape)
         self._exchange(core, turned, x)
-        core.mul(turned, turned, sin)
-        core.mul(product, x, cos)
         y = self.queues["y"].alloc_tensor(self.kind, *x.shape)
+        a, b, c, to = (self._run(each) for each in (turned, product, x, y))
+        core.mul(a, a, self._run(sin))
+        core.mul(b, c, self._run(cos))
         if self.kind is self.wide:
-            core.add(y, turned, product)
+            core.add(to, a, b)
         else:
-            core.cast(y, core.add(product, turned, product))
+            core.cast(to, core.add(b, a, b))
         self.queues["x"].free_tensor(self.loaded["x"])
-        self.queues["y"].copy_out(_cut(pair.y, piece), y)
+        self.queues["y"].copy_out(self._cut(pair.y, piece), y)
+
+    def _cut(self, tensor: GlobalTensor, piece: Piece) -> GmSlice:
+        """The rows of a piece, all of a token; angles that are shared come once."""
+        places = len(piece.starts)
+        shared = [size == 1 for size in tensor.shape[:places]]
+        starts = tuple(
+            (0 if once else start, step)
+            for once, start, step in zip(shared, piece.starts, tensor.steps, strict=False)
+        )
+        sizes = tuple(1 if once else size for once, size in zip(shared, piece.shape, strict=True))
+        found = tensor.window(starts, (*sizes, *tensor.shape[places:]), tensor.steps)
+        return found.by_rows() if self.is_ragged else found
 
     def _exchange(self, core: Core, dst: LocalTensor, src: LocalTensor) -> None:
         """Every element in the place of the one that it is turned with."""
         if self.mode == INTERLEAVED:
-            core.record_vector("vgather", dst, dst.numel)
+            core.record_vector("vgather", dst, self._count(dst))
             core.arrange(dst, src, how=_neighbours_of)
         else:
-            half = self.length // 2
-            blocks = half * self.wide.itemsize // core.block_bytes
+            blocks = self.padded // 2 * self.wide.itemsize // core.block_bytes
             for _ in range(2):
-                core.move_bursts(dst, src, src.rows, blocks)
-            core.arrange(dst, src, how=lambda values: np.roll(values, half, axis=-1))
+                core.move_bursts(dst, src, src.numel // self.length, blocks)
+            core.arrange(dst, src, how=self._halves_exchanged)
         dst.check_write()
+
+    def _halves_exchanged(self, values: NDArray[Any]) -> NDArray[Any]:
+        if self.row == (self.length,):
+            return np.roll(values, self.length // 2, axis=-1)
+        return values[..., ::-1, :]
 
     def _signs(self) -> NDArray[Any]:
         signs = np.ones(self.length, self.wide.numpy)
         signs[slice(None, None, 2) if self.mode == INTERLEAVED else slice(self.length // 2)] = -1
-        return -signs if self.backward else signs
+        return (-signs if self.backward else signs).reshape(self.row)
 
     def _check(self, xs: list[GlobalTensor], cos: GlobalTensor, sin: GlobalTensor) -> None:
         if self.mode not in (HALF, INTERLEAVED):
@@ -221,9 +257,8 @@ class Rotary(Kernel):
             raise KernelError(self.op_type, f"angles {cos.shape} for {xs[0].shape}")
         if len({each.dtype for each in (*xs, cos, sin)}) > 1:
             raise KernelError(self.op_type, "tensors and angles of different dtypes")
-        half_bytes = self.length * self.kind.itemsize // 2
-        if cos.shape[-1] != self.length or half_bytes % self.profile.buffers.block_bytes:
-            raise KernelError(self.op_type, f"rows of {self.length} elements aren't modelled")
+        if cos.shape[-1] != self.length or self.length % 2:
+            raise KernelError(self.op_type, f"rows of {self.length} elements can't be turned")
 
 
 class RotaryGrad(Rotary):
@@ -244,13 +279,10 @@ class RotaryGrad(Rotary):
 
     def _sign(self, core: Core, sin: LocalTensor) -> None:
         """The sine of each element's partner, with its sign."""
-        core.record_vector("vmuls", sin, self.length // 2, rows=sin.rows)
+        core.record_vector("vmuls", sin, self.padded // 2, rows=sin.numel // self.length)
         signs = self._signs()
-        half = self.length // 2
-        partners = np.arange(self.length) ^ 1
-        if self.mode == HALF:
-            partners = (np.arange(self.length) + half) % self.length
-        core.arrange(sin, sin, how=lambda values: values[..., partners] * signs)
+        partners = _neighbours_of if self.mode == INTERLEAVED else self._halves_exchanged
+        core.arrange(sin, sin, how=lambda values: partners(values) * signs)
 
 
 class ApplyRotaryPosEmb(Rotary):
@@ -336,18 +368,6 @@ def _groups(shape: tuple[int, ...], angles: tuple[int, ...]) -> list[tuple[int, 
         else:
             found.append((size, own > 1))
     return found or [(1, True)]
-
-
-def _cut(tensor: GlobalTensor, piece: Piece) -> GmSlice:
-    """The rows of a piece, all of a token; angles that are shared come once."""
-    shared = [size == 1 for size in tensor.shape[: len(piece.starts)]]
-    steps = tensor.steps
-    places = tuple(
-        (0 if once else start, step)
-        for once, start, step in zip(shared, piece.starts, steps, strict=False)
-    )
-    sizes = tuple(1 if once else size for once, size in zip(shared, piece.shape, strict=True))
-    return tensor.window(places, (*sizes, *tensor.shape[-2:]), steps)
 
 
 def _neighbours_of(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,171 @@
+"""A call of attention as its limits read it: sizes by axis, whatever the interface calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from npusim.operators.contract import TensorArg
+from npusim.operators.results import numbers
+
+if TYPE_CHECKING:
+    from npusim.operators.contract import Call
+    from npusim.values.dtypes import DType
+    from npusim.values.tensors import TensorSpec
+
+FAR = 2**31 - 1  # tokens before and after, where nobody limits them
+_UNPACKED = {3: ("BSH", "SBH"), 4: ("BNSD", "BSND")}
+
+# What operator types and interfaces call the same thing, without case, underscores, "Optional".
+_ALIASES = {
+    "key0": "key", "keyin": "key", "value0": "value", "headnum": "heads", "numheads": "heads",
+    "numkeyvalueheads": "keyheads", "realshift": "shift", "pseshift": "shift",
+    "pretockens": "before", "pretokens": "before", "nexttockens": "after", "nexttokens": "after",
+    "actualseqqlen": "ends", "actualseqkvlen": "keyends", "actualseqlengths": "ends",
+    "actualseqlengthskv": "keyends", "inputlayout": "layout", "softmaxlse": "lse",
+    "deqscale1": "dequantscale1", "deqscale2": "dequantscale2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call; sizes are None, or the lists empty, where its tensors don't tell."""
+
+    call: Call
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The call's parameters that are given, by the one word for each."""
+        found = {}
+        for name in self.call.arguments:
+            plain = name.removesuffix("Optional").replace("_", "").lower()
+            word = _ALIASES.get(plain, plain)
+            if self.call.is_given(name):
+                found[word] = name
+        if "Incre" in self.call.contract.name and "keyends" not in found and "ends" in found:
+            found["keyends"] = found.pop("ends")  # queries are single tokens there
+        return found
+
+    def name(self, word: str) -> str:
+        """What the call names it, for sentences."""
+        return self.names.get(word, word)
+
+    def spec(self, word: str) -> TensorSpec | None:
+        """A tensor that is given and not empty."""
+        found = self.call.arguments.get(self.names.get(word, ""))
+        if not isinstance(found, TensorArg) or found.spec.is_empty or not found.spec.rank:
+            return None
+        return found.spec
+
+    def shape(self, word: str) -> tuple[int, ...] | None:
+        """Its shape."""
+        found = self.spec(word)
+        return None if found is None else found.shape
+
+    def kind(self, word: str) -> DType | None:
+        """Its dtype."""
+        found = self.spec(word)
+        return None if found is None else found.dtype
+
+    def whole(self, word: str, default: int) -> int:
+        """A whole number, or a flag as one."""
+        found = self.call.arguments.get(self.names.get(word, ""))
+        return int(found) if isinstance(found, int | float) else default
+
+    def entries(self, word: str) -> list[int]:
+        """A list of whole numbers, empty where it isn't given."""
+        return numbers(self.call.arguments.get(self.names.get(word, ""))) or []
+
+    @cached_property
+    def layout(self) -> str:
+        """The layout that the call names; OpTypes without one have the usual one."""
+        found = self.call.arguments.get(self.names.get("layout", ""))
+        if isinstance(found, str) and found:
+            return found
+        shape = self.shape("query") or ()
+        return "BSH" if "layout" not in self.names and len(shape) == len("BSH") else "BNSD"
+
+    @property
+    def axes(self) -> str:
+        """The axes of the inputs: what is in front of an underscore."""
+        return self.layout.partition("_")[0]
+
+    @property
+    def packed(self) -> bool:
+        """Sequences one behind the other."""
+        return "T" in self.axes
+
+    @property
+    def paged(self) -> bool:
+        """Keys and values in pages."""
+        return self.shape("blocktable") is not None
+
+    def _sizes(self, word: str) -> dict[str, int]:
+        shape = self.shape(word)
+        if shape is None or len(shape) != len(self.axes):
+            return {}
+        return dict(zip(self.axes, shape, strict=True))
+
+    @cached_property
+    def query(self) -> dict[str, int]:
+        """The query's axes with B, S, N, D; T where it is packed."""
+        return self._whole("query", self.whole("heads", 0))
+
+    @cached_property
+    def key(self) -> dict[str, int]:
+        """The same of keys; of pages only what they tell."""
+        return self._of_keys("key")
+
+    @cached_property
+    def value(self) -> dict[str, int]:
+        """The same of values."""
+        return self._of_keys("value")
+
+    def _of_keys(self, word: str) -> dict[str, int]:
+        shape = self.shape(word)
+        named = self.whole("keyheads", 0) or (self.whole("heads", 0) if self._infers else 0)
+        if self.paged:
+            if shape is None or len(shape) not in (3, 4):
+                return {}
+            if len(shape) == len("BNSD"):
+                return {"N": shape[1], "S": shape[2], "D": shape[3]}
+            return {"N": named, "S": shape[1], "D": shape[2] // max(1, named), "H": shape[2]}
+        if not named and "H" in self.axes and (own := self.query.get("D")):
+            first = self.shape("key")  # the heads of values are those of keys
+            named = 0 if first is None else first[-1] // own
+        return self._whole(word, named)
+
+    @property
+    def _infers(self) -> bool:
+        return any(each in self.call.contract.name for each in ("Infer", "Prompt", "Incre"))
+
+    def _whole(self, word: str, heads: int) -> dict[str, int]:
+        sizes = self._sizes(word)
+        if "H" in sizes and heads > 0:
+            sizes |= {"N": heads, "D": sizes["H"] // heads}
+        return sizes
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences; 0 where nothing tells."""
+        return len(self.entries("ends")) if self.packed else self.query.get("B", 0)
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Queries and keys of each sequence, of packed ones only where both lists are given."""
+        if not self.packed:
+            return [(self.query.get("S", 0), self.key.get("S", 0))] * self.batch
+        ends, keys = (self.entries(word) for word in ("ends", "keyends"))
+        if self.paged:
+            return list(zip(_apart(ends), keys, strict=False))
+        return list(zip(_apart(ends), _apart(keys), strict=False))
+
+    @property
+    def single(self) -> bool:
+        """Every sequence has one query (decoding)."""
+        return not self.packed and self.query.get("S") == 1
+
+
+def _apart(ends: list[int]) -> list[int]:
+    return [b - a for a, b in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,57 @@
+"""What pages and host code ask of a call of attention, as rows of a table that cites them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.operators.contract import Argument, Check, TensorArg
+from npusim.ops.attention.asked import Asked
+from npusim.values.status import StatusCode
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from npusim.operators.contract import Call, Finding
+
+PARAM = StatusCode.ACLNN_ERR_PARAM_INVALID
+TILING = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+
+_SPLIT = ("A2", "A3")  # the products that these pages and tilings are for
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One rule: the code a device gives, the rule in words, who says so, and the test.
+
+    ``families`` are the products it holds for, all where there are none.
+    """
+
+    code: StatusCode
+    title: str
+    source: str
+    test: Callable[[Asked], Finding]
+    families: tuple[str, ...] = _SPLIT
+
+
+def limited(_: str, limit: Limit) -> Check:
+    """The check that a row of a table stands for."""
+
+    def test(call: Call) -> Finding:
+        if limit.families and call.profile.family not in limit.families:
+            return None
+        return limit.test(Asked(call))
+
+    return Check(limit.code, f"{limit.title} ({limit.source})", test)
+
+
+def rows(limits: tuple[Limit, ...], first: str = "query") -> tuple[tuple[object, ...], ...]:
+    """The rows of a definition's checks for a table."""
+    return tuple((limited, first, limit) for limit in limits)
+
+
+def instead(asked: Asked, word: str, *shape: int) -> Mapping[str, Argument]:
+    """The same tensor in another shape, as a remedy that is tried."""
+    spec = asked.spec(word)
+    assert spec is not None
+    return {asked.name(word): TensorArg(TensorSpec(shape, spec.dtype))}

@@ -21,7 +21,7 @@ SHORTHAND: dict[str, Any] = {"type": ["string", "array", "object"]}
 _COMMANDS = """# Commands
 
 Made from the program itself: `npusim VERB --help` prints the same.
-Exit codes: 0 yes, 1 no (rejected or failed), 2 wrong usage.
+Exit codes: 0 yes, 1 no (refused or failed), 2 wrong usage, 3 unknown.
 """
 _YAML = """# YAML files
 

@@ -357,7 +357,7 @@ def test_results_with_masks_have_the_planes_that_are_pooled() -> None:
     shapes = {"x0": (3, 1, 9, 17, 16), "y0": (3, 0, 9, 17, 16), "y1": (3, 1, 25, 11, 16)}
     kinds = {"x0": "float32", "y0": "float32", "y1": "uint16"}
     call = {name: TensorSpec(shape, kinds[name]) for name, shape in shapes.items()}
-    assert Device("Ascend310P3").check("MaxPoolWithArgmax", **call).code == 561003
+    assert Device("Ascend310P3").check("MaxPoolWithArgmax", **call).code == 561002
 
 
 @pytest.mark.parametrize("size", [[2, 3], [2], [0, 1, 1], [2, 3, 2, 1]])

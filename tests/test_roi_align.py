@@ -486,6 +486,6 @@ def test_more_cycles_than_a_clock_counts_are_refused_by_both(samples: int) -> No
         "aligned": True,
     }
     device = Device("Ascend910B3")
-    assert device.check("aclnnRoiAlignV2Backward", **call).code == 561003
+    assert device.check("aclnnRoiAlignV2Backward", **call).verdict == "unknown"
     with pytest.raises(AclnnError, match="a clock counts"):
         device.estimate("aclnnRoiAlignV2Backward", **call)

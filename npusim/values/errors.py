@@ -16,6 +16,7 @@
         |   `-- NotModelledError    exit 3: npusim can't tell what the call would return
         |-- KernelError             a kernel does what the chip can't, or what npusim doesn't model
         |   |-- RefusedTaskError    what the operator itself refuses, on every chip
+        |   |-- UnsaidError         a profiler's record leaves out what decides the time
         |   |-- BufferOverflowError
         |   |-- UnsupportedIntrinsicError
         |   |-- AlignmentError

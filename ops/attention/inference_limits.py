@@ -233,10 +233,10 @@ def _cache(a: Asked, table: tuple[int, ...], size: int, shape: tuple[int, ...]) 
     if len(shape) == 4 and a.axes in ("BSH", "BSND"):
         return f"key in pages should be [pages, blockSize, H] with {a.layout}, not {sizes(shape)}."
     heads, columns = a.whole("keyheads", 0) or a.whole("heads", 0), a.query.get("D", 0)
-    wanted = (heads, size, columns) if len(shape) == 4 else (size, heads * columns)
-    if columns and shape[1:] != wanted:
+    page = (heads, size, columns) if len(shape) == 4 else (size, heads * columns)
+    if columns and shape[1:] != page:
         return (
-            f"key should be [pages, {str(list(wanted))[1:]} in pages, but has sizes {sizes(shape)}."
+            f"key should be [pages, {str(list(page))[1:]} in pages, but has sizes {sizes(shape)}."
         )
     if len(shape) == 3 and shape[2] > _MOST_WIDTH:
         return f"H of key in pages should be at most {_MOST_WIDTH}, but is {shape[2]}."

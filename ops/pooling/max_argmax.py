@@ -24,7 +24,7 @@ from npusim.ops.pooling.columns import Columns, Tile
 from npusim.ops.pooling.windows import LANES, Windows, square_windows
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import FLOAT, UINT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +59,8 @@ class MaxPoolWithArgmax(Kernel):
             raise KernelError(self.op_type, f"pools NC1HWC0 images of {LANES} lanes, not {x.shape}")
         planes = x.shape[:2]
         if (y.shape[:2], mask.shape[:2], *y.shape[4:]) != (planes, planes, LANES):
-            raise KernelError(self.op_type, f"{y.shape} and {mask.shape} aren't what {x.shape} has")
+            problem = f"{y.shape} and {mask.shape} aren't what {x.shape} has"
+            raise RefusedTaskError(self.op_type, problem)
         self.reads, self.writes = (x,), (y, mask)
         self.x, self.y, self.mask = (each.view(each.numel) for each in (x, y, mask))
         self.height, self.width = windows

@@ -71,8 +71,9 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling
-        operands packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_cores
+        matmul_product matmul_tiling operands packed_scales phases repeated row_quantiser
+        sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry

@@ -12,7 +12,7 @@ import pytest
 from npusim.capi import tools
 from npusim.capi.compiling import compile_program
 from npusim.values.errors import RejectedError
-from support.capi import Workshop, needs_capi, needs_cffi, workshop
+from support.capi import DATA, Workshop, needs_capi, needs_cffi, workshop
 from support.commands import npusim
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "cpp"
@@ -186,14 +186,25 @@ def test_cmake_finds_headers_and_library(
     assert shop.run(build / "sample").out.startswith("1 + 3 * 1 = 4\n")
 
 
+def built_by_cmake(project: Path, variable: str) -> Path:
+    """The folder that a project was built in; `variable` has the folder of our CMake files."""
+    import subprocess
+
+    from npusim.capi.library import installation
+
+    build = project / "build"
+    told = (f"-D{variable}={installation().cmake}", "-DCMAKE_ASC_FLAGS=-O0")
+    for words in (("-S", str(project), "-B", str(build), *told), ("--build", str(build))):
+        subprocess.run(["cmake", *words], check=True, capture_output=True)
+    return build
+
+
 @needs_capi
 @needs_cffi
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no CMake")
 @pytest.mark.usefixtures("shared")
 def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
     import subprocess
-
-    from npusim.capi.library import installation
 
     (tmp_path / "twice.asc").write_text(
         '#include "kernel_operator.h"\n#include "acl/acl.h"\n#include "half.h"\n'
@@ -207,13 +218,56 @@ def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
         "target_link_libraries(twice PRIVATE tiling_api register platform m)\n"
         "target_compile_options(twice PRIVATE $<$<COMPILE_LANGUAGE:ASC>:--npu-arch=dav-2201>)\n"
     )
-    build = tmp_path / "build"
-    words = ("-S", str(tmp_path), "-B", str(build))
-    prefix = f"-DCMAKE_PREFIX_PATH={installation().cmake}"
-    for each in ((*words, prefix, "-DCMAKE_ASC_FLAGS=-O0"), ("--build", str(build))):
-        subprocess.run(["cmake", *each], check=True, capture_output=True)
+    build = built_by_cmake(tmp_path, "CMAKE_PREFIX_PATH")
     assert b"half.h" in next(build.rglob("twice.asc.o.d")).read_bytes()
     done = subprocess.run([build / "twice"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False)
     assert done.returncode == 0
     with pytest.raises(RejectedError, match="dav-3510 isn't simulated; these are: dav-1001"):
         compile_program([tmp_path / "twice.asc"], tmp_path / "other", ["--npu-arch=dav-3510"])
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.usefixtures("shared")
+def test_a_kernel_of_another_file_is_launched_by_its_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """ACLRT_LAUNCH_KERNEL and its header; a grid that no launch has is refused as on the device."""
+    host, kernel = DATA / "launched.cpp", DATA / "scaled_add.cpp"
+    program, part = tmp_path / "prog", tmp_path / "kernel.o"
+    alone = npusim(capfd, "cc -o", program, host)
+    assert alone.code == 1
+    assert "stands for the kernel scaled_add, which none of the sources defines" in alone.err
+    made = ("-c", "-DNPUSIM_LAUNCHERS", "-Wall", "-Wextra", "-Werror")
+    assert npusim(capfd, "cc -o", part, kernel, "--", *made).code == 0
+    assert npusim(capfd, "cc -o", program, host, part, "--", "-Wall", "-Wextra").code == 0
+    said = npusim(capfd, "exec -s 910B3", program)
+    assert said.code == 1
+    assert said.out.startswith(
+        "launch 0\nsynchronize 0\nends 12.5 12.5\nlaunch 107000\nlaunch 107000\n"
+        "arguments 107000\nlast 107000 107000 0\n"
+    )
+    assert "blocks=65536, but a launch has 1 to 65535 blocks" in said.err
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no CMake")
+@pytest.mark.usefixtures("shared")
+def test_cmake_makes_libraries_of_kernels_with_their_headers(tmp_path: Path) -> None:
+    import subprocess
+
+    for name in ("launched.cpp", "scaled_add.cpp"):
+        shutil.copy(DATA / name, tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(old LANGUAGES CXX)\n"
+        "include(${ASCENDC_CMAKE_DIR}/ascendc.cmake)\n"
+        "ascendc_library(kernels STATIC scaled_add.cpp)\n"
+        "ascendc_compile_definitions(kernels PRIVATE -DANYTHING)\n"
+        "add_executable(old launched.cpp)\ntarget_link_libraries(old PRIVATE kernels)\n"
+    )
+    build = built_by_cmake(tmp_path, "ASCENDC_CMAKE_DIR")
+    done = subprocess.run(
+        [build / "old"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False, capture_output=True
+    )
+    assert done.stdout.startswith(b"launch 0\nsynchronize 0\nends 12.5 12.5\n")

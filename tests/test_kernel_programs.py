@@ -16,6 +16,7 @@ from npusim.hardware import load_profile
 from npusim.runtime.what_if import suggestions
 from npusim.values.errors import RejectedError
 from support.capi import needs_capi, needs_cffi, workshop
+from support.commands import npusim
 
 SOURCES = Path(__file__).parent / "data" / "ascendc"
 STEPS = Path(__file__).parent.parent / "reports" / "programs"
@@ -47,6 +48,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 ("scaled_sum", ["-O0", "-Wall", "-Wextra", "-Werror"]),
                 ("faults", ["-O0"]),
                 ("cores", []),
+                ("products", ["-Wall", "-Wextra", "-Werror"]),
             )
         }
 
@@ -66,6 +68,34 @@ def test_a_kernel_with_queues_computes_and_has_a_time(
     assert sorted(each["io"] for each in wide["tensors"].values()) == ["in", "in", "out"]
     sites = {each.site.partition(":")[0] for each in run.timed[0].result.timeline.slices()}
     assert "ascendc/scaled_sum.asc" in sites
+
+
+@needs_capi
+@needs_cffi
+def test_products_as_objects_are_right_and_faults_are_told(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """NZ, parts of the depth, channels, blocks taken later; and an operand that ends too early."""
+    run = run_program(str(programs["products"]), ["nz", "deep", "split", "later"], "Ascend910B3")
+    said = capfd.readouterr().out
+    assert (said.count("status 0\n"), said.count("wrong 0\n"), run.faults) == (4, 4, [])
+    assert "later 2 64 64 64\n" in said  # the cut that a kernel reckons with: columns first
+    wrong = npusim(capfd, "exec -s 910B3", programs["products"], "--", "beyond")
+    assert wrong.code == 1  # though the program ended with 0
+    assert "is used up to byte 65536, but ends at byte 65504" in wrong.err
+    assert "the program ended with 0, but these stopped with a fault: nz" in wrong.err
+
+
+@needs_capi
+@needs_cffi
+def test_weights_in_blocks_come_no_faster_than_memory_gives_them(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """64 MiB that are read once: not taken for what L2 holds."""
+    run = run_program(str(programs["products"]), ["large"], "Ascend910B4", with_products=False)
+    assert "status 0" in capfd.readouterr().out
+    bytes_per_us = load_profile("Ascend910B4").memory.hbm_nominal_gbps * 1e3
+    assert run.calls[0]["duration_us"] > (1 << 26) / bytes_per_us
 
 
 @needs_capi

@@ -11,12 +11,20 @@ from pathlib import Path
 from typing import IO
 
 from npusim.capi import tools
-from npusim.capi.launch_syntax import has_launches, translated
+from npusim.capi.launch_syntax import (
+    has_launches,
+    kernels_of,
+    launch_header,
+    named_launches,
+    translated,
+)
 from npusim.capi.library import LIBRARY, installation
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
 _KERNELS = ".asc"
-_OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize")  # flags behind them may say otherwise
+# Flags behind them may say otherwise; the device's compiler narrows without a word.
+_OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize", "-Wno-narrowing")
+_LAUNCHERS = "-DNPUSIM_LAUNCHERS"  # other objects launch the kernels of this one by their names
 _ELF = b"\x7fELF"
 # What the vendor's compiler is told: the numbers that kernels ask for, by --npu-arch.
 _ARCHITECTURES = {"dav-1001": (1001, 100), "dav-2002": (2002, 200), "dav-2201": (2201, 220)}
@@ -51,9 +59,10 @@ def compile_program(
     linked = (f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}")
     folder = tempfile.mkdtemp(prefix="npusim-cc-")
     try:
-        translations = {source: _as_cxx(source, Path(folder)) for source in sources}
+        launched = _launch_headers(sources, flags, Path(folder))
+        translations = {source: _as_cxx(source, Path(folder), launched) for source in sources}
         command = [
-            *compiler, f"-I{home.include}", f"-I{home.include / 'aclnnop'}",
+            *compiler, f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}",
             *(word for words in translations.values() for word in words), "-o", scratch,
             *_own(flags), *(() if "-c" in flags else linked),
         ]  # fmt: skip
@@ -94,16 +103,46 @@ def _name_sources(file: Path, translations: Mapping[Path, Sequence[str]]) -> Non
     file.write_text(text, encoding="utf-8")
 
 
-def _as_cxx(source: Path, folder: Path) -> list[str]:
-    """A source as the compiler takes it: with its launches of kernels translated."""
+def _launch_headers(sources: Sequence[Path], flags: Sequence[str], folder: Path) -> set[str]:
+    """Writes the headers that stand for kernels; returns the kernels that others may launch.
+
+    Raises RejectedError for a header whose kernel is in none of the sources.
+    """
+    texts = [text for source in sources if (text := _text(source)) is not None]
+    wanted = {name for text in texts for name in named_launches(text)}
+    for name in wanted:
+        (folder / f"aclrtlaunch_{name}.h").write_text(launch_header(name), encoding="utf-8")
+    defined = {name for text in texts for name in kernels_of(text)}
+    if "-c" in flags:  # the other part is compiled by itself
+        return defined if _LAUNCHERS in flags else wanted
+    missing = sorted(wanted - defined)
+    if missing and len(texts) == len(sources):
+        raise RejectedError(
+            f"aclrtlaunch_{missing[0]}.h stands for the kernel {missing[0]}, "
+            "which none of the sources defines",
+            "Name its file too: npusim cc main.cpp KERNEL.cpp -o PROG.",
+        )
+    return wanted
+
+
+def _text(source: Path) -> str | None:
+    """A source's text; None for what isn't one (an object, a library)."""
     try:
-        text = source.read_text(encoding="utf-8")
+        return source.read_text(encoding="utf-8")
     except UnicodeDecodeError:
+        return None
+
+
+def _as_cxx(source: Path, folder: Path, launched: set[str]) -> list[str]:
+    """A source as the compiler takes it: with its launches of kernels translated."""
+    text = _text(source)
+    if text is None:
         return [str(source)]
-    if source.suffix != _KERNELS and not has_launches(text):
+    is_plain = not has_launches(text) and not launched.intersection(kernels_of(text))
+    if source.suffix != _KERNELS and is_plain:
         return [str(source)]
     made = folder / f"{len(list(folder.iterdir()))}.cpp"
-    made.write_text(translated(text, str(source.absolute())), encoding="utf-8")
+    made.write_text(translated(text, str(source.absolute()), launched), encoding="utf-8")
     return [*_OF_KERNELS, f"-I{source.absolute().parent}", str(made)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from npusim.reading.files import read_bytes
@@ -15,9 +15,10 @@ _DEFINED = re.compile(
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", re.DOTALL)  # or a text
 _INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
+_LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _VECTOR, _CUBE, _MIX = 0, 1, 2
-_SETTINGS = 3  # of a launch: blocks, l2ctrl, stream
+_SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
 
 
 def has_launches(source: str) -> bool:
@@ -25,9 +26,28 @@ def has_launches(source: str) -> bool:
     return "<<<" in source
 
 
-def translated(source: str, path: str) -> str:
+def named_launches(source: str) -> set[str]:
+    """Kernels that a source launches by ``ACLRT_LAUNCH_KERNEL`` and their generated headers."""
+    return set(_LAUNCH_HEADER.findall(source))
+
+
+def kernels_of(source: str) -> set[str]:
+    """Kernels that a source defines or declares."""
+    return {name for words, name in _DEFINED.findall(source) if "__global__" in words}
+
+
+def launch_header(name: str) -> str:
+    """The header ``aclrtlaunch_NAME.h``: the kernel as a function of blocks, stream, arguments."""
+    return f"""#pragma once
+#include "npusim/kernel_launch.h"
+NPUSIM_LAUNCHES({name})
+"""
+
+
+def translated(source: str, path: str, launched: Collection[str] = ()) -> str:
     """The source with its launches as calls; its lines stay where they are.
 
+    Kernels in ``launched`` can be launched from elsewhere, by :func:`launch_header`'s functions.
     Raises RejectedError for a launch that doesn't come to its end.
     """
     kinds = _kinds(source, Path(path).parent)
@@ -44,7 +64,7 @@ def translated(source: str, path: str) -> str:
                 f"{place}: a launch is written {name}<<<blocks, l2ctrl, stream>>>(...)"
             )
         arguments, end = _until(source, bracket + 1, ")", place)
-        blocks, stream = settings[0], settings[2]
+        blocks, stream = settings[0], settings[2] if len(settings) > _SETTINGS else "nullptr"
         kind = _kind_of(name.rpartition(":")[2], kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
         done.append(source[at:first])
@@ -52,7 +72,11 @@ def translated(source: str, path: str) -> str:
         done.append("\n" * where.count("\n"))
         at = end
     text = "".join((*done, source[at:]))
-    return f'#line 1 "{path}"\n{text}'
+    own = sorted(kernels_of(source).intersection(launched))
+    made = "".join(f"\nNPUSIM_LAUNCHED({name}, {kinds.get(name, _VECTOR)})" for name in own)
+    if made:
+        made = f'\n#include "npusim/kernel_launch.h"{made}\n'
+    return f'#line 1 "{path}"\n{text}{made}'
 
 
 def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> dict[str, int]:

@@ -137,7 +137,10 @@ def execute(
 
         written = write_program_trace(run.timed, trace_file, force=force)
         output.note(f"{written.path}: {written.slices} slices on {written.cores} cores")
-    raise typer.Exit(run.exit_code)
+    if run.faults and not run.exit_code:
+        names = ", ".join(sorted({each["op"] for each in run.faults}))
+        output.note(f"the program ended with 0, but these stopped with a fault: {names}")
+    raise typer.Exit(run.exit_code or int(bool(run.faults)))
 
 
 def _explain(run: Run) -> None:

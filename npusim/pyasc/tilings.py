@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.hardware.profile import Profile
+from npusim.library.matmul_cores import Cut, cut_for_cores
+from npusim.library.matmul_product import HostProduct, Room
 from npusim.library.matmul_tiling import MatmulTiling
 from npusim.pyasc.session import session
 from npusim.pyasc.values import DataType
@@ -35,21 +37,40 @@ class MatmulApiTiling:
     def __init__(self, platform: object = None) -> None:
         self._platform = platform
         self._cores = 1
-        self._shape = [0, 0, 0]
-        self._original = [0, 0, 0]
+        self._shape = [-1, -1, -1]
+        self._original = [-1, -1, -1]
         self._single = [-1, -1, -1]
         self._fixed = [-1, -1, -1]
-        self._dtype = DTypes.DT_FLOAT16
-        self._bias = self._into_ub = False
+        self._dtype = self._dtype_b = self._dtype_c = DTypes.DT_FLOAT16
+        self._dtype_bias = DTypes.DT_FLOAT
+        self._turned = [False, False]
+        self._blocked = [False, False, False]
+        self._bias = self._into_ub = self._holds_b = self._splits_k = False
         self._order = 0
         self.result: TCubeTiling | None = None
 
     def set_a_type(self, pos: Any, type: Any, data_type: DataType, is_trans: bool = False) -> int:
-        self._dtype = data_type
+        self._dtype, self._turned[0] = data_type, bool(is_trans)
+        self._blocked[0] = _is_blocked(type)
+        return 0
+
+    def set_b_type(self, pos: Any, type: Any, data_type: DataType, is_trans: bool = False) -> int:
+        self._dtype_b, self._turned[1] = data_type, bool(is_trans)
+        self._blocked[1] = _is_blocked(type)
+        self._holds_b = getattr(pos, "name", "") == "TSCM"
         return 0
 
     def set_c_type(self, pos: Any, type: Any, data_type: DataType) -> int:
         self._into_ub = pos.name in ("VECCALC", "VECIN", "VECOUT")
+        self._dtype_c, self._blocked[2] = data_type, _is_blocked(type)
+        return 0
+
+    def set_bias_type(self, pos: Any, type: Any, data_type: DataType) -> int:
+        self._dtype_bias = data_type
+        return 0
+
+    def enable_multi_core_split_k(self, flag: bool = True) -> int:
+        self._splits_k = bool(flag)
         return 0
 
     def set_shape(self, m: int, n: int, k: int) -> int:
@@ -77,7 +98,7 @@ class MatmulApiTiling:
 
     def __getattr__(self, name: str) -> Any:
         """Settings that the blocks here don't depend on."""
-        if name.startswith(("set_b_", "set_bias_", "set_buffer_", "set_double_")):
+        if name.startswith(("set_buffer_", "set_double_", "set_sparse", "set_dequant_")):
             return lambda *values, **named: 0
         if name.startswith(("set_matmul_config", "set_mad_", "set_split_", "set_align_")):
             return lambda *values, **named: 0
@@ -85,22 +106,23 @@ class MatmulApiTiling:
 
     def get_tiling(self, tiling: TCubeTiling) -> int:
         """Fill in the tiling; 0 as the library says for success, -1 for a product of nothing."""
-        m, n, k = self._shape
+        whole = [
+            told if told > 0 else own for told, own in zip(self._original, self._shape, strict=True)
+        ]
+        m, n, k = (told if told > 0 else own for told, own in zip(self._shape, whole, strict=True))
         if min(m, n, k) < 1:
             return -1
-        base_m, base_n, base_k = self._base(m, n, k)
-        single_m, single_n, used = self._parts(m, n)
-        base_m, base_n = (
-            min(base_m, round_up(single_m, _GRAIN)),
-            min(base_n, round_up(single_n, _GRAIN)),
-        )
+        cut = self._cut((m, n, k), (whole[0], whole[1], whole[2]))
+        part = (cut.single_m, cut.single_n, cut.single_k)
+        base_m, base_n, base_k = cut.blocks or self._base(*part)
+        step_a, step_b = cut.steps or (1, 1)
         values = {
-            "used_core_num": used, "m": m, "n": n, "k_a": k, "k_b": k,
-            "single_core_m": single_m, "single_core_n": single_n, "single_core_k": k,
-            "base_m": base_m, "base_n": base_n, "base_k": base_k,
-            "step_m": 1, "step_n": 1, "step_ka": 1, "step_kb": 1, "depth_a1": 2, "depth_b1": 2,
-            "is_bias": int(self._bias), "iterate_order": self._order, "db_l0a": 2, "db_l0b": 2,
-            "db_l0c": 1,
+            "used_core_num": cut.used, "m": whole[0], "n": whole[1], "k_a": whole[2],
+            "k_b": whole[2], "single_core_m": cut.single_m, "single_core_n": cut.single_n,
+            "single_core_k": cut.single_k, "base_m": base_m, "base_n": base_n, "base_k": base_k,
+            "step_m": 1, "step_n": 1, "step_ka": step_a, "step_kb": step_b,
+            "depth_a1": 2 * step_a, "depth_b1": 2 * step_b, "is_bias": int(self._bias),
+            "iterate_order": self._order, "db_l0a": 2, "db_l0b": 2, "db_l0c": 1,
         }  # fmt: skip
         for name, value in values.items():
             setattr(tiling, name, value)
@@ -108,20 +130,18 @@ class MatmulApiTiling:
         return 0
 
     def _base(self, m: int, n: int, k: int) -> tuple[int, int, int]:
-        given = self._platform
-        profile = given if isinstance(given, Profile) else session().device.profile
-        dtype = self._dtype.inner
+        """The block of a core's part; those that go to UB leave room there for more of them."""
+        profile, dtype = self._profile(), self._dtype.inner
         own = MatmulTiling.of(profile, dtype, m, n, k)
-        room = profile.buffers.ub_bytes // _BLOCKS_IN_UB // FLOAT.itemsize
-        wide = (
-            min(own.base_n, room // own.base_m // _GRAIN * _GRAIN) if self._into_ub else own.base_n
-        )
-        base_m, base_n = (
-            fixed if fixed > 0 else mine
-            for fixed, mine in zip(self._fixed, (own.base_m, wide), strict=False)
-        )
-        if self._fixed[2] > 0:
-            return base_m, base_n, self._fixed[2]
+        fixed_m, fixed_n, fixed_k = self._fixed
+        base_m = min(fixed_m if fixed_m > 0 else own.base_m, round_up(m, _GRAIN))
+        base_n = own.base_n
+        if self._into_ub:
+            room = profile.buffers.ub_bytes // _BLOCKS_IN_UB // FLOAT.itemsize
+            base_n = min(base_n, room // base_m // _GRAIN * _GRAIN)
+        base_n = min(fixed_n if fixed_n > 0 else base_n, round_up(n, _GRAIN))
+        if fixed_k > 0:
+            return base_m, base_n, fixed_k
         half = min(profile.buffers.l0a_bytes, profile.buffers.l0b_bytes) // 2
         lanes = profile.buffers.block_bytes // dtype.itemsize
         most = half // (max(base_m, base_n) * dtype.itemsize) // lanes * lanes
@@ -131,25 +151,31 @@ class MatmulApiTiling:
             )
         return base_m, base_n, min(most, round_up(k, lanes))
 
-    def _parts(self, m: int, n: int) -> tuple[int, int, int]:
-        """The part of C of each core, and how many cores have one.
+    def _cut(self, shape: tuple[int, int, int], whole: tuple[int, int, int]) -> Cut:
+        """The part of each core: what was set, or the library's cut."""
+        if max(self._single) > 0:
+            m, n, k = (
+                own if own > 0 else told for own, told in zip(self._single, shape, strict=True)
+            )
+            return Cut(m, n, k, self._cores)
+        types = (self._dtype, self._dtype_b, self._dtype_c, self._dtype_bias)
+        a_bits, b_bits, c_bits, bias_bits = (each.inner.bits for each in types)
+        product = HostProduct(
+            shape[0], shape[1], shape[2], whole, a_bits, b_bits, c_bits,
+            bias_bits if self._bias else 0, self._turned[0], self._turned[1],
+            blocked_in=any(self._blocked[:2]), blocked_out=self._blocked[2],
+            holds_b=self._holds_b, splits_k=self._splits_k, has_shape=max(self._shape[:2]) > 0,
+            fixed=(self._fixed[0], self._fixed[1]),
+        )  # fmt: skip
+        return cut_for_cores(product, self._cores, Room.of(self._profile()))
 
-        Of all ways to cut rows and columns, the one whose largest part takes the fewest fractals,
-        then the one that loads the least.
-        """
-        if self._single[0] > 0 and self._single[1] > 0:
-            parts = -(-m // self._single[0]) * -(-n // self._single[1])
-            return self._single[0], self._single[1], parts
-        found = []
-        grain_m, grain_n = (fixed if fixed > 0 else _GRAIN for fixed in self._fixed[:2])
-        for high in range(1, self._cores + 1):
-            single_m = min(m, round_up(-(-m // high), grain_m))
-            single_n = min(n, round_up(-(-n // (self._cores // high)), grain_n))
-            used = -(-m // single_m) * -(-n // single_n)
-            work = round_up(single_m, _GRAIN) * round_up(single_n, _GRAIN)
-            found.append((work, single_m + single_n, single_m, single_n, used))
-        _, _, single_m, single_n, used = min(found)
-        return single_m, single_n, used
+    def _profile(self) -> Profile:
+        given = self._platform
+        return given if isinstance(given, Profile) else session().device.profile
+
+
+def _is_blocked(form: object) -> bool:
+    return getattr(form, "name", "") == "NZ"
 
 
 class MultiCoreMatmulTiling(MatmulApiTiling):

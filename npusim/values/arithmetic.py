@@ -11,6 +11,11 @@ def round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
+def ceil_div(value: int, step: int) -> int:
+    """How many steps reach a value."""
+    return -(-value // step)
+
+
 def greatest_divisor(number: int, most: int) -> int:
     """The greatest that divides a positive number and isn't above ``most``, which is at least 1."""
     return max(each for each in divisors(number) if each <= most)

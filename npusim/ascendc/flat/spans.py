@@ -21,6 +21,7 @@ _BLOCKS = 8  # of a repeat
 _BITS = 64  # of each word of a mask
 _MOST_REPEATS = 255  # of one instruction, and blocks from one to the next
 _MOST_APART = 65535  # blocks of a repeat
+_WORD_BITS = 64  # of a mask
 
 
 class Span(Protocol):
@@ -99,7 +100,8 @@ class Repeats:
             one = place.dtype.itemsize >= FLOAT.itemsize  # word of the mask is read for these
             every = _bits(self.mask[:1] if one else self.mask)
             bits = every[:most]
-            if every[most:].any():
+            # Of elements of 32 bits and more, one word is read (asc-devkit, the page on masks).
+            if every[most:_WORD_BITS].any():
                 raise KernelError(
                     place.memory.core.kernel_name,
                     f"a mask with bits beyond the {most} elements of a repeat",

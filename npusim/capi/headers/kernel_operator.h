@@ -18,5 +18,6 @@
 #include "npusim/kernel_rows.h"
 #include "npusim/kernel_sort.h"
 #include "npusim/kernel_shapes.h"
+#include "npusim/kernel_tiling_data.h"
 
 #endif

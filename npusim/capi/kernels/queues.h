@@ -6,11 +6,15 @@
 
 namespace npusim {
 
+/* What is for vector cores has no memory on a cube core, whose code may set it up all the same. */
+static bool is_elsewhere(int memory) { return memory == UB && current->cube && !current->size[UB]; }
+
 int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, int64_t bytes, Site at)
 {
     Runtime &core = here();
     int64_t size = (bytes + BLOCK - 1) / BLOCK * BLOCK, end = core.used[memory] + size * slots;
-    if (end > current->size[memory])
+    bool nowhere = is_elsewhere(memory);
+    if (end > current->size[memory] && !nowhere)
         refuse(at, "Use smaller tiles or fewer buffers.", "%s with a queue of %d x %lld bytes needs %lld bytes, the chip has %lld", MEMORY_WORDS[memory], slots,
                (long long)size, (long long)end, (long long)current->size[memory]);
     core.queues.push_back({});
@@ -19,6 +23,7 @@ int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, 
     queue.start = core.used[memory], queue.bytes = size, queue.number = 1000 + int64_t(core.queues.size()) * 2, queue.made = placed(at);
     queue.state.assign(size_t(slots), 0);
     queue.site.assign(size_t(slots), Site{});
+    if (nowhere) return int32_t(core.queues.size() - 1);
     core.used[memory] = end;
     for (int64_t block = queue.start / BLOCK; block < end / BLOCK; block++)
         core.tiles[memory][size_t(block)] = uint32_t(core.queues.size()) << 16 | uint32_t((block * BLOCK - queue.start) / size);
@@ -28,6 +33,7 @@ int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, 
 int64_t new_buffer(int memory, int64_t bytes, Site at)
 {
     Runtime &core = here();
+    if (is_elsewhere(memory)) return 0;
     int64_t start = core.used[memory], end = start + (bytes + BLOCK - 1) / BLOCK * BLOCK;
     if (end > current->size[memory])
         refuse(at, "Use a smaller one.", "%s with a buffer of %lld bytes needs %lld bytes, the chip has %lld", MEMORY_WORDS[memory], (long long)bytes, (long long)end,

@@ -228,9 +228,9 @@ int play(npusim_job_t *job)
     return shared->failed;
 }
 
-void launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context)
+int launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context)
 {
-    npusim_kernel_launch(name, kind, blocks, reinterpret_cast<uintptr_t>(stream), reinterpret_cast<uintptr_t>(&play),
+    return npusim_kernel_launch(name, kind, blocks, reinterpret_cast<uintptr_t>(stream), reinterpret_cast<uintptr_t>(&play),
                          reinterpret_cast<uintptr_t>(body), reinterpret_cast<uintptr_t>(drop), reinterpret_cast<uintptr_t>(context));
 }
 

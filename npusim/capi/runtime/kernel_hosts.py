@@ -47,27 +47,34 @@ def chip(session: Session, what: int) -> int:
 
 def matmul_tiling(session: Session, given: Any, found: Any) -> int:
     """The blocks of a product (MultiCoreMatmulTiling::GetTiling); 0, or -1 for one of nothing."""
-    numbers = [int(given[place]) for place in range(18)]
-    cores, shape, original = numbers[0], numbers[1:4], numbers[4:7]
+    numbers = [int(given[place]) for place in range(27)]
     tiling = MultiCoreMatmulTiling(session.npu.profile)
-    tiling.set_dim(cores)
-    tiling.set_shape(*shape)
-    tiling.set_org_shape(*original)
+    tiling.set_dim(numbers[0])
+    tiling.set_shape(*numbers[1:4])
+    tiling.set_org_shape(*numbers[4:7])
     tiling.set_single_shape(*numbers[7:10])
     tiling.set_fix_split(*numbers[10:13])
-    dtype = DataType.of(from_acl(_WHOLE_BYTES.get(numbers[13], numbers[13])))
-    tiling.set_a_type(None, None, dtype)
-    tiling.set_c_type(SimpleNamespace(name="VECCALC" if numbers[15] else "GM"), None, dtype)
+    a, b, c, bias = (_dtype(numbers[place]) for place in (13, 18, 19, 20))
+    forms = [SimpleNamespace(name="NZ" if numbers[place] else "ND") for place in (23, 24, 25)]
+    tiling.set_a_type(None, forms[0], a, bool(numbers[21]))
+    place_b = SimpleNamespace(name="TSCM" if numbers[26] else "GM")
+    tiling.set_b_type(place_b, forms[1], b, bool(numbers[22]))
+    tiling.set_c_type(SimpleNamespace(name="VECCALC" if numbers[15] else "GM"), forms[2], c)
+    tiling.set_bias_type(None, None, bias)
     tiling.enable_bias(bool(numbers[14]))
+    tiling.enable_multi_core_split_k(bool(numbers[17]))
     made: Any = SimpleNamespace()
     if tiling.get_tiling(made):
         return -1
-    single_k = numbers[9] if numbers[9] > 0 else shape[2]
-    used = made.used_core_num * -(-shape[2] // single_k)
     values = (
-        used, made.single_core_m, made.single_core_n, single_k, made.base_m, made.base_n,
-        made.base_k, made.depth_a1, made.step_ka, made.db_l0c,
+        made.used_core_num, made.single_core_m, made.single_core_n, made.single_core_k,
+        made.base_m, made.base_n, made.base_k, made.depth_a1, made.step_ka, made.db_l0c,
+        made.depth_b1, made.step_kb, made.m, made.n, made.k_a,
     )  # fmt: skip
     for place, value in enumerate(values):
         found[place] = int(value)
     return 0
+
+
+def _dtype(number: int) -> DataType:
+    return DataType.of(from_acl(_WHOLE_BYTES.get(number, number)))

@@ -17,13 +17,15 @@ import numpy as np
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
 from npusim.capi.runtime.journal import PRODUCTS_VARIABLE
-from npusim.capi.runtime.refusals import task_fault
+from npusim.capi.runtime.refusals import Refusal, task_fault
 from npusim.runtime.cache_start import new_cache
+from npusim.runtime.grids import require_blocks
 from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import UINT8, from_acl
-from npusim.values.errors import KernelError, NpusimError
+from npusim.values.errors import ArgumentError, DeviceFault, KernelError, NpusimError
 from npusim.values.sites import site_of
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from npusim.capi.runtime.memory import Block
@@ -60,9 +62,7 @@ class _Task:
             result, tensors = self._run()
         except NpusimError as problem:
             fault = task_fault(problem, profile)
-            if not self.session.journal.is_kept:  # many programs don't look at the code
-                self.session.say(str(problem))
-            self.session.journal.fault(self.name, self.stream.name, start_us, fault)
+            _tell(self.session, self.name, self.stream, start_us, fault)
             raise fault from None
         finally:
             self.session.ffi.cast(_DROP, self.drop)(self.context)
@@ -118,6 +118,13 @@ class _Task:
         message = text(job.message).decode(errors="replace")
         site = site_of(text(job.file).decode(), job.line) if job.file else ""
         return KernelError(self.name, message, remedy, site=site)
+
+
+def _tell(session: Session, name: str, stream: Stream, start_us: float, fault: DeviceFault) -> None:
+    """Notes why a kernel didn't run; many programs don't look at the code."""
+    if not session.journal.is_kept:
+        session.say(f"{fault.message} {fault.remedy}".rstrip())
+    session.journal.fault(name, stream.name, start_us, fault)
 
 
 def _no_mix(profile: Profile) -> tuple[str, str]:
@@ -191,7 +198,15 @@ def launch(
     drop: int,
     context: int,
 ) -> None:
-    """Queues a kernel on a stream."""
+    """Queues a kernel on a stream. Refusal 107000 for a grid that no launch has."""
     queue = session.stream(stream)
     told = session.ffi.string(name).decode()
+    profile = session.npu.profile
+    try:
+        require_blocks(blocks, profile, "blocks")
+    except ArgumentError as problem:
+        code = AclError.ACL_ERROR_RT_PARAM_INVALID
+        fault = DeviceFault(code, f"{told}<<<>>>: {problem.message}", problem.remedy)
+        _tell(session, told, queue, queue.clock_us, fault)
+        raise Refusal(code, problem.message, problem.remedy) from None
     queue.submit(_Task(session, told, kind, blocks, play, body, drop, context, queue))

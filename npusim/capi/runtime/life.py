@@ -78,6 +78,19 @@ def recent_error(session: Session) -> int:
     return session.keep(text) if text else 0
 
 
+@LIFE.entry("aclrtGetLastError")
+def last_error(session: Session, _level: int) -> int:
+    """The code of this thread's last call that failed, once; 0 where there is none since."""
+    code, session.thread.code = session.thread.code, 0
+    return code
+
+
+@LIFE.entry("aclrtPeekAtLastError")
+def peek_at_last_error(session: Session, _level: int) -> int:
+    """As aclrtGetLastError, which finds it again."""
+    return session.thread.code
+
+
 @LIFE.entry("aclrtGetSocName")
 def soc_name(session: Session) -> int:
     """The name of the simulated chip."""

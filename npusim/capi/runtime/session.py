@@ -33,6 +33,7 @@ class _Thread(threading.local):
     device: int | None = None
     context: int = 0
     error: str = ""
+    code: int = 0  # of the last call that failed
     kept: Any = None  # the text that aclGetRecentErrMsg gave out last; C reads it
 
 
@@ -190,6 +191,7 @@ class Session:
 
     def report(self, where: str, status: Status) -> None:
         """Notes why a call failed, for aclGetRecentErrMsg, the journal and the log."""
+        self.thread.code = int(status.code)
         code = f"{status.log_code}: " if status.name.startswith("ACLNN") else ""
         text = f"{code}{where}: {status.name} ({status.code}): {status.message}"
         self.thread.error = f"{text}\n{status.remedy}" if status.remedy else text

@@ -17,6 +17,9 @@ typedef void *aclrtEvent;
 typedef void *aclrtContext;
 
 /* @aclError@ */
+#ifndef ACL_ERROR_NONE
+#define ACL_ERROR_NONE ACL_SUCCESS /* its older name */
+#endif
 
 /* @aclnnStatus@ */
 

@@ -59,6 +59,10 @@ typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_RESERVED = 0xFFFF
 } aclrtStreamStatus;
 
+typedef enum aclrtLastErrLevel {
+    ACL_RT_THREAD_LEVEL = 0
+} aclrtLastErrLevel;
+
 typedef enum aclrtRunMode {
     ACL_DEVICE = 0,
     ACL_HOST = 1
@@ -72,6 +76,10 @@ typedef enum aclSysParamOpt {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The code of this thread's last call that failed; the first forgets it. */
+ACL_FUNC_VISIBILITY aclError aclrtGetLastError(aclrtLastErrLevel level);
+ACL_FUNC_VISIBILITY aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 
 /* Devices and contexts. Every device is of the chip that NPUSIM_SOC names. */
 ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);

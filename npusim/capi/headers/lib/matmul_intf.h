@@ -153,6 +153,12 @@ private:
 
     int64_t high() const { return (m_ + tiling_.baseM - 1) / tiling_.baseM; }
     int64_t wide() const { return (n_ + tiling_.baseN - 1) / tiling_.baseN; }
+    /* NZ results of 32 bits as two halves of a block of 16 columns. */
+    static constexpr bool splits_channels()
+    {
+        if constexpr (std::is_same_v<std::decay_t<decltype(CFG)>, MatmulApiStaticTiling>) return sizeof(CT) == 4 && CFG.cfg.isEnableChannelSplit;
+        else return sizeof(CT) == 4 && CFG.isEnableChannelSplit;
+    }
     int64_t local_size() const
     {
         if constexpr (C::format == CubeFormat::NZ) return (m_ + 15) / 16 * 16 * ((n_ + 15) / 16 * 16);
@@ -215,11 +221,13 @@ private:
         npusim::await(npusim::MTE1, npusim::MTE2, base + int64_t(slot), 1, at);
         int64_t y = from.transposed ? column : row, x = from.transposed ? row : column, lines = from.transposed ? n : m, length = from.transposed ? m : n;
         if (from.address) {
-            int64_t offset = from.vector ? x + y : from.blocked ? 0 : y * from.stride + x;
-            uint64_t address = from.address + uint64_t(npusim::bytes_of<T>(offset));
-            int64_t lanes = std::is_same_v<T, int4b_t> ? 64 : 32 / int64_t(sizeof(T));
-            if (!from.blocked) npusim::global(address, npusim::bytes_of<T>(from.vector ? lines * length : (lines - 1) * from.stride + length), "Matmul", at);
-            if (from.blocked) npusim::note_copy("copy_gm_to_cbuf", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, lines * 32, (length + lanes - 1) / lanes, false, from.rows * 32, at);
+            constexpr int64_t lanes = std::is_same_v<T, int4b_t> ? 64 : 32 / int64_t(sizeof(T));
+            int64_t columns = (length + lanes - 1) / lanes, apart = from.rows * 32; /* of blocks: lanes columns of all rows */
+            int64_t offset = from.blocked ? x / lanes * apart + y * 32 : npusim::bytes_of<T>(from.vector ? x + y : y * from.stride + x);
+            int64_t extent = from.blocked ? (columns - 1) * apart + lines * 32 : npusim::bytes_of<T>(from.vector ? lines * length : (lines - 1) * from.stride + length);
+            uint64_t address = from.address + uint64_t(offset);
+            npusim::global(address, extent, "Matmul", at);
+            if (from.blocked) npusim::note_copy("copy_gm_to_cbuf", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, lines * 32, columns, false, apart, at);
             else npusim::note_copy("copy_gm_to_cbuf_multi_nd2nz", npusim::MTE2, npusim::GM_TO_L1, npusim::type_of<T>(), address, npusim::bytes_of<T>(length), lines, true, npusim::bytes_of<T>(from.stride), at);
         }
         npusim::mark(npusim::MTE2, npusim::MTE1, base + int64_t(slot), 0, at);
@@ -281,7 +289,7 @@ private:
         schedule(row, column, m, n, at);
         std::vector<W> c;
         sums(c, row, column, m, n);
-        int64_t size = sizeof(CT), lanes = size == 1 ? 32 : 16, columns = org_c_ ? org_c_ : org_n_;
+        int64_t size = sizeof(CT), lanes = size == 1 ? 32 : splits_channels() ? 8 : 16, columns = org_c_ ? org_c_ : org_n_;
         bool nz = C::format == CubeFormat::NZ;
         int64_t stride = C::format == CubeFormat::ND_ALIGN ? (columns + lanes - 1) / lanes * lanes : columns, first_row = row * tiling_.baseM, first_column = column * tiling_.baseN, lines = (org_m_ + 15) / 16 * 16;
         if (local || packed) lines = (m + 15) / 16 * 16, first_row = first_column = 0, stride = C::format == CubeFormat::ND_ALIGN ? (tiling_.baseN + lanes - 1) / lanes * lanes : packed && !local ? n : tiling_.baseN;
@@ -297,7 +305,7 @@ private:
         if (gm) {
             int64_t last = offset(m - 1, n - 1);
             global(uint64_t(reinterpret_cast<uintptr_t>(gm)), (last + 1) * size, "Matmul", at);
-            note_copy("copy_matrix_cc_to_gm", FIX, L0C_TO_GM, type_of<CT>(), uint64_t(reinterpret_cast<uintptr_t>(to + offset(0, 0))), nz ? m * lanes * size : n * size, nz ? (n + lanes - 1) / lanes : m, false, stride * size, at);
+            note_copy("copy_matrix_cc_to_gm", FIX, L0C_TO_GM, type_of<CT>(), uint64_t(reinterpret_cast<uintptr_t>(to + offset(0, 0))), nz ? m * lanes * size : n * size, nz ? (n + lanes - 1) / lanes : m, false, (nz ? lines * lanes : stride) * size, at);
         } else note_chip("copy_matrix_cc_to_cbuf", FIX, L0C_TO_L1, m * n * size, at);
         for (int64_t i = 0; i < m && computes_products; i++)
             for (int64_t j = 0; j < n; j++) {

@@ -91,7 +91,8 @@ inline Lanes by_mask(const uint64_t *mask, int32_t times, int64_t widest, bool s
     if (!set) return by_mask(uint64_t(0), times, widest, false, at);
     if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
     int64_t most = 256 / widest;
-    if ((most <= 64 && mask[1]) || (most < 64 && mask[0] >> most)) refuse(at, "Leave bits of elements that a repeat hasn't got at 0.", "a mask with bits beyond the %lld elements of a repeat", (long long)most);
+    /* Of elements of 32 bits and more, one word is read (asc-devkit, the page on masks). */
+    if (most < 64 && mask[0] >> most) refuse(at, "Leave bits of elements that a repeat hasn't got at 0.", "a mask with bits beyond the %lld elements of a repeat", (long long)most);
     uint64_t low = most >= 64 ? mask[0] : mask[0] & ((1ull << most) - 1);
     return by_bits(low, most > 64 ? mask[1] : 0, times);
 }

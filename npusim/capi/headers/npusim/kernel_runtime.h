@@ -87,6 +87,7 @@ void sync_all(bool vectors_only, Site at);
 void cross_set(int mode, int pipe, int flag, Site at);
 void cross_wait(int mode, int flag, Site at);
 void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other cores go on */
+void let_others_begin(Site at); /* cores begin at once: others come as far as this before it goes on, and know nothing by that */
 /* The scalar unit's words in global memory, in its data cache or `through` it; a line that goes to memory and comes anew. */
 void refresh_line(const void *place, bool all, Site at);
 void write_word(const void *place, const void *first, bool through, Site at); /* of a tensor that begins at `first` */
@@ -129,13 +130,13 @@ struct Acting {
 };
 
 int play(npusim_job_t *job);
-void launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
+int launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
 
 /* name<<<blocks, l2ctrl, stream>>>(...): kind is 0 on vector cores, 1 on cube cores, 2 on both. */
-template <typename Kernel> void launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
+template <typename Kernel> int launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
 {
     auto *held = new Kernel(kernel);
-    launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
+    return launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
                   [](void *at) { delete static_cast<Kernel *>(at); }, held);
 }
 

@@ -19,7 +19,7 @@ struct Pattern {
         struct RA {};
     };
 };
-using ReducePattern = Pattern::Reduce;
+enum class ReducePattern : uint32_t { AR = 0, RA = 1 }; /* as the host's side says it */
 #define NPUSIM_PATTERN(Short, type)                                                                                           \
     template <typename T, typename P, bool isReuseSource = false> std::enable_if_t<std::is_empty_v<P>> Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const uint32_t shape[], bool, NPUSIM_AT) \
     {                                                                                                                         \
@@ -62,6 +62,11 @@ template <typename T, const CumSumConfig &config = defaultCumSumConfig> void Cum
 }
 template <typename T, const CumSumConfig &config = defaultCumSumConfig> void CumSum(const LocalTensor<T> &dst, const LocalTensor<T> &last, const LocalTensor<T> &src, const CumSumInfo &p, NPUSIM_AT) { CumSum<T, config>(dst, last, src, LocalTensor<uint8_t>(), p, at); }
 
+enum class SortType { RADIX_SORT, MERGE_SORT };
+struct SortConfig {
+    SortType type = SortType::RADIX_SORT;
+    bool isDescend = false;
+};
 /* Sorting downwards: numbers with their places, 8 bytes a pair. */
 template <typename T> void Concat(LocalTensor<T> &concat, const LocalTensor<T> &src, const LocalTensor<T> &, int32_t) { concat = src; }
 template <typename T, bool isFullSort = false> void Sort(const LocalTensor<T> &dst, const LocalTensor<T> &concat, const LocalTensor<uint32_t> &index, LocalTensor<T> &, int32_t times, NPUSIM_AT)

@@ -95,6 +95,7 @@ template <typename T> void InitOutput(GlobalTensor<T> gm, uint32_t size, T value
     T *place = reinterpret_cast<T *>(npusim::check_global(gm, int64_t(size) * int64_t(sizeof(T)), "InitOutput", at));
     for (uint32_t each = 0; each < size; each++) place[each] = value;
     npusim::join(at);
+    npusim::let_others_begin(at); /* every core may clear the same memory */
 }
 template <typename T> void InitGlobalMemory(GlobalTensor<T> &gm, uint64_t size, T value, NPUSIM_AT) { InitOutput(gm, uint32_t(size), value, at); }
 template <typename Tensor> void DumpTensor(const Tensor &tensor, uint32_t tag, uint32_t count)

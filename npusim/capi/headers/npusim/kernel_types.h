@@ -44,7 +44,6 @@
 #define KERNEL_TASK_TYPE(key, kind)
 #define ASCENDC_ASSERT(...) ((void)0)
 #define KERNEL_LOG(...) ((void)0)
-#define REGISTER_TILING_DEFAULT(...)
 #define REGISTER_NONE_TILING
 #ifndef likely
 #define likely(x) __builtin_expect(!!(x), 1)

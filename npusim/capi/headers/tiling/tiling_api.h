@@ -38,23 +38,32 @@ struct MatmulConfigParams {
         : mmConfigType(kind), enableL1CacheUB(caches), scheduleType(schedule), traverse(order), enVecND2NZ(turns) {}
 };
 
-/* The blocks follow from the chip's memories; npusim's own rule finds them. */
+/* The cut for cores is the library's; blocks follow from the chip's memories. */
 class MatmulApiTilingBase {
 public:
     MatmulApiTilingBase() = default;
     template <typename Platform> explicit MatmulApiTilingBase(const Platform &) {}
-    int32_t SetAType(TPosition, CubeFormat, DataType type, bool = false)
+    int32_t SetAType(TPosition, CubeFormat format, DataType type, bool transposed = false)
     {
-        given_[13] = int64_t(type);
+        given_[13] = int64_t(type), given_[21] = transposed, given_[23] = format == CubeFormat::NZ;
         return 0;
     }
-    int32_t SetBType(TPosition, CubeFormat, DataType, bool = false) { return 0; }
-    int32_t SetCType(TPosition place, CubeFormat, DataType)
+    int32_t SetBType(TPosition place, CubeFormat format, DataType type, bool transposed = false)
+    {
+        given_[18] = int64_t(type), given_[22] = transposed, given_[24] = format == CubeFormat::NZ, given_[26] = place == TPosition::TSCM;
+        return 0;
+    }
+    int32_t SetCType(TPosition place, CubeFormat format, DataType type)
     {
         given_[15] = place == TPosition::VECCALC || place == TPosition::VECIN || place == TPosition::VECOUT;
+        given_[19] = int64_t(type), given_[25] = format == CubeFormat::NZ;
         return 0;
     }
-    int32_t SetBiasType(TPosition, CubeFormat, DataType) { return 0; }
+    int32_t SetBiasType(TPosition, CubeFormat, DataType type)
+    {
+        given_[20] = int64_t(type);
+        return 0;
+    }
     int32_t SetShape(int32_t m, int32_t n, int32_t k) { return keep(1, m, n, k); }
     int32_t SetOrgShape(int32_t m, int32_t n, int32_t k) { return keep(4, m, n, k); }
     int32_t SetOrgShape(int32_t m, int32_t n, int32_t k, int32_t) { return keep(4, m, n, k); }
@@ -106,13 +115,11 @@ public:
     int32_t SetCLayout(int32_t b, int32_t s, int32_t n, int32_t g, int32_t d) { return keep_layout(10, b, s, n, g, d); }
     template <typename Tiling> int64_t GetTiling(Tiling &tiling)
     {
-        for (int each = 0; each < 3; each++)
-            if (given_[4 + each] <= 0) given_[4 + each] = given_[1 + each];
         int32_t found[24] = {};
         if (npusim_matmul_tiling(given_, found)) return -1;
-        tiling.usedCoreNum = found[0], tiling.M = int32_t(given_[4]), tiling.N = int32_t(given_[5]), tiling.Ka = tiling.Kb = int32_t(given_[6]);
+        tiling.usedCoreNum = found[0], tiling.M = found[12], tiling.N = found[13], tiling.Ka = tiling.Kb = found[14];
         tiling.singleCoreM = found[1], tiling.singleCoreN = found[2], tiling.singleCoreK = found[3], tiling.baseM = found[4], tiling.baseN = found[5], tiling.baseK = found[6];
-        tiling.depthA1 = tiling.depthB1 = found[7], tiling.stepKa = tiling.stepKb = found[8], tiling.stepM = tiling.stepN = 1;
+        tiling.depthA1 = found[7], tiling.depthB1 = found[10], tiling.stepKa = found[8], tiling.stepKb = found[11], tiling.stepM = tiling.stepN = 1;
         tiling.isBias = int32_t(given_[14]), tiling.iterateOrder = int32_t(given_[16]), tiling.dbL0A = tiling.dbL0B = 2, tiling.dbL0C = found[9];
         tiling.BatchNum = batch_;
         int32_t *layouts[] = {&tiling.ALayoutInfoB, &tiling.ALayoutInfoS, &tiling.ALayoutInfoN, &tiling.ALayoutInfoG, &tiling.ALayoutInfoD, &tiling.BLayoutInfoB, &tiling.BLayoutInfoS, &tiling.BLayoutInfoN,
@@ -128,7 +135,8 @@ public:
     }
     int32_t GetCoreNum(int32_t &cores, int32_t &high, int32_t &wide)
     {
-        cores = parts_[0], high = int32_t((given_[1] + parts_[1] - 1) / parts_[1]), wide = int32_t((given_[2] + parts_[2] - 1) / parts_[2]);
+        int64_t m = given_[1] > 0 ? given_[1] : given_[4], n = given_[2] > 0 ? given_[2] : given_[5];
+        cores = parts_[0], high = int32_t((m + parts_[1] - 1) / parts_[1]), wide = int32_t((n + parts_[2] - 1) / parts_[2]);
         return 0;
     }
     int32_t GetBaseM() const { return 0; }
@@ -145,8 +153,9 @@ private:
         for (int each = 0; each < 5; each++) layout_[first + each] = told[each];
         return 0;
     }
-    /* cores; shape; original shape; part of a core; fixed blocks; type; bias; into UB; order; split of the depth */
-    int64_t given_[18] = {1, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, 0, 0};
+    /* cores; shape; whole shape; part of a core; fixed blocks; type of A; bias; into UB; order; split of the depth;
+     * types of B, C, bias; transposed A, B; NZ of A, B, C; B in L1 */
+    int64_t given_[27] = {1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0};
     int32_t batch_ = 0, layout_[15] = {};
     std::vector<int32_t> parts_ = {1, 1, 1, 1};
 };

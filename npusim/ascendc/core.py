@@ -20,7 +20,7 @@ from npusim.ascendc.intrinsics.reduce import Reductions
 from npusim.ascendc.intrinsics.scalar import Scalars
 from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
-from npusim.ascendc.loops import LoopIndex
+from npusim.ascendc.loops import LoopIndex, Turn
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
@@ -80,7 +80,7 @@ class Core(
             engine=engine,
         )
         self.cluster = cluster
-        self.reference = cluster.reference
+        self.reference, self.views = cluster.reference, cluster.views
         self.pipe = TPipe(self)
         self._shares = 0  # begun so far
         self._number: tuple[int, int] | None = None
@@ -127,7 +127,7 @@ class Core(
                 "Launch as many blocks as there are cores, and let each do several shares.",
             )
         self._last_written = None
-        return Barrier()
+        return self.awaits(Barrier())
 
     def pipe_barrier(self) -> None:
         """What is issued from here on waits for everything before (PipeBarrier of PIPE_ALL)."""
@@ -136,11 +136,12 @@ class Core(
 
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
-    ) -> Iterator[LoopIndex]:
+    ) -> Iterator[LoopIndex | Turn]:
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
         The body is executed for many iterations at once, so it must not carry values from one
-        iteration to the next; ``sequential=True`` executes them one by one for bodies that do.
+        iteration to the next; ``sequential=True`` executes them one by one for bodies that do, and
+        the index is a number then.
         ``inner_bytes`` is what an iteration works on when inner loops make that more than the
         core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
         works on far less than the core's buffers.
@@ -148,11 +149,13 @@ class Core(
         if count <= 0:
             return
         one_by_one = sequential or self.reference
+        numbers = self.users_code and one_by_one
         step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
         executed = count if self.numerics or self.reference else 1
         turns = ((first, min(first + step, executed)) for first in range(0, executed, step))
         apart = count > 1 and not one_by_one and at_once != 1
-        yield from self._turns(count, turns, apart=apart)
+        for index in self._turns(count, turns, apart=apart):
+            yield Turn.of(index) if numbers else index
 
     @property
     def computes_together(self) -> bool:

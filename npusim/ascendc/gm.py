@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc.gm_buffers import GmBuffer, PackedBuffer, SameBytes
-from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
+from npusim.ascendc.loops import Index, IndexArray, LoopIndex, Turn, deepen
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.values.errors import KernelError
@@ -107,8 +108,26 @@ class GlobalTensor:
         )
 
     def span(self, start: Place, length: int) -> GmSlice:
-        """``length`` elements from element ``start`` of the flattened tensor."""
-        return GmSlice(self, ((start, 1),), (length,), (1,))
+        """``length`` elements from element ``start`` of the flattened tensor.
+
+        Of a tensor with strides, if its elements are evenly spaced; else KernelError.
+        """
+        step = 1 if self.strides is None else self._even_step()
+        return GmSlice(self, ((start, step),), (length,), (step,))
+
+    def _even_step(self) -> int:
+        """From each element of the flattened tensor to the next."""
+        pairs = zip(self.shape, self.steps, strict=True)
+        axes = [(size, step) for size, step in pairs if size != 1]
+        for (_, outer), (size, inner) in pairwise(axes):
+            if outer != size * inner:
+                raise KernelError(
+                    "",
+                    f"a span of {self.buffer.name} {list(self.shape)} with strides "
+                    f"{list(self.steps)}, whose elements aren't evenly spaced",
+                    "Index it (x[row, first : first + n]), or launch with a contiguous copy.",
+                )
+        return axes[-1][1] if axes else 1
 
     def window(
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
@@ -293,6 +312,10 @@ class GmSlice:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
         return None if self.is_scattered or self._overlaps() else self._view(depth)
 
+    def reached(self, depth: int) -> NDArray[Any]:
+        """The memory that a store may write to."""
+        return self._flat() if self.is_scattered else self._view(depth)
+
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
 
@@ -347,7 +370,9 @@ class GmSlice:
         return bool(self._irregular or self._computed)
 
     def _place(self, item: Place, stride: int) -> None:
-        if isinstance(item, int):
+        if isinstance(item, Turn):
+            item = item.index
+        elif isinstance(item, int):
             self._base += item * stride
             return
         self._strides.append(_unit(item) * stride)

@@ -178,7 +178,7 @@ class Copies(Issuer):
             values = self._read(src, dst.depth)
             if self.widened and dst.dtype is FLOAT16:
                 values = values.astype(np.float32)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
@@ -202,6 +202,7 @@ class Copies(Issuer):
         if place is None or place.shape != values.shape:
             return False
         work = TRUTH if place.dtype == np.bool_ else COPY
+        self.views.before_storing(place)
         if not self.chain.compute(work, place, values, home=FOREVER):
             return False
         if self.observer is not None:
@@ -227,7 +228,9 @@ class Copies(Issuer):
             self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
             self._deferred_adds.append((dst, values.copy(), depth))
-        elif adds:
+            return
+        self.views.before_storing(dst.reached(depth))
+        if adds:
             dst.accumulate(values, depth)
         else:
             held = dst.tensor.buffer.data
@@ -337,7 +340,7 @@ class Copies(Issuer):
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
             values = operand(values, dst.dtype)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
-from npusim.ascendc.mistakes import is_shipped
+from npusim.ascendc.mistakes import is_own_code, is_shipped
+from npusim.ascendc.watching import WatchedCore
 from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError, brief
 
@@ -50,8 +51,9 @@ class Block:
             reference=reference,
             progress=progress,
         )
+        kind = WatchedCore if is_own_code(type(kernel)) else Core
         self.cores = [
-            Core(
+            kind(
                 self._cluster,
                 costs,
                 unit,
@@ -121,6 +123,9 @@ class Block:
     def _check_step(self, core: Core, step: object) -> None:
         """Refuse code that yields something else than what it waits for, or forgets to."""
         awaited, core.awaited = core.awaited, []
+        if not isinstance(core, WatchedCore):
+            return
+        core.check_loops()
         if awaited == ([] if step is _ENDED else [step]):
             return
         if awaited:

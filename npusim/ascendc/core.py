@@ -20,7 +20,7 @@ from npusim.ascendc.intrinsics.reduce import Reductions
 from npusim.ascendc.intrinsics.scalar import Scalars
 from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
-from npusim.ascendc.loops import LoopIndex, Turn
+from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
@@ -136,12 +136,12 @@ class Core(
 
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
-    ) -> Iterator[LoopIndex | Turn]:
+    ) -> Iterator[LoopIndex]:
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
         The body is executed for many iterations at once, so it must not carry values from one
         iteration to the next; ``sequential=True`` executes them one by one for bodies that do, and
-        the index is a number then.
+        the index is a number then (:mod:`npusim.ascendc.watching`).
         ``inner_bytes`` is what an iteration works on when inner loops make that more than the
         core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
         works on far less than the core's buffers.
@@ -149,13 +149,11 @@ class Core(
         if count <= 0:
             return
         one_by_one = sequential or self.reference
-        numbers = self.users_code and one_by_one
         step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
         executed = count if self.numerics or self.reference else 1
         turns = ((first, min(first + step, executed)) for first in range(0, executed, step))
         apart = count > 1 and not one_by_one and at_once != 1
-        for index in self._turns(count, turns, apart=apart):
-            yield Turn.of(index) if numbers else index
+        yield from self._turns(count, turns, apart=apart)
 
     @property
     def computes_together(self) -> bool:
@@ -213,19 +211,25 @@ class Core(
         if apart:
             self.chain.run()
         for first, last in turns:
-            self._loops.append(LoopIndex(depth, first, last, count))
-            self.scopes.begin(at_once=apart)
-            self._last_written = None
-            yield self._loops[-1]
-            if count > 1 or apart:
-                self.chain.run(depth if apart else None)
-            self._loops.pop()
-            self.scopes.end()
+            yield self._begin_turn(LoopIndex(depth, first, last, count), apart=apart)
+            self._end_turn(apart=apart)
             if counted and self.recording:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False
         self.recording = recording
         self._last_written = None
+
+    def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
+        self._loops.append(index)
+        self.scopes.begin(at_once=apart)
+        self._last_written = None
+        return index
+
+    def _end_turn(self, *, apart: bool) -> None:
+        if self._loops[-1].count > 1 or apart:
+            self.chain.run(self.depth - 1 if apart else None)
+        self._loops.pop()
+        self.scopes.end()
 
     def tiles(
         self, start: int, length: int, tile_length: int, *, sequential: bool = False

@@ -17,7 +17,7 @@ from npusim.ascendc.chains import Chain
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
 from npusim.ascendc.views import Views
-from npusim.engine.program import Barrier, Pipe, Program, Unit
+from npusim.engine.program import Pipe, Program, Unit
 from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.chains import Engine
-    from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.loops import LoopIndex
     from npusim.hardware.profile import Profile
@@ -34,7 +33,7 @@ _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
 
-StepT = TypeVar("StepT", bound="Barrier | CoreWait")
+StepT = TypeVar("StepT")
 
 
 class Tile(Protocol):
@@ -105,13 +104,22 @@ class Issuer:
         self.observer = observer.current()
         self.reference = False  # every load copies
         self.views = Views()
-        self.awaited: list[Barrier | CoreWait] = []  # what the code has yet to yield
+        self.awaited: list[object] = []  # what the code has yet to yield
+        self.own_code = False  # of a user: it is watched
         self.users_code = False  # whose copies are looked at before they are believed
+
+    @property
+    def loops(self) -> list[LoopIndex]:
+        """The loops around the code that runs now."""
+        return self._loops
 
     @property
     def depth(self) -> int:
         """Number of loops around the code that runs now."""
         return len(self._loops)
+
+    def touched(self, place: object, *, writes: bool = False, adds: bool = False) -> None:
+        """A copy of numbers reads a slice of global memory, ``writes`` it or ``adds`` to it."""
 
     def awaits(self, step: StepT) -> StepT:
         """Something that the kernel's code has to yield next."""

@@ -114,6 +114,11 @@ class LoopIndex(_ManyNumbers):
         return IndexArray(self.depth, self.values() % divisor, (self.key, "%", divisor), cycle)
 
     @property
+    def range(self) -> tuple[int, int, int]:
+        """The iterations worked on now, and how many there are."""
+        return self.first, self.last, self.count
+
+    @property
     def _is_plain(self) -> bool:
         """True for the number of the iteration itself."""
         return self.scale == 1 and self.offset == 0

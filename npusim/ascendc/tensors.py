@@ -49,6 +49,7 @@ class LocalTensor:
         "_phase",
         "_root",
         "_run",
+        "_scope",
         "_shows",
         "buffer",
         "core",
@@ -56,6 +57,7 @@ class LocalTensor:
         "dtype",
         "home",
         "memory",
+        "part",
         "shape",
         "slot",
         "tile",
@@ -89,6 +91,8 @@ class LocalTensor:
         self._run: int | None = None  # elements of the run that it is worked on as
         # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
         self.tile: Tile | None = part_of[0].tile if part_of else tile
+        self.part: tuple[object, ...] = part_of[0].part if part_of else ()  # in watched code
+        self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
         self.home: int = part_of[0].home if part_of else self.depth
 
     def check_read(self) -> None:
@@ -103,6 +107,8 @@ class LocalTensor:
                 scopes.refuse_read(self.slot, home, self.buffer)
         elif not self.tile.usable:
             self.tile.refuse("used")
+        elif core.own_code:
+            core.scopes.check_home(self.home, self._scope, self.buffer)
 
     def check_usable(self) -> None:
         """Refuse a tile that isn't the kernel's."""
@@ -284,7 +290,9 @@ class LocalTensor:
         For instructions with a mask of lanes, and for masks of bits that go to a register.
         """
         shape = (*self.shape[:-1], length)
-        return self._part(shape, lambda array: array[..., start : start + length])
+        part = self._part(shape, lambda array: array[..., start : start + length])
+        part.part = (*self.part, "from", start)
+        return part
 
     def as_run(self, elements: int) -> LocalTensor:
         """The same numbers for instructions that take all rows, padding included, as one run."""
@@ -329,7 +337,11 @@ def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tupl
         shape, cut = (*before, max(0, stop - start), *after), _indexing(index)
     else:
         shape, cut = before + after, _indexing(index)
-    return tensor._part(shape, cut, depth), int(isinstance(item, slice))
+    part = tensor._part(shape, cut, depth)
+    if tensor.core.own_code:
+        kept = item.key if isinstance(item, LoopIndex) else str(item)
+        part.part = (*tensor.part, axis, kept)
+    return part, int(isinstance(item, slice))
 
 
 def _indexing(index: tuple[slice | int, ...]) -> Cut:

@@ -7,13 +7,20 @@ tiles that show some of it take a copy: what was loaded stays what it was.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.tensors import LocalTensor
+
+class View(Protocol):
+    """What is known here of a tile (:class:`npusim.ascendc.tensors.LocalTensor`)."""
+
+    @property
+    def is_view(self) -> bool: ...
+    def give_way(self, written: NDArray[Any]) -> None: ...
+
 
 _FEW = 16  # views: with more of them, those that have ended are forgotten first
 
@@ -24,10 +31,10 @@ class Views:
     __slots__ = ("_all", "_of_tiles")
 
     def __init__(self) -> None:
-        self._all: list[ref[LocalTensor]] = []
-        self._of_tiles: list[ref[LocalTensor]] = []
+        self._all: list[ref[View]] = []
+        self._of_tiles: list[ref[View]] = []
 
-    def add(self, tensor: LocalTensor, *, loaded: bool) -> None:
+    def add(self, tensor: View, *, loaded: bool) -> None:
         """A tile shows global memory, if it was ``loaded``, or what another tile does."""
         if len(self._all) >= _FEW:
             self._all = _living(self._all)
@@ -48,11 +55,11 @@ class Views:
             self._of_tiles = _given_way(self._of_tiles, array)
 
 
-def _living(views: list[ref[LocalTensor]]) -> list[ref[LocalTensor]]:
+def _living(views: list[ref[View]]) -> list[ref[View]]:
     return [view for view in views if (tensor := view()) is not None and tensor.is_view]
 
 
-def _given_way(views: list[ref[LocalTensor]], array: NDArray[Any]) -> list[ref[LocalTensor]]:
+def _given_way(views: list[ref[View]], array: NDArray[Any]) -> list[ref[View]]:
     """The views that are left when all that show some of ``array`` have taken a copy."""
     left = []
     for view in views:

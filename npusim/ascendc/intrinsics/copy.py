@@ -205,11 +205,13 @@ class Copies(Issuer):
         self.views.before_storing(place)
         if not self.chain.compute(work, place, values, home=FOREVER):
             return False
+        self.touched(dst, writes=True)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=False)
         return True
 
     def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
+        self.touched(src)
         if self.observer is not None:
             self.observer.loaded(self, src)
         if src.is_scattered:
@@ -224,6 +226,7 @@ class Copies(Issuer):
         self.chain.run()
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
+        self.touched(dst, writes=True, adds=adds)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
@@ -353,6 +356,8 @@ class Copies(Issuer):
     def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:
         if self.users_code:
             gm.check_inside()
+            if self.own_code:
+                gm.check_loops(self._loops)
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from npusim.ascendc.gm_buffers import GmBuffer, PackedBuffer, SameBytes
-from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
+from npusim.ascendc.loops import Index, IndexArray, LoopIndex, Turn, deepen
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.values.errors import KernelError
@@ -18,6 +19,8 @@ from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from npusim.values.dtypes import DType
@@ -107,8 +110,26 @@ class GlobalTensor:
         )
 
     def span(self, start: Place, length: int) -> GmSlice:
-        """``length`` elements from element ``start`` of the flattened tensor."""
-        return GmSlice(self, ((start, 1),), (length,), (1,))
+        """``length`` elements from element ``start`` of the flattened tensor.
+
+        Of a tensor with strides, if its elements are evenly spaced; else KernelError.
+        """
+        step = 1 if self.strides is None else self._even_step()
+        return GmSlice(self, ((start, step),), (length,), (step,))
+
+    def _even_step(self) -> int:
+        """From each element of the flattened tensor to the next."""
+        pairs = zip(self.shape, self.steps, strict=True)
+        axes = [(size, step) for size, step in pairs if size != 1]
+        for (_, outer), (size, inner) in pairwise(axes):
+            if outer != size * inner:
+                raise KernelError(
+                    "",
+                    f"a span of {self.buffer.name} {list(self.shape)} with strides "
+                    f"{list(self.steps)}, whose elements aren't evenly spaced",
+                    "Index it (x[row, first : first + n]), or launch with a contiguous copy.",
+                )
+        return axes[-1][1] if axes else 1
 
     def window(
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
@@ -149,6 +170,7 @@ class GmSlice:
         "_irregular",
         "_items",
         "_strides",
+        "_turned",
         "rows_apart",
         "shape",
         "skips",
@@ -177,6 +199,7 @@ class GmSlice:
         self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
         self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
         self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
+        self._turned: dict[int, int] = {}  # depth -> elements from a turn to the next
         self._items: list[tuple[object, ...]] = []
         self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
@@ -221,10 +244,42 @@ class GmSlice:
     @property
     def moves(self) -> dict[int, Cycle]:
         """How each of these loops moves the address."""
-        return {
+        turned = {depth: EVER_NEW for depth, step in self._turned.items() if step}
+        return turned | {
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }
+
+    def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
+        """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""
+        moved = {d: step for d, step in self._turned.items() if step and d < len(loops)}
+        base = self._base - sum(loops[depth].first * step for depth, step in moved.items())
+        places = tuple(item for item in self._items if not isinstance(item[0], Scalar))
+        number = self.tensor.buffer.number
+        return (number, base, tuple(moved.items()), places, self.shape, self.steps)
+
+    def check_loops(self, loops: Sequence[LoopIndex]) -> None:
+        """Raise KernelError where an index moves it that is of none of the ``loops`` around it."""
+        for depth, index in ((d, index) for d, (index, _) in self._affine.items()):
+            around = loops[depth] if depth < len(loops) else None
+            if around is None or around.range != index.range:
+                _refuse_index()
+        for depth, offsets in self._irregular.items():
+            if depth >= len(loops) or loops[depth].last - loops[depth].first != len(offsets):
+                _refuse_index()
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the tile has all elements between its first and its last."""
+        return self._extent == self.numel
+
+    def starts(self, depth: int) -> NDArray[np.int64]:
+        """The place of its first element in every iteration, with ``depth`` axes."""
+        return self._starts(depth)
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The places of all its elements, from its first on."""
+        return self._tile()
 
     @property
     def numel(self) -> int:
@@ -293,6 +348,10 @@ class GmSlice:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
         return None if self.is_scattered or self._overlaps() else self._view(depth)
 
+    def reached(self, depth: int) -> NDArray[Any]:
+        """The memory that a store may write to."""
+        return self._flat() if self.is_scattered else self._view(depth)
+
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
 
@@ -349,6 +408,10 @@ class GmSlice:
     def _place(self, item: Place, stride: int) -> None:
         if isinstance(item, int):
             self._base += item * stride
+            if isinstance(item, Turn):
+                index = item.index
+                self._turned[index.depth] = self._turned.get(index.depth, 0) + index.scale * stride
+                self._strides.append(_unit(index) * stride)
             return
         self._strides.append(_unit(item) * stride)
         if isinstance(item, Scalar):
@@ -436,6 +499,14 @@ class GmSlice:
                 return True
             extent += (turns - 1) * step
         return False
+
+
+def _refuse_index() -> NoReturn:
+    raise KernelError(
+        "",
+        "a loop's index is used outside of its loop",
+        "Use it in the loop's body; collect nothing from core.loop in lists.",
+    )
 
 
 def _unit(place: Place) -> int:

@@ -70,6 +70,14 @@ def site(frame: FrameType | None = None) -> str:
     return _place(frame) if found is None else found[1]
 
 
+def frame_of_kernel() -> FrameType | None:
+    """The innermost frame outside the language."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _language[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return frame
+
+
 def _is_plumbing(path: str) -> bool:
     """Whether a file of npusim is neither a kernel's nor the language's."""
     return path.startswith(_ROOT) and not _language[path] and not path.startswith(_OPERATORS)
@@ -91,6 +99,12 @@ def is_shipped(kind: type) -> bool:
     return kind.__module__ != "builtins" and all(
         each.__module__.startswith(_SHIPPED) for each in kind.__mro__
     )
+
+
+def is_own_code(kind: type) -> bool:
+    """Whether the code of a class of kernels, its function or ``process``, is a user's."""
+    code = getattr(kind, "function", None) or getattr(kind, "process", None)
+    return not str(getattr(code, "__module__", "")).startswith("npusim.")
 
 
 @contextmanager

@@ -267,6 +267,8 @@ class TQue(_Buffer):
             if tile in self.under_way:
                 self.under_way.remove(tile)
             self.core.recorder.set_flag(by or self.consumer, self._free)
+        if isinstance(tensor, LocalTensor):
+            tensor.end_view()
 
     def _tile(self, tensor: LocalTensor) -> Tile:
         """The tile that a tensor lies in; refuses those of other queues."""

@@ -156,7 +156,7 @@ class View(LocalTensor):
     def check_write(self) -> None:
         self.check_usable()
 
-    def alias(self, values: NDArray[Any]) -> None:
+    def alias(self, values: NDArray[Any], *, loaded: bool = False) -> None:  # noqa: ARG002 - every one is copied
         """Copy ``values``: others see these bytes too."""
         assert self._array is not None
         self._array[...] = values.reshape(self.shape)

@@ -178,7 +178,7 @@ class Copies(Issuer):
             values = self._read(src, dst.depth)
             if self.widened and dst.dtype is FLOAT16:
                 values = values.astype(np.float32)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
@@ -202,13 +202,16 @@ class Copies(Issuer):
         if place is None or place.shape != values.shape:
             return False
         work = TRUTH if place.dtype == np.bool_ else COPY
+        self.views.before_storing(place)
         if not self.chain.compute(work, place, values, home=FOREVER):
             return False
+        self.touched(dst, writes=True)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=False)
         return True
 
     def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
+        self.touched(src)
         if self.observer is not None:
             self.observer.loaded(self, src)
         if src.is_scattered:
@@ -223,11 +226,14 @@ class Copies(Issuer):
         self.chain.run()
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
+        self.touched(dst, writes=True, adds=adds)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
             self._deferred_adds.append((dst, values.copy(), depth))
-        elif adds:
+            return
+        self.views.before_storing(dst.reached(depth))
+        if adds:
             dst.accumulate(values, depth)
         else:
             held = dst.tensor.buffer.data
@@ -337,7 +343,7 @@ class Copies(Issuer):
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
             values = operand(values, dst.dtype)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)
@@ -350,6 +356,8 @@ class Copies(Issuer):
     def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:
         if self.users_code:
             gm.check_inside()
+            if self.own_code:
+                gm.check_loops(self._loops)
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

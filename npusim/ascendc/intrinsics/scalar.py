@@ -59,6 +59,7 @@ class Scalars(Issuer):
         if not self.numerics:
             return Scalar(self, None, self.depth)
         depth = self.depth
+        self.touched(source)
         values = source.read(depth)
         self.chain.before_reading(values)
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)

@@ -87,6 +87,7 @@ class Block:
                     f"{name}: {waiting} wait for each other",
                 )
             for place in ready:
+                self._enter(self.cores[place])
                 step = next(self._phases[place], _ENDED)
                 self.cores[place].chain.run()
                 self._check_step(self.cores[place], step)
@@ -108,6 +109,7 @@ class Block:
 
     def _started(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """The kernel's code on a core; without waits in it, it has run when this returns."""
+        self._enter(core)
         phases = self._kernel.process(core)
         core.chain.run()
         if phases is None:
@@ -119,6 +121,11 @@ class Block:
                 "Return nothing: results are what it stores to its tensors.",
             )
         return phases
+
+    def _enter(self, core: Core) -> None:
+        """A core's code runs next."""
+        if core.follower is not None:
+            core.follower.goes_on()
 
     def _check_step(self, core: Core, step: object) -> None:
         """Refuse code that yields something else than what it waits for, or forgets to."""

@@ -123,6 +123,8 @@ class Crossing(Issuer):
         waits, and with it everything that is issued later.
         """
         signals = tuple((flag, other, self.unit) for other in self._partners(sub_block))
+        if self.follower is not None:
+            self.follower.waits()
         if self.recording:
             for signal in signals:
                 number = self.cluster.flag(signal, self._delay_cycles())

@@ -114,6 +114,8 @@ class Core(
         """
         if self.recording:
             self.recorder.barrier()
+        if self.follower is not None:
+            self.follower.meets()
         self.phase += 1
         self.waits_at = site()
         cores = self.profile.cores

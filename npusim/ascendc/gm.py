@@ -268,6 +268,21 @@ class GmSlice:
             if depth >= len(loops) or loops[depth].last - loops[depth].first != len(offsets):
                 _refuse_index()
 
+    def check_computed(self, depth: int) -> None:
+        """Raise KernelError for places that the scalar unit computed outside of the memory."""
+        if not self._computed or not self.numel:
+            return
+        starts = self._starts(depth)
+        tile, held = self._tile(), self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        first, last = int(starts.min() + tile.min()), int(starts.max() + tile.max())
+        if last >= held or (first < 0 and not self.skips):
+            raise KernelError(
+                "",
+                f"a copy goes from element {first} to {last} of {self.tensor.buffer.name}, which "
+                f"has {held}: its place comes from the scalar unit",
+                "Keep places that are read from data inside the tensor before using them.",
+            )
+
     @property
     def is_dense(self) -> bool:
         """Whether the tile has all elements between its first and its last."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.following import Follower
     from npusim.ascendc.loops import LoopIndex
     from npusim.hardware.profile import Profile
 
@@ -106,6 +107,7 @@ class Issuer:
         self.views = Views()
         self.awaited: list[object] = []  # what the code has yet to yield
         self.own_code = False  # of a user: it is watched
+        self.follower: Follower | None = None  # looks at every byte that is touched
         self.users_code = False  # whose copies are looked at before they are believed
 
     @property

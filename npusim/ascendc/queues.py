@@ -173,9 +173,12 @@ class _Buffer:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
-        return LocalTensor(
-            core, dtype, shape, self.name, (self.name, part), memory=memory, tile=tile
-        )
+        placed = isinstance(part, int) and 0 <= part < self._num
+        slot = (self.name, self.start + part * self._slot_bytes if placed else None, part)
+        tensor = LocalTensor(core, dtype, shape, self.name, slot, memory=memory, tile=tile)
+        if tile is not None and core.follower is not None:
+            core.follower.allocated(tensor)
+        return tensor
 
 
 class TQue(_Buffer):

@@ -19,6 +19,10 @@ from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Progra
 from npusim.values.errors import KernelError
 
 
+# Instructions that a core of a user's kernel is given; one that loops for ever is given more.
+MOST_INSTRUCTIONS = 400_000
+
+
 @dataclass(slots=True)
 class Frame:
     """The body being written.
@@ -48,6 +52,7 @@ class Recorder:
     def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
         self.program = program
         self.watcher: Watcher | None = None
+        self._left = MOST_INSTRUCTIONS
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [Frame(self.program.body)]
@@ -75,6 +80,15 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
+        self._left -= 1
+        if self._left < 0:
+            raise KernelError(
+                "",
+                f"a core is given more than {MOST_INSTRUCTIONS:,} instructions: its code doesn't "
+                "seem to end",
+                "End the loop around this line, or write it as core.loop(count), whose turns are "
+                "counted once.",
+            )
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)

@@ -128,6 +128,11 @@ class LocalTensor:
             tile.refuse("used")
 
     @property
+    def whole(self) -> tuple[LocalTensor, Cut] | None:
+        """What it is a part of, and how it is cut out of that."""
+        return None if self._root is None or self._cut is None else (self._root, self._cut)
+
+    @property
     def numel(self) -> int:
         """How many elements there are."""
         return prod(self.shape)
@@ -154,6 +159,8 @@ class LocalTensor:
         """As :meth:`values`, for a step of a chain: some of them may still have to be computed."""
         self._check_phase()
         self.check_read()
+        if self.core.follower is not None:
+            self.core.follower.reads(self)
         return deepen(self._numbers(), self.depth, depth)
 
     def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
@@ -169,6 +176,8 @@ class LocalTensor:
         """As :meth:`target`, for a step of a chain."""
         self._check_phase()
         self.check_write()
+        if self.core.follower is not None:
+            self.core.follower.writes(self)
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
             self.core.scopes.refuse_write(self.depth, self.buffer)
         if self._root is not None:
@@ -235,6 +244,8 @@ class LocalTensor:
             self.target(self.depth)[...] = values
         else:
             self.check_write()
+            if self.core.follower is not None:
+                self.core.follower.writes(self)
             self._array, self._shows = values, Shown.VIEW
             if self.core.reference:
                 self._take_copy(values)
@@ -293,6 +304,12 @@ class LocalTensor:
         part = self._part(shape, lambda array: array[..., start : start + length])
         part.part = (*self.part, "from", start)
         return part
+
+    def element(self, index: int) -> LocalTensor:
+        """One element of a row, for the scalar unit; all there is of a tile of shape ()."""
+        if not self.shape:
+            return self
+        return self._part(self.shape[:-1], lambda array: array[..., index])
 
     def as_run(self, elements: int) -> LocalTensor:
         """The same numbers for instructions that take all rows, padding included, as one run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -211,7 +212,11 @@ class Copies(Issuer):
         return True
 
     def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
+        if self.users_code:
+            src.check_computed(depth)
         self.touched(src)
+        if self.follower is not None:
+            self.follower.loaded(src)
         if self.observer is not None:
             self.observer.loaded(self, src)
         if src.is_scattered:
@@ -226,6 +231,8 @@ class Copies(Issuer):
         self.chain.run()
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
+        if self.users_code:
+            dst.check_computed(depth)
         self.touched(dst, writes=True, adds=adds)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=adds)
@@ -233,9 +240,10 @@ class Copies(Issuer):
             self._deferred_adds.append((dst, values.copy(), depth))
             return
         self.views.before_storing(dst.reached(depth))
-        if adds:
-            dst.accumulate(values, depth)
-        else:
+        with nullcontext() if self.follower is None else self.follower.storing(dst, adds=adds):
+            if adds:
+                dst.accumulate(values, depth)
+                return
             held = dst.tensor.buffer.data
             if self.widened and held is not None and held.dtype == np.float16:
                 values = values.astype(np.float16)

@@ -1,0 +1,248 @@
+"""Kernels in Python, run once with every tile at its address and every byte followed.
+
+The numbers, the flags and the checks are those of programs (:mod:`npusim.ascendc.flat`): a tile is
+the bytes of its slot, a part of it the bytes that its cut leaves. What was stored is taken back.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc.flat.global_order import GlobalOrder, Runs, bytes_of
+from npusim.ascendc.flat.memory import Memory
+from npusim.ascendc.flat.order import Order
+from npusim.ascendc.flat.station import lane_of
+from npusim.ascendc.mistakes import site
+from npusim.engine.program import Pipe
+from npusim.values.arithmetic import round_up
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.values.dtypes import DType
+
+MOST_INSTRUCTIONS = 20_000  # of a launch that are followed
+_BLOCK = 32  # bytes
+
+
+class EnoughError(BaseException):
+    """As many instructions as a run follows; no error of the kernel's."""
+
+
+@dataclass(slots=True)
+class Launch:
+    """What the cores of a followed run have in common."""
+
+    across: GlobalOrder = field(default_factory=GlobalOrder)
+    instructions: int = 0
+    _undone: list[tuple[GmSlice, NDArray[Any], int]] = field(default_factory=list)
+
+    def keep(self, place: GmSlice, depth: int) -> None:
+        """Remember what a store overwrites."""
+        self._undone.append((place, place.read(depth).copy(), depth))
+
+    def undo(self) -> None:
+        """Bring back what stores have overwritten."""
+        for place, values, depth in reversed(self._undone):
+            place.write(values, depth)
+        self._undone.clear()
+
+
+class Tile:
+    """The bytes of a tile, or of a part of it, in a memory of its core."""
+
+    def __init__(self, held_in: Memory, places: NDArray[np.int64], size: int, buffer: str) -> None:
+        self.held_in, self.buffer = held_in, buffer
+        self._places, self._size = places.reshape(-1), size
+        self.start = int(self._places.min()) if self._places.size else 0
+        self.end = int(self._places.max()) + size if self._places.size else 0
+
+    @property
+    def blocks(self) -> NDArray[np.int64]:
+        """The blocks of 32 bytes that it lies in."""
+        last = (self._places + self._size - 1) // _BLOCK
+        return np.unique(np.append(self._places // _BLOCK, last))
+
+    @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Which of its bytes have been written."""
+        return self.held_in.filled[self.bytes()]
+
+    def fill(self) -> None:
+        """All of its bytes have been written."""
+        self.held_in.filled[self.bytes()] = True
+
+    def addresses(self) -> NDArray[np.int64]:
+        """The first byte of every element."""
+        return self._places
+
+    def bytes(self) -> NDArray[np.int64]:
+        """All its bytes."""
+        return np.add.outer(self._places, np.arange(self._size))
+
+    def check_usable(self) -> None:
+        """Tiles of queues tell their state themselves."""
+
+
+class Follower(Order):
+    """Follows the instructions of one core and the tiles that they touch."""
+
+    def __init__(self, core: Core, launch: Launch) -> None:
+        super().__init__(core.kernel_name, core.recorder)
+        self._core, self._launch = core, launch
+        self.block, self.lane = core.get_block_idx(), lane_of(core)
+        self._memories: dict[object, Memory] = {}
+        self._kinds: dict[Memory, NDArray[np.uint8]] = {}
+        self._dtypes: list[tuple[DType, str]] = []
+        self._pipe, self._reads = Pipe.SCALAR, list[Tile]()
+        self._met = 0
+        self._waited = False
+        core.recorder.watcher, core.follower = self, self
+
+    def issued(self, pipe: Pipe) -> None:
+        """An instruction has been given to a pipe; what is touched from here on, it touches."""
+        self._check_runs()
+        super().issued(pipe)
+        self._pipe = pipe
+        self._reads.clear()
+        self._launch.instructions += 1
+        if self._launch.instructions > MOST_INSTRUCTIONS:
+            raise EnoughError
+
+    def reads(self, tensor: LocalTensor) -> None:
+        """The last instruction reads a tile."""
+        self._check_runs()
+        tile = self._tile(tensor)
+        if self._pipe is Pipe.SCALAR:  # waits for the vector unit, and so for what that waits for
+            self._merge(Pipe.SCALAR, self._clocks[Pipe.VECTOR])
+        self._check_kind(tensor, tile)
+        self.check(self._pipe, [tile], [])
+        self.note(self._pipe, [tile], [])
+        self._reads.append(tile)
+
+    def writes(self, tensor: LocalTensor) -> None:
+        """The last instruction writes a tile."""
+        self._check_runs()
+        tile = self._tile(tensor)
+        self.check(self._pipe, [], [tile])
+        if self._pipe is Pipe.VECTOR:
+            self._check_apart(tile, self._reads)
+        self.note(self._pipe, [], [tile])
+        self._kinds_of(tile)[tile.bytes()] = self._number(tensor.dtype)
+
+    def allocated(self, tensor: LocalTensor) -> None:
+        """A slot of a queue holds nothing yet."""
+        tile = self._tile(tensor)
+        tile.held_in.filled[tile.bytes()] = False
+
+    def loaded(self, place: GmSlice) -> None:
+        """The last instruction reads global memory."""
+        runs = self._runs(place)
+        buffer = place.tensor.buffer
+        self._launch.across.touch(self, self._pipe, buffer, runs, writes=False)
+
+    @contextmanager
+    def storing(self, place: GmSlice, *, adds: bool) -> Iterator[None]:
+        """Inside, the last instruction writes global memory, or adds to it."""
+        buffer, runs = place.tensor.buffer, self._runs(place)
+        self._launch.keep(place, self._core.depth)
+        held = bytes_of(buffer)
+        before = None if held is None else runs.content(held)
+        yield
+        after = None if held is None else runs.content(held)
+        told: dict[str, Any] = {"writes": True, "adds": adds, "before": before, "after": after}
+        self._launch.across.touch(self, self._pipe, buffer, runs, **told)
+
+    def meets(self) -> None:
+        """The core comes to a barrier of all."""
+        self._met = self._launch.across.arrive(self)
+
+    def waits(self) -> None:
+        """The core waits for others of its block."""
+        self._waited = True
+
+    def goes_on(self) -> None:
+        """The core's code runs from here on; what it has waited for has come."""
+        across = self._launch.across
+        across.running = self
+        if self._met:
+            across.leave(self, self._met)
+        if self._waited:
+            across.learn_all(self)
+        self._met, self._waited = 0, False
+
+    def _check_runs(self) -> None:
+        running = self._launch.across.running
+        if running is not self and running is not None:
+            raise KernelError(
+                self.kernel,
+                f"block {running.block} uses a core or a tile of block {self.block}",
+                "Use the core that process is called with, and tiles of its own queues.",
+            )
+
+    def _tile(self, tensor: LocalTensor) -> Tile:
+        size = tensor.dtype.itemsize
+        return Tile(self._memory(tensor), self._places(tensor), size, tensor.buffer)
+
+    def _memory(self, tensor: LocalTensor) -> Memory:
+        _, start, _ = tensor.slot  # type: ignore[misc]
+        key = tensor.memory if start is not None else tensor.slot  # type: ignore[has-type]
+        if key not in self._memories:
+            self._memories[key] = Memory(self._core, tensor.memory)
+        return self._memories[key]
+
+    def _places(self, tensor: LocalTensor) -> NDArray[np.int64]:
+        """The first byte of every element, with the tensor's stack axes in front."""
+        if tensor.whole is not None:
+            root, cut = tensor.whole
+            return cut(self._places(root))
+        _, start, _ = tensor.slot  # type: ignore[misc]
+        found = np.zeros((), np.int64)
+        step, size = tensor.dtype.itemsize, tensor.dtype.itemsize
+        for axis in reversed(range(len(tensor.shape))):
+            found = np.add.outer(np.arange(tensor.shape[axis]) * step, found)
+            step *= tensor.shape[axis]
+            if axis and axis == len(tensor.shape) - 1 and tensor.memory == "UB" and step > size:
+                step = round_up(step, _BLOCK)  # rows start at blocks
+        found = found + (start or 0)  # type: ignore[has-type]
+        return found.reshape((1,) * tensor.depth + tensor.shape)
+
+    def _check_kind(self, tensor: LocalTensor, tile: Tile) -> None:
+        number = self._number(tensor.dtype)
+        kinds = self._kinds_of(tile)[tile.bytes()]
+        other = kinds[(kinds != 0) & (kinds != number)]
+        if other.size:
+            dtype, place = self._dtypes[int(other.flat[0]) - 1]
+            raise KernelError(
+                self.kernel,
+                f"{tensor.buffer} is read as {tensor.dtype}, but was written as {dtype} ({place}): "
+                "the chip would take the same bytes for other numbers",
+                f"Read it as {dtype}, and convert the numbers with core.cast.",
+            )
+
+    def _number(self, dtype: DType) -> int:
+        for number, (known, _) in enumerate(self._dtypes, 1):
+            if known is dtype:
+                return number
+        self._dtypes.append((dtype, site()))
+        return len(self._dtypes)
+
+    def _kinds_of(self, tile: Tile) -> NDArray[np.uint8]:
+        return self._kinds.setdefault(tile.held_in, np.zeros(tile.held_in.nbytes, np.uint8))
+
+    def _runs(self, place: GmSlice) -> Runs:
+        """The bytes of a slice in the turn that runs now."""
+        size = place.tensor.dtype.itemsize
+        length, _ = place.bursts()
+        starts = np.add.outer(place.starts(self._core.depth), place.offsets()).reshape(-1)
+        return Runs(starts[::length] * size, length * size)

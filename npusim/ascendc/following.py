@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType
 
-MOST_INSTRUCTIONS = 20_000  # of a launch that are followed
+MOST_INSTRUCTIONS = 10_000  # of a launch that are followed
 _BLOCK = 32  # bytes
 
 
@@ -66,29 +66,29 @@ class Tile:
         self._places, self._size = places.reshape(-1), size
         self.start = int(self._places.min()) if self._places.size else 0
         self.end = int(self._places.max()) + size if self._places.size else 0
+        self.bytes: slice | NDArray[np.int64] = slice(self.start, self.end)
+        if self.end - self.start != self._places.size * size:
+            self.bytes = np.add.outer(self._places, np.arange(size))
 
     @property
-    def blocks(self) -> NDArray[np.int64]:
+    def blocks(self) -> slice | NDArray[np.int64]:
         """The blocks of 32 bytes that it lies in."""
-        last = (self._places + self._size - 1) // _BLOCK
-        return np.unique(np.append(self._places // _BLOCK, last))
+        if isinstance(self.bytes, slice):
+            return slice(self.start // _BLOCK, -(-self.end // _BLOCK))
+        return np.unique(self.bytes // _BLOCK)
 
     @property
     def filled(self) -> NDArray[np.bool_]:
         """Which of its bytes have been written."""
-        return self.held_in.filled[self.bytes()]
+        return self.held_in.filled[self.bytes]
 
     def fill(self) -> None:
         """All of its bytes have been written."""
-        self.held_in.filled[self.bytes()] = True
+        self.held_in.filled[self.bytes] = True
 
     def addresses(self) -> NDArray[np.int64]:
         """The first byte of every element."""
         return self._places
-
-    def bytes(self) -> NDArray[np.int64]:
-        """All its bytes."""
-        return np.add.outer(self._places, np.arange(self._size))
 
     def check_usable(self) -> None:
         """Tiles of queues tell their state themselves."""
@@ -105,6 +105,7 @@ class Follower(Order):
         self._kinds: dict[Memory, NDArray[np.uint8]] = {}
         self._dtypes: list[tuple[DType, str]] = []
         self._pipe, self._reads = Pipe.SCALAR, list[Tile]()
+        self._known_places: dict[object, NDArray[np.int64]] = {}
         self._met = 0
         self._waited = False
         core.recorder.watcher, core.follower = self, self
@@ -138,12 +139,12 @@ class Follower(Order):
         if self._pipe is Pipe.VECTOR:
             self._check_apart(tile, self._reads)
         self.note(self._pipe, [], [tile])
-        self._kinds_of(tile)[tile.bytes()] = self._number(tensor.dtype)
+        self._kinds_of(tile)[tile.bytes] = self._number(tensor.dtype)
 
     def allocated(self, tensor: LocalTensor) -> None:
         """A slot of a queue holds nothing yet."""
         tile = self._tile(tensor)
-        tile.held_in.filled[tile.bytes()] = False
+        tile.held_in.filled[tile.bytes] = False
 
     def loaded(self, place: GmSlice) -> None:
         """The last instruction reads global memory."""
@@ -207,19 +208,17 @@ class Follower(Order):
             root, cut = tensor.whole
             return cut(self._places(root))
         _, start, _ = tensor.slot  # type: ignore[misc]
-        found = np.zeros((), np.int64)
-        step, size = tensor.dtype.itemsize, tensor.dtype.itemsize
-        for axis in reversed(range(len(tensor.shape))):
-            found = np.add.outer(np.arange(tensor.shape[axis]) * step, found)
-            step *= tensor.shape[axis]
-            if axis and axis == len(tensor.shape) - 1 and tensor.memory == "UB" and step > size:
-                step = round_up(step, _BLOCK)  # rows start at blocks
-        found = found + (start or 0)  # type: ignore[has-type]
-        return found.reshape((1,) * tensor.depth + tensor.shape)
+        key = start, tensor.dtype, tensor.shape, tensor.memory, tensor.depth
+        if key not in self._known_places:
+            found = _layout(tensor) + (start or 0)
+            self._known_places[key] = found.reshape((1,) * tensor.depth + tensor.shape)
+        return self._known_places[key]
 
     def _check_kind(self, tensor: LocalTensor, tile: Tile) -> None:
         number = self._number(tensor.dtype)
-        kinds = self._kinds_of(tile)[tile.bytes()]
+        kinds = self._kinds_of(tile)[tile.bytes]
+        if (kinds == number).all():
+            return
         other = kinds[(kinds != 0) & (kinds != number)]
         if other.size:
             dtype, place = self._dtypes[int(other.flat[0]) - 1]
@@ -238,7 +237,9 @@ class Follower(Order):
         return len(self._dtypes)
 
     def _kinds_of(self, tile: Tile) -> NDArray[np.uint8]:
-        return self._kinds.setdefault(tile.held_in, np.zeros(tile.held_in.nbytes, np.uint8))
+        if tile.held_in not in self._kinds:
+            self._kinds[tile.held_in] = np.zeros(tile.held_in.nbytes, np.uint8)
+        return self._kinds[tile.held_in]
 
     def _runs(self, place: GmSlice) -> Runs:
         """The bytes of a slice in the turn that runs now."""
@@ -246,3 +247,16 @@ class Follower(Order):
         length, _ = place.bursts()
         starts = np.add.outer(place.starts(self._core.depth), place.offsets()).reshape(-1)
         return Runs(starts[::length] * size, length * size)
+
+
+def _layout(tensor: LocalTensor) -> NDArray[np.int64]:
+    """Where elements lie from a tile's first byte on: in UB, rows start at blocks."""
+    found, step = np.zeros((), np.int64), tensor.dtype.itemsize
+    last = len(tensor.shape) - 1
+    for axis in range(last, -1, -1):
+        size = tensor.shape[axis]
+        found = np.add.outer(np.arange(size) * step, found)
+        step *= size
+        if 0 < axis == last and tensor.memory == "UB" and size > 1:
+            step = round_up(step, _BLOCK)
+    return found

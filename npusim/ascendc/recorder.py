@@ -18,7 +18,6 @@ from npusim.ascendc.reuse import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
-
 # Instructions that a core of a user's kernel is given; one that loops for ever is given more.
 MOST_INSTRUCTIONS = 400_000
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Pipe
 
 _BLOCK = 32  # bytes that are told apart
+_ALL = np.int64((1 << _BLOCK) - 1)  # of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Runs:
 
     def blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The blocks that they take, and which bytes of each, as bits."""
+        if self.starts.size == 1 and not (self.starts[0] | self.nbytes) % _BLOCK:
+            start, count = int(self.starts[0]) // _BLOCK, self.nbytes // _BLOCK
+            return np.arange(start, start + count), np.full(count, _ALL)
         first = self.starts // _BLOCK
         numbers = first[:, None] + np.arange(self.nbytes // _BLOCK + 2)
         begins = np.clip(self.starts[:, None] - numbers * _BLOCK, 0, _BLOCK)
@@ -54,6 +58,9 @@ class Runs:
     def content(self, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """What the blocks that they take hold, a row each; zeros behind the memory's end."""
         numbers, _ = self.blocks()
+        last = self.starts[-1] + self.nbytes
+        if self.starts.size == 1 and not (self.starts[0] | self.nbytes) % _BLOCK:
+            return memory[self.starts[0] : last].reshape(-1, _BLOCK).copy()
         places = numbers[:, None] * _BLOCK + np.arange(_BLOCK)
         found: NDArray[np.uint8] = memory[np.minimum(places, memory.size - 1)]
         return np.where(places < memory.size, found, np.uint8(0))
@@ -183,6 +190,8 @@ def _changed(
     before: NDArray[np.uint8],
     after: NDArray[np.uint8],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if np.array_equal(before, after):
+        return numbers[:0], bits[:0]
     other = (before != after).astype(np.int64) @ (np.int64(1) << np.arange(_BLOCK))
     found = other != 0
     return numbers[found], (bits & other)[found]
@@ -201,7 +210,7 @@ class _Last:
         self._whole = np.zeros(self.blocks, np.int32)
 
     def note(self, numbers: NDArray[np.int64], bits: NDArray[np.int64], access: _Access) -> None:
-        whole = bits == (1 << _BLOCK) - 1
+        whole = bits == _ALL
         self._accesses.append(access)
         self._whole[numbers[whole]] = len(self._accesses)
         if self._parts:

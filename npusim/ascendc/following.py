@@ -125,7 +125,7 @@ class Follower(Order):
         self._check_runs()
         tile = self._tile(tensor)
         if self._pipe is Pipe.SCALAR:  # waits for the vector unit, and so for what that waits for
-            self._merge(Pipe.SCALAR, self._clocks[Pipe.VECTOR])
+            self.after_waits_of_vector()
         self._check_kind(tensor, tile)
         self.check(self._pipe, [tile], [])
         self.note(self._pipe, [tile], [])

@@ -110,6 +110,10 @@ class Order:
         yield
         self.note(pipe, reads, writes)
 
+    def after_waits_of_vector(self) -> None:
+        """The scalar unit is where the vector unit is: behind what that has waited for."""
+        self._merge(Pipe.SCALAR, self._clocks[Pipe.VECTOR])
+
     def check(self, pipe: Pipe, reads: Sequence[Extent], writes: Sequence[Extent]) -> None:
         """Raise KernelError for what an instruction of a pipe must not touch."""
         for view in (*reads, *writes):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
     from npusim.ascendc.flat.global_order import GlobalOrder, Runs
+    from npusim.ascendc.flat.memory import View
     from npusim.ascendc.flat.strand import Strand
     from npusim.ascendc.gm_buffers import GmBuffer
     from npusim.ascendc.queues import TPosition
@@ -178,6 +179,12 @@ class Station:
         self.enter()
         self.order.join()
         self._across.leave(self.order, number)
+
+    def check_scalar(self, view: View) -> None:
+        """Refuse what the scalar unit reads before the vector unit has certainly written it."""
+        if not self._links:
+            self.order.after_waits_of_vector()
+            self.order.check(Pipe.SCALAR, [view], [])
 
     @contextmanager
     def storing(self, pipe: Pipe, memory: GmBuffer, runs: Runs) -> Iterator[None]:

@@ -161,8 +161,9 @@ class Follower(Order):
         before = None if held is None else runs.content(held)
         yield
         after = None if held is None else runs.content(held)
-        told: dict[str, Any] = {"writes": True, "adds": adds, "before": before, "after": after}
-        self._launch.across.touch(self, self._pipe, buffer, runs, **told)
+        self._launch.across.touch(
+            self, self._pipe, buffer, runs, writes=True, adds=adds, before=before, after=after
+        )
 
     def meets(self) -> None:
         """The core comes to a barrier of all."""
@@ -196,8 +197,7 @@ class Follower(Order):
         return Tile(self._memory(tensor), self._places(tensor), size, tensor.buffer)
 
     def _memory(self, tensor: LocalTensor) -> Memory:
-        _, start, _ = tensor.slot  # type: ignore[misc]
-        key = tensor.memory if start is not None else tensor.slot  # type: ignore[has-type]
+        key = tensor.slot if _address(tensor) is None else tensor.memory
         if key not in self._memories:
             self._memories[key] = Memory(self._core, tensor.memory)
         return self._memories[key]
@@ -207,7 +207,7 @@ class Follower(Order):
         if tensor.whole is not None:
             root, cut = tensor.whole
             return cut(self._places(root))
-        _, start, _ = tensor.slot  # type: ignore[misc]
+        start = _address(tensor)
         key = start, tensor.dtype, tensor.shape, tensor.memory, tensor.depth
         if key not in self._known_places:
             found = _layout(tensor) + (start or 0)
@@ -247,6 +247,14 @@ class Follower(Order):
         length, _ = place.bursts()
         starts = np.add.outer(place.starts(self._core.depth), place.offsets()).reshape(-1)
         return Runs(starts[::length] * size, length * size)
+
+
+def _address(tensor: LocalTensor) -> int | None:
+    """Where a tensor's slot begins; None for parts of scratch memory that are no slots."""
+    assert isinstance(tensor.slot, tuple)
+    _, address, _ = tensor.slot
+    assert address is None or isinstance(address, int)
+    return address
 
 
 def _layout(tensor: LocalTensor) -> NDArray[np.int64]:

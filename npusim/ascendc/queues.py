@@ -173,8 +173,9 @@ class _Buffer:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
-        placed = isinstance(part, int) and 0 <= part < self._num
-        slot = (self.name, self.start + part * self._slot_bytes if placed else None, part)
+        own = isinstance(part, int) and 0 <= part < self._num  # slots; other parts lie somewhere
+        address = self.start + int(part) * self._slot_bytes if own else None  # type: ignore[call-overload]
+        slot = (self.name, address, part)
         tensor = LocalTensor(core, dtype, shape, self.name, slot, memory=memory, tile=tile)
         if tile is not None and core.follower is not None:
             core.follower.allocated(tensor)

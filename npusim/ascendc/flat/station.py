@@ -195,8 +195,9 @@ class Station:
         after = None if held is None else runs.content(held)
         if not self._links:
             adds = bool(self._adds_at)
-            told = {"writes": True, "adds": adds, "before": before, "after": after}
-            self._across.touch(self.order, pipe, memory, runs, **told)
+            self._across.touch(
+                self.order, pipe, memory, runs, writes=True, adds=adds, before=before, after=after
+            )
 
     def loaded(self, pipe: Pipe, memory: GmBuffer, runs: Runs) -> None:
         """Runs of global memory are read."""

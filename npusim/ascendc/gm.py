@@ -239,13 +239,13 @@ class GmSlice:
     def depths(self) -> frozenset[int]:
         """The loops whose index the address depends on."""
         computed = (level for scalar, _ in self._computed for level in range(scalar.depth))
-        return frozenset(self._affine) | frozenset(self._irregular) | frozenset(computed)
+        turned = (depth for depth, step in self._turned.items() if step)
+        return frozenset((*self._affine, *self._irregular, *computed, *turned))
 
     @property
     def moves(self) -> dict[int, Cycle]:
         """How each of these loops moves the address."""
-        turned = {depth: EVER_NEW for depth, step in self._turned.items() if step}
-        return turned | {
+        return {
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }

@@ -67,9 +67,13 @@ class WatchedCore(Core):
     ) -> Iterator[LoopIndex]:
         """As :meth:`Core.loop`, for iterations that may not be alike."""
         self.check_loops()
-        if count <= 0:
+        if frame_of_kernel() is None:
+            yield from super().loop(
+                count, sequential=sequential, inner_bytes=inner_bytes, at_once=at_once
+            )
+        elif count <= 0:
             return
-        if self.reference or sequential:
+        elif self.reference or sequential:
             yield from self._one_by_one(count)
         elif count == 1 or at_once == 1:
             turns = [(turn, turn + 1) for turn in range(count)]
@@ -120,10 +124,11 @@ class WatchedCore(Core):
         A body that leaves the loop before its end has had as many iterations as it had.
         """
         depth, runs, left = self.depth, _Runs(self), False
-        if self.recording:
+        counted = self.recording and not self.reference
+        if counted:
             self.recorder.enter_loop()
         for turn in range(count):
-            if self.recording and turn:
+            if counted and turn:
                 self.recorder.next_turn()
             index = LoopIndex(depth, turn, turn + 1, count)
             self._begin_watched(index, apart=False)
@@ -132,7 +137,7 @@ class WatchedCore(Core):
             except GeneratorExit:
                 left = True
             log = self._end_watched(apart=False)
-            if self.recording:
+            if counted:
                 runs.add(self.recorder.leave_turn(), log)
             if left:
                 break
@@ -304,6 +309,9 @@ def _value(value: object, depth: int) -> Hashable:
         items = value.items() if isinstance(value, dict) else value
         return size, tuple(_value(each, depth + 1) for each in items)
     return None
+
+
+WatchedCore.__name__ = Core.__name__  # what Python calls it in errors
 
 
 def _logged(name: str) -> Callable[..., Any]:

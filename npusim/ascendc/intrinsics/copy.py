@@ -183,7 +183,8 @@ class Copies(Issuer):
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
         src.check_read()
-        if self.in_share and self._atomic_sharers and self._adds and 0 not in dst.depths:
+        at_once = self.in_share and not self.reference
+        if at_once and self._atomic_sharers and self._adds and 0 not in dst.depths:
             raise KernelError(
                 self.kernel_name,
                 f"all tasks of a share add to one place of {dst.tensor.buffer.name}",

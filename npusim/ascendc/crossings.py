@@ -53,8 +53,8 @@ def conflict(accesses: Sequence[Access], level: int) -> tuple[Access, Access] | 
 def _meet(first: Access, second: Access, level: int) -> bool:
     """Whether a later iteration's ``first`` touches what an earlier one's ``second`` does."""
     pair = first.place, second.place
-    held = [place.tensor.buffer.data for place in pair]
-    if held[0] is None or held[1] is None or not np.may_share_memory(held[0], held[1]):
+    held = [place.memory() for place in pair]
+    if not np.may_share_memory(held[0], held[1]):
         return False
     starts = [
         data.__array_interface__["data"][0] + each.place.starts(each.depth) * data.itemsize

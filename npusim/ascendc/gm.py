@@ -273,6 +273,10 @@ class GmSlice:
         """Whether the tile has all elements between its first and its last."""
         return self._extent == self.numel
 
+    def memory(self) -> NDArray[Any]:
+        """The numbers of the buffer that it lies in."""
+        return self._flat()
+
     def starts(self, depth: int) -> NDArray[np.int64]:
         """The place of its first element in every iteration, with ``depth`` axes."""
         return self._starts(depth)

@@ -14,8 +14,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.ascendc import FLOAT, FLOAT16, INT32, Core, GlobalTensor, LocalTensor
-from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import (
+    FLOAT,
+    FLOAT16,
+    INT32,
+    Core,
+    GlobalTensor,
+    LocalTensor,
+    RoundMode,
+    TBuf,
+    TPosition,
+    TQue,
+)
 
 TILE = 64
 REGION = 6  # tiles of each block in each tensor
@@ -353,7 +363,7 @@ class Plain:
     def buffer(self, name: str) -> Array:
         return self.held[name]
 
-    def loop(self, count: int, sequential: bool) -> Iterator[int]:
+    def loop(self, count: int, sequential: bool) -> Iterator[int]:  # noqa: ARG002
         return iter(range(count))
 
 
@@ -378,7 +388,7 @@ class _Writer:
     """Writes one program; what it writes is correct for any order of the host's shortcuts."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311 - a seed, no secret
         choose = self.random.choice
         blocks = choose((1, 1, 2, 3))
         kinds = ("apart", "same", "strided") + (("shifted",) if blocks == 1 else ())
@@ -498,7 +508,8 @@ class _Writer:
         body = self.straight(turns, sequential=True, extra=(name,))
         loaded = [each.name for each in body if isinstance(each, Load)]
         for tile in loaded[:1]:
-            body.insert(next(n for n, each in enumerate(body) if isinstance(each, Load)) + 1, Carry(name, tile))
+            first = next(n for n, each in enumerate(body) if isinstance(each, Load))
+            body.insert(first + 1, Carry(name, tile))
         behind = self.put([name], (), sequential=False)
         return [Carry(name), Loop(turns[0], True, tuple(body)), behind]
 

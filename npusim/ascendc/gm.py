@@ -135,7 +135,9 @@ class GlobalTensor:
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
     ) -> GmSlice:
         """A tile of ``shape`` with strides ``steps`` at the sum of ``places`` (index, stride)."""
-        return GmSlice(self, places, shape, steps)
+        window = GmSlice(self, places, shape, steps)
+        window.raw = True
+        return window
 
     def __getitem__(self, index: Place | slice | tuple[Place | slice, ...]) -> GmSlice:
         items = index if isinstance(index, tuple) else (index,)
@@ -171,6 +173,7 @@ class GmSlice:
         "_items",
         "_strides",
         "_turned",
+        "raw",
         "rows_apart",
         "shape",
         "skips",
@@ -192,6 +195,7 @@ class GmSlice:
         self.rows_apart = False
         self.skips = False
         self.whole_blocks = False
+        self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
         self._affine: dict[
             int, tuple[LoopIndex, int]
@@ -257,6 +261,23 @@ class GmSlice:
         places = tuple(item for item in self._items if not isinstance(item[0], Scalar))
         number = self.tensor.buffer.number
         return (number, base, tuple(moved.items()), places, self.shape, self.steps)
+
+    def check_elements(self) -> None:
+        """Raise KernelError where a tile of a strided tensor has elements that aren't its own."""
+        tensor = self.tensor
+        if tensor.strides is None or self._computed or not self.raw:
+            return
+        own = GmSlice(tensor, (), tensor.shape, tensor.strides)
+        depth = 1 + max(self.depths, default=-1)
+        touched = np.add.outer(self._starts(depth), self._tile())
+        if not np.isin(touched, tensor.start + own._tile()).all():
+            raise KernelError(
+                "",
+                f"a window of {tensor.buffer.name}, whose strides are {list(tensor.strides)}, has "
+                "elements between its own",
+                "Index it or take a span, which follow its strides; a window counts elements of "
+                "memory.",
+            )
 
     def check_loops(self, loops: Sequence[LoopIndex]) -> None:
         """Raise KernelError where an index moves it that is of none of the ``loops`` around it."""
@@ -372,7 +393,21 @@ class GmSlice:
                 return
             self._windows()[starts] = values[last]
         else:
-            self._view(depth)[...] = values[last]
+            self._assign(self._view(depth), values[last], depth)
+
+    def _assign(self, view: NDArray[Any], values: NDArray[Any], depth: int) -> None:
+        """Store to places of which some overlap, in order: NumPy would go through memory upwards.
+
+        Only where that isn't the iterations' order.
+        """
+        steps = [step for index, step in self._affine.values() if index.last - index.first > 1]
+        upwards = not steps or min(steps) >= max((*map(abs, self.steps), 0))
+        if upwards or not self._overlaps():
+            view[...] = values
+            return
+        values = np.broadcast_to(values, view.shape)
+        for turn in np.ndindex(view.shape[:depth]):
+            view[turn] = values[turn]
 
     def accumulate(self, values: NDArray[Any], depth: int) -> None:
         """Add ``values``; iterations that address one element all count, in their order."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import nullcontext
-from types import FrameType
+from math import prod
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -73,11 +74,10 @@ class WatchedCore(Core):
             )
         elif count <= 0:
             return
-        elif self.reference or sequential:
+        elif self.reference or sequential or at_once == 1:
             yield from self._one_by_one(count)
-        elif count == 1 or at_once == 1:
-            turns = [(turn, turn + 1) for turn in range(count)]
-            yield from self._together(count, turns, apart=False)
+        elif count == 1:
+            yield from self._together(1, [(0, 1)], apart=False)
         else:
             executed = count if self.numerics else 1 if self._rehearses else 2
             first = 0 if self._rehearses else 1
@@ -85,6 +85,15 @@ class WatchedCore(Core):
             turns = [(0, 1)] * first
             turns += [(each, min(each + step, executed)) for each in range(first, executed, step)]
             yield from self._together(count, turns, apart=True)
+
+    def repeats_since(self, depth: int) -> int:
+        """As :meth:`Core.repeats_since`: what is executed one by one repeats nothing."""
+        scopes = self.scopes.open
+        return prod(
+            index.count
+            for place, index in enumerate(self._loops)
+            if place >= depth and scopes[place] != scopes[place + 1]
+        )
 
     def _together(
         self, count: int, turns: list[tuple[int, int]], *, apart: bool
@@ -302,6 +311,9 @@ def _value(value: object, depth: int) -> Hashable:
         return type(value).__name__, repr(value)
     if isinstance(value, np.ndarray) and value.size <= _MOST:
         return value.tobytes() if value.dtype != object else None
+    own = not isinstance(value, type) and not type(value).__module__.startswith("npusim.")
+    if own and isinstance(getattr(value, "__dict__", None), dict) and not callable(value):
+        value = {} if isinstance(value, ModuleType) else vars(value)
     if isinstance(value, _HOLDERS):
         size = len(value)
         if depth >= _DEEPEST or size > _MOST:

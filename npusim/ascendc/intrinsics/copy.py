@@ -359,6 +359,7 @@ class Copies(Issuer):
             gm.check_inside()
             if self.own_code:
                 gm.check_loops(self._loops)
+                gm.check_elements()
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
 
 _MOST = 1 << 22  # elements that are compared one by one; beyond, tiles count with their gaps
+_MOST_COPIES = 200  # of a body, with those of sequential loops in it; more aren't compared
 
 
 class _Places(NamedTuple):
@@ -43,7 +44,7 @@ class Access:
 
 def conflict(accesses: Sequence[Access], level: int) -> tuple[Access, Access] | None:
     """Two of a body's copies, in their order, that meet across iterations of the loop ``level``."""
-    for first, second in combinations(accesses, 2):
+    for first, second in combinations(accesses[:_MOST_COPIES], 2):
         harmless = not (first.writes or second.writes) or (first.adds and second.adds)
         if not harmless and _meet(first, second, level):
             return first, second

@@ -269,8 +269,8 @@ class GmSlice:
             return
         own = GmSlice(tensor, (), tensor.shape, tensor.strides)
         depth = 1 + max(self.depths, default=-1)
-        touched = np.add.outer(self._starts(depth), self._tile())
-        if not np.isin(touched, tensor.start + own._tile()).all():
+        touched = np.add.outer(self.starts(depth), self.offsets())
+        if not np.isin(touched, tensor.start + own.offsets()).all():
             raise KernelError(
                 "",
                 f"a window of {tensor.buffer.name}, whose strides are {list(tensor.strides)}, has "
@@ -293,18 +293,6 @@ class GmSlice:
     def is_dense(self) -> bool:
         """Whether the tile has all elements between its first and its last."""
         return self._extent == self.numel
-
-    def memory(self) -> NDArray[Any]:
-        """The numbers of the buffer that it lies in."""
-        return self._flat()
-
-    def starts(self, depth: int) -> NDArray[np.int64]:
-        """The place of its first element in every iteration, with ``depth`` axes."""
-        return self._starts(depth)
-
-    def offsets(self) -> NDArray[np.int64]:
-        """The places of all its elements, from its first on."""
-        return self._tile()
 
     @property
     def numel(self) -> int:
@@ -367,7 +355,7 @@ class GmSlice:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
         if not self.is_scattered:
             return self._view(depth)
-        return self._windows()[self._starts(depth)]
+        return self._windows()[self.starts(depth)]
 
     def own_place(self, depth: int) -> NDArray[Any] | None:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
@@ -375,7 +363,7 @@ class GmSlice:
 
     def reached(self, depth: int) -> NDArray[Any]:
         """The memory that a store may write to."""
-        return self._flat() if self.is_scattered else self._view(depth)
+        return self.memory() if self.is_scattered else self._view(depth)
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
@@ -385,7 +373,7 @@ class GmSlice:
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self.is_scattered:
-            starts = self._starts(depth)
+            starts = self.starts(depth)
             if self.skips:
                 there = starts >= 0
                 values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
@@ -423,7 +411,7 @@ class GmSlice:
 
     def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
         if self.numel < _WORTH_A_CALL:
-            data, starts, tile = self._flat(), self._starts(depth), self._tile()
+            data, starts, tile = self.memory(), self.starts(depth), self.offsets()
             if data.dtype == values.dtype == np.float32 and self._is_of_pairs(starts):
                 # A complex number adds both its parts: half as many additions, and the same bits.
                 data = data[: data.size // 2 * 2].view(np.complex64)
@@ -434,7 +422,7 @@ class GmSlice:
             np.add.at(data, offsets.reshape(-1), values.reshape(-1))
             return
         windows, add = self._windows(), np.add
-        starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
+        starts = np.broadcast_to(self.starts(depth), values.shape[:depth]).reshape(-1)
         for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
             place = windows[start]
             add(place, tile, out=place)
@@ -472,14 +460,15 @@ class GmSlice:
                 offsets if known_offsets is None else offsets + known_offsets
             )
 
-    def _flat(self) -> NDArray[Any]:
+    def memory(self) -> NDArray[Any]:
+        """The numbers of the buffer that it lies in."""
         data = self.tensor.buffer.data
         if data is None:
             raise KernelError("", f"{self.tensor.buffer.name} has no numbers in this run")
         return data
 
     def _view(self, depth: int) -> NDArray[Any]:
-        data = self._flat()
+        data = self.memory()
         first, sizes, steps = self._base, [], []
         for level in range(depth):
             index, step = self._affine.get(level, (None, 0))
@@ -495,12 +484,12 @@ class GmSlice:
 
         Whole tiles are gathered at a time.
         """
-        data = self._flat()
+        data = self.memory()
         strides = tuple(step * data.itemsize for step in (1, *self.steps))
         shape = (data.size - self._extent + 1, *self.shape)
         return np.ndarray(shape, data.dtype, data, 0, strides)
 
-    def _starts(self, depth: int) -> NDArray[np.int64]:
+    def starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""
         total = np.full((1,) * depth, self._base, np.int64)
         for level in range(depth):
@@ -517,7 +506,7 @@ class GmSlice:
                 total = total + offsets * stride
         return total
 
-    def _tile(self) -> NDArray[np.int64]:
+    def offsets(self) -> NDArray[np.int64]:
         """The places of all elements of the tile, from its first on."""
         tile = np.zeros((), np.int64)
         for size, step in zip(self.shape, self.steps, strict=True):

@@ -178,7 +178,7 @@ class WatchedCore(Core):
     def note(self, name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> None:
         """An intrinsic is asked for."""
         given = (*operands, *named.values())
-        reals = [each for each in given if isinstance(each, float | np.floating)]
+        reals = [float(each) for each in given if isinstance(each, float | np.floating)]
         self._reals[-1] += reals
         told = tuple([_told(self, each) for each in given])
         self.logs[-1].append((name, site(), *named, told))

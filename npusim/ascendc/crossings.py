@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
 
 _MOST = 1 << 22  # elements that are compared one by one; beyond, tiles count with their gaps
+_MOST_COPIES = 200  # of a body, with those of sequential loops in it; more aren't compared
 
 
 class _Places(NamedTuple):
@@ -43,7 +44,7 @@ class Access:
 
 def conflict(accesses: Sequence[Access], level: int) -> tuple[Access, Access] | None:
     """Two of a body's copies, in their order, that meet across iterations of the loop ``level``."""
-    for first, second in combinations(accesses, 2):
+    for first, second in combinations(accesses[:_MOST_COPIES], 2):
         harmless = not (first.writes or second.writes) or (first.adds and second.adds)
         if not harmless and _meet(first, second, level):
             return first, second
@@ -53,8 +54,8 @@ def conflict(accesses: Sequence[Access], level: int) -> tuple[Access, Access] | 
 def _meet(first: Access, second: Access, level: int) -> bool:
     """Whether a later iteration's ``first`` touches what an earlier one's ``second`` does."""
     pair = first.place, second.place
-    held = [place.tensor.buffer.data for place in pair]
-    if held[0] is None or held[1] is None or not np.may_share_memory(held[0], held[1]):
+    held = [place.memory() for place in pair]
+    if not np.may_share_memory(held[0], held[1]):
         return False
     starts = [
         data.__array_interface__["data"][0] + each.place.starts(each.depth) * data.itemsize

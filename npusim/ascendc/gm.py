@@ -135,7 +135,9 @@ class GlobalTensor:
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
     ) -> GmSlice:
         """A tile of ``shape`` with strides ``steps`` at the sum of ``places`` (index, stride)."""
-        return GmSlice(self, places, shape, steps)
+        window = GmSlice(self, places, shape, steps)
+        window.raw = True
+        return window
 
     def __getitem__(self, index: Place | slice | tuple[Place | slice, ...]) -> GmSlice:
         items = index if isinstance(index, tuple) else (index,)
@@ -171,6 +173,7 @@ class GmSlice:
         "_items",
         "_strides",
         "_turned",
+        "raw",
         "rows_apart",
         "shape",
         "skips",
@@ -192,6 +195,7 @@ class GmSlice:
         self.rows_apart = False
         self.skips = False
         self.whole_blocks = False
+        self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
         self._affine: dict[
             int, tuple[LoopIndex, int]
@@ -239,13 +243,13 @@ class GmSlice:
     def depths(self) -> frozenset[int]:
         """The loops whose index the address depends on."""
         computed = (level for scalar, _ in self._computed for level in range(scalar.depth))
-        return frozenset(self._affine) | frozenset(self._irregular) | frozenset(computed)
+        turned = (depth for depth, step in self._turned.items() if step)
+        return frozenset((*self._affine, *self._irregular, *computed, *turned))
 
     @property
     def moves(self) -> dict[int, Cycle]:
         """How each of these loops moves the address."""
-        turned = {depth: EVER_NEW for depth, step in self._turned.items() if step}
-        return turned | {
+        return {
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }
@@ -257,6 +261,23 @@ class GmSlice:
         places = tuple(item for item in self._items if not isinstance(item[0], Scalar))
         number = self.tensor.buffer.number
         return (number, base, tuple(moved.items()), places, self.shape, self.steps)
+
+    def check_elements(self) -> None:
+        """Raise KernelError where a tile of a strided tensor has elements that aren't its own."""
+        tensor = self.tensor
+        if tensor.strides is None or self._computed or not self.raw:
+            return
+        own = GmSlice(tensor, (), tensor.shape, tensor.strides)
+        depth = 1 + max(self.depths, default=-1)
+        touched = np.add.outer(self.starts(depth), self.offsets())
+        if not np.isin(touched, tensor.start + own.offsets()).all():
+            raise KernelError(
+                "",
+                f"a window of {tensor.buffer.name}, whose strides are {list(tensor.strides)}, has "
+                "elements between its own",
+                "Index it or take a span, which follow its strides; a window counts elements of "
+                "memory.",
+            )
 
     def check_loops(self, loops: Sequence[LoopIndex]) -> None:
         """Raise KernelError where an index moves it that is of none of the ``loops`` around it."""
@@ -287,14 +308,6 @@ class GmSlice:
     def is_dense(self) -> bool:
         """Whether the tile has all elements between its first and its last."""
         return self._extent == self.numel
-
-    def starts(self, depth: int) -> NDArray[np.int64]:
-        """The place of its first element in every iteration, with ``depth`` axes."""
-        return self._starts(depth)
-
-    def offsets(self) -> NDArray[np.int64]:
-        """The places of all its elements, from its first on."""
-        return self._tile()
 
     @property
     def numel(self) -> int:
@@ -357,7 +370,7 @@ class GmSlice:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
         if not self.is_scattered:
             return self._view(depth)
-        return self._windows()[self._starts(depth)]
+        return self._windows()[self.starts(depth)]
 
     def own_place(self, depth: int) -> NDArray[Any] | None:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
@@ -365,7 +378,7 @@ class GmSlice:
 
     def reached(self, depth: int) -> NDArray[Any]:
         """The memory that a store may write to."""
-        return self._flat() if self.is_scattered else self._view(depth)
+        return self.memory() if self.is_scattered else self._view(depth)
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
@@ -375,7 +388,7 @@ class GmSlice:
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self.is_scattered:
-            starts = self._starts(depth)
+            starts = self.starts(depth)
             if self.skips:
                 there = starts >= 0
                 values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
@@ -383,7 +396,21 @@ class GmSlice:
                 return
             self._windows()[starts] = values[last]
         else:
-            self._view(depth)[...] = values[last]
+            self._assign(self._view(depth), values[last], depth)
+
+    def _assign(self, view: NDArray[Any], values: NDArray[Any], depth: int) -> None:
+        """Store to places of which some overlap, in order: NumPy would go through memory upwards.
+
+        Only where that isn't the iterations' order.
+        """
+        steps = [step for index, step in self._affine.values() if index.last - index.first > 1]
+        upwards = not steps or min(steps) >= max((*map(abs, self.steps), 0))
+        if upwards or not self._overlaps():
+            view[...] = values
+            return
+        values = np.broadcast_to(values, view.shape)
+        for turn in np.ndindex(view.shape[:depth]):
+            view[turn] = values[turn]
 
     def accumulate(self, values: NDArray[Any], depth: int) -> None:
         """Add ``values``; iterations that address one element all count, in their order."""
@@ -399,7 +426,7 @@ class GmSlice:
 
     def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
         if self.numel < _WORTH_A_CALL:
-            data, starts, tile = self._flat(), self._starts(depth), self._tile()
+            data, starts, tile = self.memory(), self.starts(depth), self.offsets()
             if data.dtype == values.dtype == np.float32 and self._is_of_pairs(starts):
                 # A complex number adds both its parts: half as many additions, and the same bits.
                 data = data[: data.size // 2 * 2].view(np.complex64)
@@ -410,7 +437,7 @@ class GmSlice:
             np.add.at(data, offsets.reshape(-1), values.reshape(-1))
             return
         windows, add = self._windows(), np.add
-        starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
+        starts = np.broadcast_to(self.starts(depth), values.shape[:depth]).reshape(-1)
         for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
             place = windows[start]
             add(place, tile, out=place)
@@ -448,14 +475,15 @@ class GmSlice:
                 offsets if known_offsets is None else offsets + known_offsets
             )
 
-    def _flat(self) -> NDArray[Any]:
+    def memory(self) -> NDArray[Any]:
+        """The numbers of the buffer that it lies in."""
         data = self.tensor.buffer.data
         if data is None:
             raise KernelError("", f"{self.tensor.buffer.name} has no numbers in this run")
         return data
 
     def _view(self, depth: int) -> NDArray[Any]:
-        data = self._flat()
+        data = self.memory()
         first, sizes, steps = self._base, [], []
         for level in range(depth):
             index, step = self._affine.get(level, (None, 0))
@@ -471,12 +499,12 @@ class GmSlice:
 
         Whole tiles are gathered at a time.
         """
-        data = self._flat()
+        data = self.memory()
         strides = tuple(step * data.itemsize for step in (1, *self.steps))
         shape = (data.size - self._extent + 1, *self.shape)
         return np.ndarray(shape, data.dtype, data, 0, strides)
 
-    def _starts(self, depth: int) -> NDArray[np.int64]:
+    def starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""
         total = np.full((1,) * depth, self._base, np.int64)
         for level in range(depth):
@@ -493,7 +521,7 @@ class GmSlice:
                 total = total + offsets * stride
         return total
 
-    def _tile(self) -> NDArray[np.int64]:
+    def offsets(self) -> NDArray[np.int64]:
         """The places of all elements of the tile, from its first on."""
         tile = np.zeros((), np.int64)
         for size, step in zip(self.shape, self.steps, strict=True):

@@ -42,7 +42,7 @@ class _ManyNumbers:
 
     __bool__ = __int__ = __index__ = __float__ = __len__ = __str__ = __format__ = _no_number
     __lt__ = __le__ = __gt__ = __ge__ = __abs__ = __round__ = __trunc__ = _no_number
-    __eq__ = __ne__ = __hash__ = _no_number  # type: ignore[assignment]
+    __eq__ = __ne__ = __hash__ = _no_number
     __pow__ = __truediv__ = __divmod__ = __and__ = __or__ = __xor__ = __lshift__ = _no_number
     __rpow__ = __rtruediv__ = __rdivmod__ = __rand__ = __ror__ = __rxor__ = _no_number
     __rshift__ = __rlshift__ = __rrshift__ = __rfloordiv__ = __rmod__ = __invert__ = _no_number

@@ -28,6 +28,7 @@ _LANGUAGE = (
     threading.__file__,
 )
 _DERIVING = tuple(str(Path(__file__).parents[1] / room) for room in ("schedules", "library"))
+_CORE = str(Path(__file__).parent)
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = str(Path(__file__).parents[1] / "ops")
 _SHIPPED = ("npusim.", "abc", "builtins", "typing")
@@ -71,11 +72,11 @@ def site(frame: FrameType | None = None) -> str:
 
 
 def frame_of_kernel() -> FrameType | None:
-    """The innermost frame outside the language."""
+    """The frame that calls the language; None where that is code of npusim."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _language[frame.f_code.co_filename]:
+    while frame is not None and frame.f_code.co_filename.startswith(_CORE):
         frame = frame.f_back
-    return frame
+    return None if frame is None or frame.f_code.co_filename.startswith(_ROOT) else frame
 
 
 def _is_plumbing(path: str) -> bool:

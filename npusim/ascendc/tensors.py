@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.ascendc.chains import spot_of
+from npusim.ascendc.folds import in_every_turn
 from npusim.ascendc.loops import LoopIndex, deepen
 from npusim.values.errors import AlignmentError, KernelError
 
@@ -196,6 +197,8 @@ class LocalTensor:
         target = self.room(depth)
         if work.folds and target.ndim == np.ndim(values[0]):
             target = target[..., 0]
+        if work.folds:
+            values[0] = in_every_turn(np.asarray(values[0]), target.shape)
         home = self.home if self._root is None else self._root.home
         if chain.compute(work, target, *values, home=home):
             return

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import nullcontext
-from types import FrameType
+from math import prod
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -48,6 +49,7 @@ class WatchedCore(Core):
         super().__init__(*arguments, **options)
         self.own_code = True
         self.logs: list[Log] = [[]]  # what was asked for, in the turns of the loops around
+        self._reals: list[list[float]] = [[]]  # with which numbers, which cost nothing
         self._copies: list[list[Access]] = [[]]  # the same of copies from and to global memory
         self._rehearses = False
         self._left: KernelError | None = None
@@ -67,13 +69,16 @@ class WatchedCore(Core):
     ) -> Iterator[LoopIndex]:
         """As :meth:`Core.loop`, for iterations that may not be alike."""
         self.check_loops()
-        if count <= 0:
+        if frame_of_kernel() is None:
+            yield from super().loop(
+                count, sequential=sequential, inner_bytes=inner_bytes, at_once=at_once
+            )
+        elif count <= 0:
             return
-        if self.reference or sequential:
+        elif self.reference or sequential or at_once == 1:
             yield from self._one_by_one(count)
-        elif count == 1 or at_once == 1:
-            turns = [(turn, turn + 1) for turn in range(count)]
-            yield from self._together(count, turns, apart=False)
+        elif count == 1:
+            yield from self._together(1, [(0, 1)], apart=False)
         else:
             executed = count if self.numerics else 1 if self._rehearses else 2
             first = 0 if self._rehearses else 1
@@ -81,6 +86,15 @@ class WatchedCore(Core):
             turns = [(0, 1)] * first
             turns += [(each, min(each + step, executed)) for each in range(first, executed, step)]
             yield from self._together(count, turns, apart=True)
+
+    def repeats_since(self, depth: int) -> int:
+        """As :meth:`Core.repeats_since`: what is executed one by one repeats nothing."""
+        scopes = self.scopes.open
+        return prod(
+            index.count
+            for place, index in enumerate(self._loops)
+            if place >= depth and scopes[place] != scopes[place + 1]
+        )
 
     def _together(
         self, count: int, turns: list[tuple[int, int]], *, apart: bool
@@ -104,10 +118,12 @@ class WatchedCore(Core):
                     self._leave_early(count, recording=recording and number == 0)
                     self.recording, self._rehearses = recording, rehearses
                     return
-                found = _Turn(self._end_watched(apart=apart), _state() if self.recording else {})
+                log, reals = self._end_watched(apart=apart)
+                found = _Turn(log, reals, _state() if self.recording else {})
             if recording and number == 0:
                 self.recorder.leave_loop(count, depth)
-                self.logs[-1].append(("loop", count, tuple(found.log)))
+                self.logs[-1].append(("loop", count, found.log))
+                self._reals[-1] += found.reals
                 first = found
             elif again and first is not None:
                 first.compare(found)
@@ -120,10 +136,11 @@ class WatchedCore(Core):
         A body that leaves the loop before its end has had as many iterations as it had.
         """
         depth, runs, left = self.depth, _Runs(self), False
-        if self.recording:
+        counted = self.recording and not self.reference
+        if counted:
             self.recorder.enter_loop()
         for turn in range(count):
-            if self.recording and turn:
+            if counted and turn:
                 self.recorder.next_turn()
             index = LoopIndex(depth, turn, turn + 1, count)
             self._begin_watched(index, apart=False)
@@ -131,8 +148,9 @@ class WatchedCore(Core):
                 yield cast("LoopIndex", Turn.of(index))
             except GeneratorExit:
                 left = True
-            log = self._end_watched(apart=False)
-            if self.recording:
+            log, reals = self._end_watched(apart=False)
+            self._reals[-1] += reals
+            if counted:
                 runs.add(self.recorder.leave_turn(), log)
             if left:
                 break
@@ -142,10 +160,11 @@ class WatchedCore(Core):
     def _begin_watched(self, index: LoopIndex, *, apart: bool) -> None:
         self._begin_turn(index, apart=apart)
         self.logs.append([])
+        self._reals.append([])
         self._copies.append([])
 
-    def _end_watched(self, *, apart: bool) -> Log:
-        """End a turn, in whose iterations copies must not meet; what was asked for in it."""
+    def _end_watched(self, *, apart: bool) -> tuple[Log, list[float]]:
+        """End a turn, in whose iterations copies must not meet; what was asked for, with what."""
         index, copies = self._loops[-1], self._copies.pop()
         self._end_turn(apart=apart)
         if index.last - index.first > 1:
@@ -154,7 +173,15 @@ class WatchedCore(Core):
                 _refuse_crossing(*found)
         if self.depth:
             self._copies[-1] += copies
-        return self.logs.pop()
+        return self.logs.pop(), self._reals.pop()
+
+    def note(self, name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """An intrinsic is asked for."""
+        given = (*operands, *named.values())
+        reals = [float(each) for each in given if isinstance(each, float | np.floating)]
+        self._reals[-1] += reals
+        told = tuple([_told(self, each) for each in given])
+        self.logs[-1].append((name, site(), *named, told))
 
     def _leave_early(self, count: int, *, recording: bool) -> None:
         """The body leaves the loop; which is all that a loop of one iteration has."""
@@ -174,8 +201,8 @@ class WatchedCore(Core):
 class _Turn:
     """What was asked for in a turn, and the plain values in variables behind it."""
 
-    def __init__(self, log: Log, state: dict[str, Hashable]) -> None:
-        self.log, self._state = log, state
+    def __init__(self, log: Log, reals: list[float], state: dict[str, Hashable]) -> None:
+        self.log, self.reals, self._state = log, reals, state
 
     def compare(self, other: _Turn) -> None:
         """Raise KernelError where the next turn is another."""
@@ -187,7 +214,7 @@ class _Turn:
                     "computed at once: they would all see the same",
                     _CARRIES,
                 )
-        if self.log != other.log:
+        if self.log != other.log or not np.array_equal(self.reals, other.reals, equal_nan=True):
             pairs = zip(self.log, other.log, strict=False)
             places = [str(one[1]) for one, two in pairs if one != two and isinstance(one, tuple)]
             raise KernelError(
@@ -204,24 +231,22 @@ class _Runs:
 
     def __init__(self, core: WatchedCore) -> None:
         self._core = core
-        self._held: tuple[Frame, object, int] | None = None
-        self._told: Log = []
+        self._held: tuple[Frame, Log, int] | None = None
 
     def add(self, frame: Frame, log: Log) -> None:
         """Another turn."""
-        told = _without_reals(log)
-        if self._held is not None and self._held[1] == told:
+        if self._held is not None and self._held[1] == log:
             self._held = (*self._held[:2], self._held[2] + 1)
             return
         self.close(self._core.depth)
-        self._held = frame, told, 1
+        self._held = frame, log, 1
 
     def close(self, depth: int) -> None:
         """Write down the neighbours that have come so far."""
         if self._held is not None:
-            frame, told, count = self._held
+            frame, log, count = self._held
             self._core.recorder.close_loop(frame, count, depth)
-            self._core.logs[-1].append(("loop", count, told))
+            self._core.logs[-1].append(("loop", count, log))
             self._held = None
 
 
@@ -239,19 +264,6 @@ def _refuse_crossing(first: Access, second: Access) -> None:
     )
 
 
-def _without_reals(log: object) -> object:
-    """A log without its floating-point numbers, which cost nothing."""
-    if isinstance(log, list | tuple):
-        return tuple(_without_reals(each) for each in log if not isinstance(each, _Real))
-    return log
-
-
-class _Real(str):
-    """A floating-point number that was asked for."""
-
-    __slots__ = ()
-
-
 def _told(core: WatchedCore, value: object) -> Hashable:
     """An operand, as far as it is the same in all turns of the loops around."""
     if isinstance(value, LocalTensor):
@@ -264,7 +276,7 @@ def _told(core: WatchedCore, value: object) -> Hashable:
     if isinstance(value, Turn):
         return value.index.key
     if isinstance(value, float | np.floating):
-        return _Real(value)
+        return "number"
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list | tuple):
@@ -297,6 +309,9 @@ def _value(value: object, depth: int) -> Hashable:
         return type(value).__name__, repr(value)
     if isinstance(value, np.ndarray) and value.size <= _MOST:
         return value.tobytes() if value.dtype != object else None
+    own = not isinstance(value, type) and not type(value).__module__.startswith("npusim.")
+    if own and isinstance(getattr(value, "__dict__", None), dict) and not callable(value):
+        value = {} if isinstance(value, ModuleType) else vars(value)
     if isinstance(value, _HOLDERS):
         size = len(value)
         if depth >= _DEEPEST or size > _MOST:
@@ -306,14 +321,15 @@ def _value(value: object, depth: int) -> Hashable:
     return None
 
 
+WatchedCore.__name__ = Core.__name__  # what Python calls it in errors
+
+
 def _logged(name: str) -> Callable[..., Any]:
     """An intrinsic that is noted before it is executed."""
 
     def call(self: WatchedCore, *operands: Any, **named: Any) -> Any:
         if self.recording and self.depth and not self.reference:
-            given = (*operands, *named.values())
-            told = tuple([_told(self, each) for each in given])
-            self.logs[-1].append((name, site(), *named, told))
+            self.note(name, operands, named)
         return getattr(super(WatchedCore, self), name)(*operands, **named)
 
     call.__name__ = name

@@ -184,7 +184,8 @@ class Copies(Issuer):
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
         src.check_read()
-        if self.in_share and self._atomic_sharers and self._adds and 0 not in dst.depths:
+        at_once = self.in_share and not self.reference
+        if at_once and self._atomic_sharers and self._adds and 0 not in dst.depths:
             raise KernelError(
                 self.kernel_name,
                 f"all tasks of a share add to one place of {dst.tensor.buffer.name}",
@@ -366,6 +367,7 @@ class Copies(Issuer):
             gm.check_inside()
             if self.own_code:
                 gm.check_loops(self._loops)
+                gm.check_elements()
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

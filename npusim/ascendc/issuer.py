@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.following import Follower
     from npusim.ascendc.loops import LoopIndex
+    from npusim.ascendc.observer import Follower
     from npusim.hardware.profile import Profile
 
 _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)

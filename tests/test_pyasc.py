@@ -325,7 +325,12 @@ asc.data_copy(z_gm[asc.get_block_idx() * 8:], a, 8)
 asc.pipe_barrier(asc.PipeID.PIPE_ALL)
 asc.data_copy(b, z_gm, 16) #!
 """
-MEETS = {"no barrier between blocks": 2, "a barrier that some blocks don't come to": 2}
+MEETS = {
+    "no barrier between blocks": 2,
+    "a barrier that some blocks don't come to": 2,
+    "blocks store to one place": 4,
+    "ends of what blocks store overlap": 3,
+}
 
 # What is wrong, and in which line of the body (the one that ends with #!).
 FAULTS = {
@@ -402,6 +407,16 @@ FAULTS = {
     "loaded again before it is stored": (
         ("asc.duplicate(a, 1.0, 256)\nflag(E.V_MTE3)\nasc.data_copy(z_gm, a, 256)\n"
         "asc.data_copy(b, z_gm, 256) #!"), "that it also"),
+    "blocks store to one place": (
+        ("asc.duplicate(a, float(asc.get_block_idx()), 256)\nflag(E.V_MTE3)\n"
+        "asc.data_copy(z_gm, a, 256) #!"), "stores other numbers to byte 0"),
+    "ends of what blocks store overlap": (
+        ("asc.duplicate(a, float(asc.get_block_idx()), 256)\nflag(E.V_MTE3)\n"
+        "asc.data_copy(z_gm[asc.get_block_idx() * 248:], a, 256) #!"), "to byte 992"),
+    "a vector result without a flag to the scalar unit": (
+        "asc.duplicate(a, 1.0, 256)\na.get_value(3) #!", "V_S"),
+    "operands that overlap in part": (
+        "asc.duplicate(b, 1.0, 256)\nasc.adds(b[8:], b, 1.0, 128) #!", "overlap in part"),
     "no barrier between blocks": (MEET, "that another core"),
     "atomics are left on": (
         ("asc.duplicate(a, 1.0, 256)\nflag(E.V_MTE3)\nasc.set_atomic_add(f32) #!\n"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
-from npusim.ascendc.mistakes import is_shipped
+from npusim.ascendc.mistakes import is_own_code, is_shipped
+from npusim.ascendc.watching import WatchedCore
 from npusim.engine.program import VECTOR, Barrier, Unit
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, brief
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 Storage = dict[object, "NDArray[Any]"]
+
+_ENDED = object()  # instead of what a core waits for
 
 
 class Block:
@@ -48,8 +51,9 @@ class Block:
             reference=reference,
             progress=progress,
         )
+        kind = WatchedCore if is_own_code(type(kernel)) else Core
         self.cores = [
-            Core(
+            kind(
                 self._cluster,
                 costs,
                 unit,
@@ -83,15 +87,17 @@ class Block:
                     f"{name}: {waiting} wait for each other",
                 )
             for place in ready:
-                step = next(self._phases[place], None)
+                self._enter(self.cores[place])
+                step = next(self._phases[place], _ENDED)
                 self.cores[place].chain.run()
+                self._check_step(self.cores[place], step)
                 if isinstance(step, CoreWait):
                     self._waits[place] = step
                 else:
-                    if step is None:
+                    if step is _ENDED:
                         self.cores[place].pipe.check_freed()
                     running.remove(place)
-                    arrived += step is not None
+                    arrived += step is not _ENDED
         if 0 < arrived < len(self.cores):
             raise KernelError(
                 self._kernel.op_type,
@@ -103,9 +109,46 @@ class Block:
 
     def _started(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """The kernel's code on a core; without waits in it, it has run when this returns."""
-        phases = self._kernel.process(core) or iter(())
+        self._enter(core)
+        phases = self._kernel.process(core)
         core.chain.run()
+        if phases is None:
+            return iter(())
+        if not isinstance(phases, Iterator):
+            raise KernelError(
+                self._kernel.op_type,
+                f"its code returns a {type(phases).__name__}",
+                "Return nothing: results are what it stores to its tensors.",
+            )
         return phases
+
+    def _enter(self, core: Core) -> None:
+        """A core's code runs next."""
+        if core.follower is not None:
+            core.follower.goes_on()
+
+    def _check_step(self, core: Core, step: object) -> None:
+        """Refuse code that yields something else than what it waits for, or forgets to."""
+        awaited, core.awaited = core.awaited, []
+        if not isinstance(core, WatchedCore):
+            return
+        core.check_loops()
+        if awaited == ([] if step is _ENDED else [step]):
+            return
+        if awaited:
+            barrier = isinstance(awaited[0], Barrier)
+            name = "sync_all()" if barrier else "cross_core_wait_flag(...)"
+            raise KernelError(
+                self._kernel.op_type,
+                f"core.{name} without yield: nobody waits",
+                f"Write yield core.{name}.",
+                site=core.waits_at,
+            )
+        raise KernelError(
+            self._kernel.op_type,
+            f"its code yields {brief(step)}",
+            "Yield what it waits for: yield core.sync_all(), yield core.cross_core_wait_flag(...).",
+        )
 
     def _may_go_on(self, place: int) -> bool:
         wait = self._waits.get(place)

@@ -30,7 +30,7 @@ COPY = Work("copy", lambda values, out: np.copyto(out, values), settles=False)
 TRUTH = Work("truth", lambda values, out: np.not_equal(values, 0, out=out), settles=False)
 
 
-class _Spot(NamedTuple):
+class Spot(NamedTuple):
     """Where an array lies. Equal spots show the same numbers.
 
     It consists of stretches of ``span`` bytes, ``apart`` bytes from each other.
@@ -44,11 +44,11 @@ class _Spot(NamedTuple):
     strides: Shape
     kind: int
 
-    def meets(self, other: _Spot) -> bool:
+    def meets(self, other: Spot) -> bool:
         """Whether the two have memory in common, apart from being the same."""
         return self.covers(other) and self != other
 
-    def covers(self, other: _Spot) -> bool:
+    def covers(self, other: Spot) -> bool:
         """Whether the two have memory in common."""
         if self.first >= other.end or other.first >= self.end:
             return False
@@ -75,10 +75,10 @@ class Chain:
 
     def _clear(self) -> None:
         self._space: Shape = ()
-        self._inputs: dict[_Spot, NDArray[Any]] = {}
-        self._steps: list[tuple[Work, tuple[_Spot | int, ...], np.dtype[Any]]] = []
-        self._targets: dict[_Spot, _Target] = {}
-        self._asked: dict[_Spot, list[Callable[[], object]]] = {}
+        self._inputs: dict[Spot, NDArray[Any]] = {}
+        self._steps: list[tuple[Work, tuple[Spot | int, ...], np.dtype[Any]]] = []
+        self._targets: dict[Spot, _Target] = {}
+        self._asked: dict[Spot, list[Callable[[], object]]] = {}
 
     def compute(
         self, work: Work, target: NDArray[Any], *sources: NDArray[Any] | np.generic, home: int
@@ -91,13 +91,13 @@ class Chain:
         if self._engine is None or prod(shape) < _WORTHWHILE:
             return False
         arrays = [np.asarray(source) for source in sources]
-        spots, into = [_spot(array) for array in arrays], _spot(target)
+        spots, into = [spot_of(array) for array in arrays], spot_of(target)
         if not self._joins(work, shape, spots, into):
             self.run()
             if not self._joins(work, shape, spots, into):
                 return False
         self._space = shape
-        taken: list[_Spot | int] = []
+        taken: list[Spot | int] = []
         for spot, array in zip(spots, arrays, strict=True):
             made = self._targets.get(spot)
             taken.append(spot if made is None else made.step)
@@ -114,13 +114,13 @@ class Chain:
     def before_reading(self, array: NDArray[Any]) -> None:
         """Somebody is about to read an array."""
         if self._targets:
-            spot = _spot(array)
+            spot = spot_of(array)
             if any(spot.covers(other) for other in self._targets):
                 self.run()
 
     def tells_later(self, array: NDArray[Any], tell: Callable[[], object]) -> bool:
         """Call ``tell`` as soon as an array's numbers are there; False where they are already."""
-        spot = _spot(array)
+        spot = spot_of(array)
         if not any(spot.covers(other) for other in self._targets):
             return False
         self._asked[spot] = [*self._asked.get(spot, ()), tell]
@@ -129,7 +129,7 @@ class Chain:
     def before_writing(self, array: NDArray[Any]) -> None:
         """Somebody is about to write to an array."""
         if self._targets:
-            spot = _spot(array)
+            spot = spot_of(array)
             if any(spot.covers(other) for other in (*self._targets, *self._inputs)):
                 self.run()
 
@@ -169,10 +169,10 @@ class Chain:
             for tell in tells:
                 tell()
 
-    def _is_asked(self, spot: _Spot) -> bool:
+    def _is_asked(self, spot: Spot) -> bool:
         return any(spot.covers(other) for other in self._asked)
 
-    def _joins(self, work: Work, space: Shape, spots: Sequence[_Spot], into: _Spot) -> bool:
+    def _joins(self, work: Work, space: Shape, spots: Sequence[Spot], into: Spot) -> bool:
         """Whether a step can be computed together with those before it, element by element."""
         if self._steps and (space != self._space or len(self._steps) >= _MOST_STEPS):
             return False
@@ -192,7 +192,8 @@ class Chain:
         return not any(into.meets(other) for other in known)
 
 
-def _spot(array: NDArray[Any]) -> _Spot:
+def spot_of(array: NDArray[Any]) -> Spot:
+    """Where an array lies."""
     first: int = array.__array_interface__["data"][0]
     sizes, strides = array.shape, array.strides
     end = span = array.itemsize
@@ -204,4 +205,4 @@ def _spot(array: NDArray[Any]) -> _Spot:
         first += min(reach, 0)
         end += abs(reach)
         span += abs(reach) if abs(step) != apart else 0
-    return _Spot(first, first + end, span, apart, sizes, strides, array.dtype.num)
+    return Spot(first, first + end, span, apart, sizes, strides, array.dtype.num)

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from npusim.ascendc.issuer import Issuer
+from npusim.ascendc.views import Views
 from npusim.engine.program import Pipe, Program, Unit
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
@@ -57,6 +58,7 @@ class Cluster:
         self.reference = reference
         self.progress = progress
         self.units: list[Unit] = []
+        self.views = Views()  # of all its cores: what one stores another may show
         self._flags: list[int] = []
         self._delays: dict[int, float] = {}
         self._names: dict[int, str] = {}
@@ -121,6 +123,8 @@ class Crossing(Issuer):
         waits, and with it everything that is issued later.
         """
         signals = tuple((flag, other, self.unit) for other in self._partners(sub_block))
+        if self.follower is not None:
+            self.follower.waits()
         if self.recording:
             for signal in signals:
                 number = self.cluster.flag(signal, self._delay_cycles())
@@ -129,7 +133,7 @@ class Crossing(Issuer):
             self.recorder.emit(Pipe.SCALAR, "wait_flag_dev", cycles, detail=f"flag {flag}")
             self.recorder.hold_back()
         times = self.stack_size(0, self.depth) if self.numerics else 0
-        return CoreWait(signals, times)
+        return self.awaits(CoreWait(signals, times))
 
     def take_messages(self, count: int) -> None:
         """The cube core reads and unpacks ``count`` messages of its vector cores.

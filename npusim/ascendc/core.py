@@ -80,7 +80,7 @@ class Core(
             engine=engine,
         )
         self.cluster = cluster
-        self.reference = cluster.reference
+        self.reference, self.views = cluster.reference, cluster.views
         self.pipe = TPipe(self)
         self._shares = 0  # begun so far
         self._number: tuple[int, int] | None = None
@@ -114,6 +114,8 @@ class Core(
         """
         if self.recording:
             self.recorder.barrier()
+        if self.follower is not None:
+            self.follower.meets()
         self.phase += 1
         self.waits_at = site()
         cores = self.profile.cores
@@ -127,7 +129,7 @@ class Core(
                 "Launch as many blocks as there are cores, and let each do several shares.",
             )
         self._last_written = None
-        return Barrier()
+        return self.awaits(Barrier())
 
     def pipe_barrier(self) -> None:
         """What is issued from here on waits for everything before (PipeBarrier of PIPE_ALL)."""
@@ -140,7 +142,8 @@ class Core(
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
         The body is executed for many iterations at once, so it must not carry values from one
-        iteration to the next; ``sequential=True`` executes them one by one for bodies that do.
+        iteration to the next; ``sequential=True`` executes them one by one for bodies that do, and
+        the index is a number then (:mod:`npusim.ascendc.watching`).
         ``inner_bytes`` is what an iteration works on when inner loops make that more than the
         core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
         works on far less than the core's buffers.
@@ -210,19 +213,25 @@ class Core(
         if apart:
             self.chain.run()
         for first, last in turns:
-            self._loops.append(LoopIndex(depth, first, last, count))
-            self.scopes.begin(at_once=apart)
-            self._last_written = None
-            yield self._loops[-1]
-            if count > 1 or apart:
-                self.chain.run(depth if apart else None)
-            self._loops.pop()
-            self.scopes.end()
+            yield self._begin_turn(LoopIndex(depth, first, last, count), apart=apart)
+            self._end_turn(apart=apart)
             if counted and self.recording:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False
         self.recording = recording
         self._last_written = None
+
+    def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
+        self._loops.append(index)
+        self.scopes.begin(at_once=apart)
+        self._last_written = None
+        return index
+
+    def _end_turn(self, *, apart: bool) -> None:
+        if self._loops[-1].count > 1 or apart:
+            self.chain.run(self.depth - 1 if apart else None)
+        self._loops.pop()
+        self.scopes.end()
 
     def tiles(
         self, start: int, length: int, tile_length: int, *, sequential: bool = False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.values.dtypes import DType
 
 
@@ -35,6 +37,14 @@ class Fold:
     def of_64_bits(self) -> Fold:
         """The same by what compilers make of pairs of 64 bits, which have no lane of their own."""
         return replace(self, pairwise=f"{self.pairwise}64", final="")
+
+
+def in_every_turn(values: NDArray[Any], turns: tuple[int, ...]) -> NDArray[Any]:
+    """What is folded, for all iterations that are executed at once: it may be older than they."""
+    depth = len(turns)
+    if values.shape[:depth] == turns:
+        return values
+    return np.broadcast_to(values, turns + values.shape[depth:])
 
 
 SUM = Fold("sum", "vadd", "vcadd", np.add, 0.0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from npusim.ascendc.gm_buffers import GmBuffer, PackedBuffer, SameBytes
-from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
+from npusim.ascendc.loops import Index, IndexArray, LoopIndex, Turn, deepen
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.values.errors import KernelError
@@ -18,6 +19,8 @@ from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from npusim.values.dtypes import DType
@@ -107,14 +110,34 @@ class GlobalTensor:
         )
 
     def span(self, start: Place, length: int) -> GmSlice:
-        """``length`` elements from element ``start`` of the flattened tensor."""
-        return GmSlice(self, ((start, 1),), (length,), (1,))
+        """``length`` elements from element ``start`` of the flattened tensor.
+
+        Of a tensor with strides, if its elements are evenly spaced; else KernelError.
+        """
+        step = 1 if self.strides is None else self._even_step()
+        return GmSlice(self, ((start, step),), (length,), (step,))
+
+    def _even_step(self) -> int:
+        """From each element of the flattened tensor to the next."""
+        pairs = zip(self.shape, self.steps, strict=True)
+        axes = [(size, step) for size, step in pairs if size != 1]
+        for (_, outer), (size, inner) in pairwise(axes):
+            if outer != size * inner:
+                raise KernelError(
+                    "",
+                    f"a span of {self.buffer.name} {list(self.shape)} with strides "
+                    f"{list(self.steps)}, whose elements aren't evenly spaced",
+                    "Index it (x[row, first : first + n]), or launch with a contiguous copy.",
+                )
+        return axes[-1][1] if axes else 1
 
     def window(
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
     ) -> GmSlice:
         """A tile of ``shape`` with strides ``steps`` at the sum of ``places`` (index, stride)."""
-        return GmSlice(self, places, shape, steps)
+        window = GmSlice(self, places, shape, steps)
+        window.raw = True
+        return window
 
     def __getitem__(self, index: Place | slice | tuple[Place | slice, ...]) -> GmSlice:
         items = index if isinstance(index, tuple) else (index,)
@@ -149,6 +172,8 @@ class GmSlice:
         "_irregular",
         "_items",
         "_strides",
+        "_turned",
+        "raw",
         "rows_apart",
         "shape",
         "skips",
@@ -170,6 +195,7 @@ class GmSlice:
         self.rows_apart = False
         self.skips = False
         self.whole_blocks = False
+        self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
         self._affine: dict[
             int, tuple[LoopIndex, int]
@@ -177,6 +203,7 @@ class GmSlice:
         self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
         self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
         self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
+        self._turned: dict[int, int] = {}  # depth -> elements from a turn to the next
         self._items: list[tuple[object, ...]] = []
         self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
@@ -216,7 +243,8 @@ class GmSlice:
     def depths(self) -> frozenset[int]:
         """The loops whose index the address depends on."""
         computed = (level for scalar, _ in self._computed for level in range(scalar.depth))
-        return frozenset(self._affine) | frozenset(self._irregular) | frozenset(computed)
+        turned = (depth for depth, step in self._turned.items() if step)
+        return frozenset((*self._affine, *self._irregular, *computed, *turned))
 
     @property
     def moves(self) -> dict[int, Cycle]:
@@ -225,6 +253,61 @@ class GmSlice:
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }
+
+    def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
+        """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""
+        moved = {d: step for d, step in self._turned.items() if step and d < len(loops)}
+        base = self._base - sum(loops[depth].first * step for depth, step in moved.items())
+        places = tuple(item for item in self._items if not isinstance(item[0], Scalar))
+        number = self.tensor.buffer.number
+        return (number, base, tuple(moved.items()), places, self.shape, self.steps)
+
+    def check_elements(self) -> None:
+        """Raise KernelError where a tile of a strided tensor has elements that aren't its own."""
+        tensor = self.tensor
+        if tensor.strides is None or self._computed or not self.raw:
+            return
+        own = GmSlice(tensor, (), tensor.shape, tensor.strides)
+        depth = 1 + max(self.depths, default=-1)
+        touched = np.add.outer(self.starts(depth), self.offsets())
+        if not np.isin(touched, tensor.start + own.offsets()).all():
+            raise KernelError(
+                "",
+                f"a window of {tensor.buffer.name}, whose strides are {list(tensor.strides)}, has "
+                "elements between its own",
+                "Index it or take a span, which follow its strides; a window counts elements of "
+                "memory.",
+            )
+
+    def check_loops(self, loops: Sequence[LoopIndex]) -> None:
+        """Raise KernelError where an index moves it that is of none of the ``loops`` around it."""
+        for depth, index in ((d, index) for d, (index, _) in self._affine.items()):
+            around = loops[depth] if depth < len(loops) else None
+            if around is None or around.range != index.range:
+                _refuse_index()
+        for depth, offsets in self._irregular.items():
+            if depth >= len(loops) or loops[depth].last - loops[depth].first != len(offsets):
+                _refuse_index()
+
+    def check_computed(self, depth: int) -> None:
+        """Raise KernelError for places that the scalar unit computed outside of the memory."""
+        if not self._computed or not self.numel:
+            return
+        starts = self._starts(depth)
+        tile, held = self._tile(), self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        first, last = int(starts.min() + tile.min()), int(starts.max() + tile.max())
+        if last >= held or (first < 0 and not self.skips):
+            raise KernelError(
+                "",
+                f"a copy goes from element {first} to {last} of {self.tensor.buffer.name}, which "
+                f"has {held}: its place comes from the scalar unit",
+                "Keep places that are read from data inside the tensor before using them.",
+            )
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the tile has all elements between its first and its last."""
+        return self._extent == self.numel
 
     @property
     def numel(self) -> int:
@@ -287,11 +370,15 @@ class GmSlice:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
         if not self.is_scattered:
             return self._view(depth)
-        return self._windows()[self._starts(depth)]
+        return self._windows()[self.starts(depth)]
 
     def own_place(self, depth: int) -> NDArray[Any] | None:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
         return None if self.is_scattered or self._overlaps() else self._view(depth)
+
+    def reached(self, depth: int) -> NDArray[Any]:
+        """The memory that a store may write to."""
+        return self.memory() if self.is_scattered else self._view(depth)
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
@@ -301,7 +388,7 @@ class GmSlice:
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self.is_scattered:
-            starts = self._starts(depth)
+            starts = self.starts(depth)
             if self.skips:
                 there = starts >= 0
                 values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
@@ -309,7 +396,21 @@ class GmSlice:
                 return
             self._windows()[starts] = values[last]
         else:
-            self._view(depth)[...] = values[last]
+            self._assign(self._view(depth), values[last], depth)
+
+    def _assign(self, view: NDArray[Any], values: NDArray[Any], depth: int) -> None:
+        """Store to places of which some overlap, in order: NumPy would go through memory upwards.
+
+        Only where that isn't the iterations' order.
+        """
+        steps = [step for index, step in self._affine.values() if index.last - index.first > 1]
+        upwards = not steps or min(steps) >= max((*map(abs, self.steps), 0))
+        if upwards or not self._overlaps():
+            view[...] = values
+            return
+        values = np.broadcast_to(values, view.shape)
+        for turn in np.ndindex(view.shape[:depth]):
+            view[turn] = values[turn]
 
     def accumulate(self, values: NDArray[Any], depth: int) -> None:
         """Add ``values``; iterations that address one element all count, in their order."""
@@ -325,7 +426,7 @@ class GmSlice:
 
     def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
         if self.numel < _WORTH_A_CALL:
-            data, starts, tile = self._flat(), self._starts(depth), self._tile()
+            data, starts, tile = self.memory(), self.starts(depth), self.offsets()
             if data.dtype == values.dtype == np.float32 and self._is_of_pairs(starts):
                 # A complex number adds both its parts: half as many additions, and the same bits.
                 data = data[: data.size // 2 * 2].view(np.complex64)
@@ -336,7 +437,7 @@ class GmSlice:
             np.add.at(data, offsets.reshape(-1), values.reshape(-1))
             return
         windows, add = self._windows(), np.add
-        starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
+        starts = np.broadcast_to(self.starts(depth), values.shape[:depth]).reshape(-1)
         for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
             place = windows[start]
             add(place, tile, out=place)
@@ -349,6 +450,10 @@ class GmSlice:
     def _place(self, item: Place, stride: int) -> None:
         if isinstance(item, int):
             self._base += item * stride
+            if isinstance(item, Turn):
+                index = item.index
+                self._turned[index.depth] = self._turned.get(index.depth, 0) + index.scale * stride
+                self._strides.append(_unit(index) * stride)
             return
         self._strides.append(_unit(item) * stride)
         if isinstance(item, Scalar):
@@ -370,14 +475,15 @@ class GmSlice:
                 offsets if known_offsets is None else offsets + known_offsets
             )
 
-    def _flat(self) -> NDArray[Any]:
+    def memory(self) -> NDArray[Any]:
+        """The numbers of the buffer that it lies in."""
         data = self.tensor.buffer.data
         if data is None:
             raise KernelError("", f"{self.tensor.buffer.name} has no numbers in this run")
         return data
 
     def _view(self, depth: int) -> NDArray[Any]:
-        data = self._flat()
+        data = self.memory()
         first, sizes, steps = self._base, [], []
         for level in range(depth):
             index, step = self._affine.get(level, (None, 0))
@@ -393,12 +499,12 @@ class GmSlice:
 
         Whole tiles are gathered at a time.
         """
-        data = self._flat()
+        data = self.memory()
         strides = tuple(step * data.itemsize for step in (1, *self.steps))
         shape = (data.size - self._extent + 1, *self.shape)
         return np.ndarray(shape, data.dtype, data, 0, strides)
 
-    def _starts(self, depth: int) -> NDArray[np.int64]:
+    def starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""
         total = np.full((1,) * depth, self._base, np.int64)
         for level in range(depth):
@@ -415,7 +521,7 @@ class GmSlice:
                 total = total + offsets * stride
         return total
 
-    def _tile(self) -> NDArray[np.int64]:
+    def offsets(self) -> NDArray[np.int64]:
         """The places of all elements of the tile, from its first on."""
         tile = np.zeros((), np.int64)
         for size, step in zip(self.shape, self.steps, strict=True):
@@ -436,6 +542,14 @@ class GmSlice:
                 return True
             extent += (turns - 1) * step
         return False
+
+
+def _refuse_index() -> NoReturn:
+    raise KernelError(
+        "",
+        "a loop's index is used outside of its loop",
+        "Use it in the loop's body; collect nothing from core.loop in lists.",
+    )
 
 
 def _unit(place: Place) -> int:

@@ -8,7 +8,7 @@ that inherit it, and :class:`npusim.ascendc.core.Core` is all of them together.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from npusim.ascendc import host_memory, observer, rounding
 from npusim.ascendc.chains import Chain
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
+from npusim.ascendc.views import Views
 from npusim.engine.program import Pipe, Program, Unit
 from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.loops import LoopIndex
+    from npusim.ascendc.observer import Follower
     from npusim.hardware.profile import Profile
 
 _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
+
+
+StepT = TypeVar("StepT")
 
 
 class Tile(Protocol):
@@ -98,12 +103,30 @@ class Issuer:
         self._unread: set[object] = set()
         self._filled: set[object] = set()
         self.observer = observer.current()
+        self.reference = False  # every load copies
+        self.views = Views()
+        self.awaited: list[object] = []  # what the code has yet to yield
+        self.own_code = False  # of a user: it is watched
+        self.follower: Follower | None = None  # looks at every byte that is touched
         self.users_code = False  # whose copies are looked at before they are believed
+
+    @property
+    def loops(self) -> list[LoopIndex]:
+        """The loops around the code that runs now."""
+        return self._loops
 
     @property
     def depth(self) -> int:
         """Number of loops around the code that runs now."""
         return len(self._loops)
+
+    def touched(self, place: object, *, writes: bool = False, adds: bool = False) -> None:
+        """A copy of numbers reads a slice of global memory, ``writes`` it or ``adds`` to it."""
+
+    def awaits(self, step: StepT) -> StepT:
+        """Something that the kernel's code has to yield next."""
+        self.awaited.append(step)
+        return step
 
     def settle(self, results: NDArray[Any]) -> None:
         """Bring numbers that were just computed into what the chip can leave of them."""

@@ -33,6 +33,17 @@ class LoopScopes:
     def end(self) -> None:
         self.open.pop()
 
+    def check_home(self, home: int, scope: int, what: str) -> None:
+        """Refuse numbers of the scope ``scope`` at depth ``home`` if another one is open there."""
+        self._refuse_ended(home, what)
+        if self.open[home] != scope:
+            raise TileStateError(
+                self._kernel,
+                f"{what} is carried from one iteration to the next of a loop whose iterations are "
+                "computed at once",
+                "Loop with sequential=True to carry numbers from iteration to iteration.",
+            )
+
     def refuse_read(self, slot: object, home: int, buffer: str) -> NoReturn:
         """Raise for scratch memory, fetched at depth ``home``, that has no numbers of its scope."""
         self._refuse_ended(home, buffer)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, gcd
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,52 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class LoopIndex:
+SEQUENTIAL = (
+    "Loop with sequential=True where iterations differ: its index is a plain number. Addresses may "
+    "be computed from any index: x.span(i * n, n)."
+)
+
+
+class _ManyNumbers:
+    """What stands for the numbers of many iterations, and therefore answers as none of them."""
+
+    __slots__ = ()
+
+    def _no_number(self, *_: object) -> NoReturn:
+        raise KernelError(
+            "",
+            "a loop's index is asked for its number, but its iterations are computed at once and "
+            "it stands for all of them",
+            SEQUENTIAL,
+        )
+
+    __bool__ = __int__ = __index__ = __float__ = __len__ = __str__ = __format__ = _no_number
+    __lt__ = __le__ = __gt__ = __ge__ = __abs__ = __round__ = __trunc__ = _no_number
+    __eq__ = __ne__ = __hash__ = _no_number
+    __pow__ = __truediv__ = __divmod__ = __and__ = __or__ = __xor__ = __lshift__ = _no_number
+    __rpow__ = __rtruediv__ = __rdivmod__ = __rand__ = __ror__ = __rxor__ = _no_number
+    __rshift__ = __rlshift__ = __rrshift__ = __rfloordiv__ = __rmod__ = __invert__ = _no_number
+
+
+def _whole(number: object) -> int:
+    """A number that an index may be multiplied with, or added to."""
+    if isinstance(number, int):
+        return number
+    if isinstance(number, np.integer):
+        return int(number)
+    wrong = type(number).__name__
+    if isinstance(number, _ManyNumbers):
+        raise KernelError(
+            "",
+            "two loops' indices in one sum or product",
+            "Give both as places: x.window(((i, n), (j, 1)), (length,), (1,)), or loop with "
+            "sequential=True, whose index is a plain number.",
+        )
+    raise KernelError("", f"a loop's index and a {wrong} in one sum or product", SEQUENTIAL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopIndex(_ManyNumbers):
     """``offset + scale * i`` for the iterations ``first <= i < last`` of a loop at ``depth``.
 
     ``count`` is the number of iterations of the whole loop, of which ``first:last`` are worked on
@@ -37,6 +81,7 @@ class LoopIndex:
     offset: int = 0
 
     def __mul__(self, factor: int) -> LoopIndex:
+        factor = _whole(factor)
         return LoopIndex(
             self.depth, self.first, self.last, self.count, self.scale * factor, self.offset * factor
         )
@@ -44,19 +89,34 @@ class LoopIndex:
     __rmul__ = __mul__
 
     def __add__(self, term: int) -> LoopIndex:
-        return LoopIndex(
-            self.depth, self.first, self.last, self.count, self.scale, self.offset + term
-        )
+        offset = self.offset + _whole(term)
+        return LoopIndex(self.depth, self.first, self.last, self.count, self.scale, offset)
 
     __radd__ = __add__
 
+    def __neg__(self) -> LoopIndex:
+        return self * -1
+
+    def __sub__(self, term: int) -> LoopIndex:
+        return self + -_whole(term)
+
+    def __rsub__(self, term: int) -> LoopIndex:
+        return self * -1 + term
+
     def __floordiv__(self, divisor: int) -> IndexArray:
+        divisor = _whole(divisor)
         cycle = (ceil(self.count / divisor), 1) if self._is_plain else (0, 0)
         return IndexArray(self.depth, self.values() // divisor, (self.key, "//", divisor), cycle)
 
     def __mod__(self, divisor: int) -> IndexArray:
+        divisor = _whole(divisor)
         cycle = (min(self.count, divisor), divisor) if self._is_plain else (0, 0)
         return IndexArray(self.depth, self.values() % divisor, (self.key, "%", divisor), cycle)
+
+    @property
+    def range(self) -> tuple[int, int, int]:
+        """The iterations worked on now, and how many there are."""
+        return self.first, self.last, self.count
 
     @property
     def _is_plain(self) -> bool:
@@ -82,8 +142,8 @@ class LoopIndex:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexArray:
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexArray(_ManyNumbers):
     """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``.
 
     ``cycle`` tells how many different ones there are, and after how many iterations one of them
@@ -97,6 +157,7 @@ class IndexArray:
     unit: int = 1
 
     def __mul__(self, factor: int) -> IndexArray:
+        factor = _whole(factor)
         return replace(
             self,
             values=self.values * factor,
@@ -105,14 +166,17 @@ class IndexArray:
         )
 
     def __floordiv__(self, divisor: int) -> IndexArray:
+        divisor = _whole(divisor)
         return IndexArray(self.depth, self.values // divisor, (self.key, "//", divisor))
 
     def __mod__(self, divisor: int) -> IndexArray:
+        divisor = _whole(divisor)
         return IndexArray(self.depth, self.values % divisor, (self.key, "%", divisor))
 
     __rmul__ = __mul__
 
     def __add__(self, term: int) -> IndexArray:
+        term = _whole(term)
         return replace(
             self,
             values=self.values + term,
@@ -120,6 +184,49 @@ class IndexArray:
             unit=gcd(self.unit, term),
         )
 
+    __radd__ = __add__
+
+    def __neg__(self) -> IndexArray:
+        return self * -1
+
+    def __sub__(self, term: int) -> IndexArray:
+        return self + -_whole(term)
+
+    def __rsub__(self, term: int) -> IndexArray:
+        return self * -1 + term
+
+
+class Turn(int):
+    """The number of an iteration that is executed by itself.
+
+    It is an int that also knows how its loop moves it, which decides what L2 serves.
+    """
+
+    index: LoopIndex
+
+    @classmethod
+    def of(cls, index: LoopIndex) -> Turn:
+        """The first of the iterations that ``index`` stands for."""
+        turn = cls(index.offset + index.scale * index.first)
+        turn.index = index
+        return turn
+
+    def __mul__(self, factor: int) -> int:
+        return Turn.of(self.index * factor) if type(factor) is int else int(self) * factor
+
+    def __add__(self, term: int) -> int:
+        return Turn.of(self.index + term) if type(term) is int else int(self) + term
+
+    def __sub__(self, term: int) -> int:
+        return Turn.of(self.index - term) if type(term) is int else int(self) - term
+
+    def __rsub__(self, term: int) -> int:
+        return Turn.of(term - self.index) if type(term) is int else term - int(self)
+
+    def __neg__(self) -> int:
+        return Turn.of(-self.index)
+
+    __rmul__ = __mul__
     __radd__ = __add__
 
 

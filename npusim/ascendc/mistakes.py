@@ -28,6 +28,7 @@ _LANGUAGE = (
     threading.__file__,
 )
 _DERIVING = tuple(str(Path(__file__).parents[1] / room) for room in ("schedules", "library"))
+_CORE = str(Path(__file__).parent)
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = str(Path(__file__).parents[1] / "ops")
 _SHIPPED = ("npusim.", "abc", "builtins", "typing")
@@ -70,6 +71,14 @@ def site(frame: FrameType | None = None) -> str:
     return _place(frame) if found is None else found[1]
 
 
+def frame_of_kernel() -> FrameType | None:
+    """The frame that calls the language; None where that is code of npusim."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_CORE):
+        frame = frame.f_back
+    return None if frame is None or frame.f_code.co_filename.startswith(_ROOT) else frame
+
+
 def _is_plumbing(path: str) -> bool:
     """Whether a file of npusim is neither a kernel's nor the language's."""
     return path.startswith(_ROOT) and not _language[path] and not path.startswith(_OPERATORS)
@@ -91,6 +100,12 @@ def is_shipped(kind: type) -> bool:
     return kind.__module__ != "builtins" and all(
         each.__module__.startswith(_SHIPPED) for each in kind.__mro__
     )
+
+
+def is_own_code(kind: type) -> bool:
+    """Whether the code of a class of kernels, its function or ``process``, is a user's."""
+    code = getattr(kind, "function", None) or getattr(kind, "process", None)
+    return not str(getattr(code, "__module__", "")).startswith("npusim.")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -26,6 +26,34 @@ class Observer(Protocol):
 
     def computed(self, core: Any, name: str, tile: Any, times: int) -> None:
         """An intrinsic worked on a tile, ``times`` operations for each of its elements."""
+
+
+class Follower(Protocol):
+    """Looks at every byte that the instructions of one core touch."""
+
+    def reads(self, tensor: Any) -> None:
+        """The last instruction reads a tile."""
+
+    def writes(self, tensor: Any) -> None:
+        """The last instruction writes a tile."""
+
+    def allocated(self, tensor: Any) -> None:
+        """A slot of a queue holds nothing yet."""
+
+    def loaded(self, place: Any) -> None:
+        """The last instruction reads a slice of global memory."""
+
+    def storing(self, place: Any, *, adds: bool) -> AbstractContextManager[None]:
+        """Inside, the last instruction writes a slice of global memory, or adds to it."""
+
+    def meets(self) -> None:
+        """The core comes to a barrier of all."""
+
+    def waits(self) -> None:
+        """The core waits for others of its block."""
+
+    def goes_on(self) -> None:
+        """The core's code runs from here on; what it has waited for has come."""
 
 
 _observer: ContextVar[Observer | None] = ContextVar("observer", default=None)

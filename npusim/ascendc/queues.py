@@ -173,9 +173,13 @@ class _Buffer:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
-        return LocalTensor(
-            core, dtype, shape, self.name, (self.name, part), memory=memory, tile=tile
-        )
+        own = isinstance(part, int) and 0 <= part < self._num  # slots; other parts lie somewhere
+        address = self.start + int(part) * self._slot_bytes if own else None  # type: ignore[call-overload]
+        slot = (self.name, address, part)
+        tensor = LocalTensor(core, dtype, shape, self.name, slot, memory=memory, tile=tile)
+        if tile is not None and core.follower is not None:
+            core.follower.allocated(tensor)
+        return tensor
 
 
 class TQue(_Buffer):
@@ -205,13 +209,14 @@ class TQue(_Buffer):
         self._free = self._filled = -1
         self.under_way: list[Tile] = []  # allocated and not freed
         self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
+        self._taken: set[int] = set()  # slots that tiles are in
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         """Called by :meth:`TPipe.init_buffer`."""
         super().attach(core, num, slot_bytes)
         self._free = core.recorder.new_flag(self.tiles, f"a free tile of queue {self.name}")
         self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
-        self.under_way, self._waiting = [], []
+        self.under_way, self._waiting, self._taken = [], [], set()
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
             self.consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
 
@@ -229,8 +234,17 @@ class TQue(_Buffer):
                 self._refuse_another()
             self.under_way.append(tile)
             core.recorder.wait_flag(self._producer, self._free)
-        self._next += 1
-        return self._tensor(dtype, shape, self._next % max(self._num, 1), tile)
+        tile.slot = self._take_slot()
+        return self._tensor(dtype, shape, tile.slot, tile)
+
+    def _take_slot(self) -> int:
+        """The next slot that no tile is in: tiles may be freed in any order."""
+        slots = max(self._num, 1)
+        behind = range(self._next + 1, self._next + 1 + slots)
+        self._next = next((each for each in behind if each % slots not in self._taken), behind[0])
+        slot = self._next % slots
+        self._taken.add(slot)
+        return slot
 
     def enque(self, tensor: LocalTensor) -> None:
         """The producer is done with the slot."""
@@ -267,6 +281,10 @@ class TQue(_Buffer):
             if tile in self.under_way:
                 self.under_way.remove(tile)
             self.core.recorder.set_flag(by or self.consumer, self._free)
+        if isinstance(tensor, LocalTensor):
+            tensor.end_view()
+            if tensor.tile is not None:
+                self._taken.discard(tensor.tile.slot)
 
     def _tile(self, tensor: LocalTensor) -> Tile:
         """The tile that a tensor lies in; refuses those of other queues."""

@@ -8,7 +8,8 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,9 +18,12 @@ from npusim.ascendc.reuse import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
+# Instructions that a core of a user's kernel is given; one that loops for ever is given more.
+MOST_INSTRUCTIONS = 400_000
+
 
 @dataclass(slots=True)
-class _Frame:
+class Frame:
     """The body being written.
 
     Last instruction per pipe, and who has not yet waited for the scalar unit.
@@ -47,9 +51,10 @@ class Recorder:
     def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
         self.program = program
         self.watcher: Watcher | None = None
+        self._left = MOST_INSTRUCTIONS
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
-        self._frames = [_Frame(self.program.body)]
+        self._frames = [Frame(self.program.body)]
         self._pending: dict[Pipe, list[int]] = {}
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
@@ -74,6 +79,15 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
+        self._left -= 1
+        if self._left < 0:
+            raise KernelError(
+                "",
+                f"a core is given more than {MOST_INSTRUCTIONS:,} instructions: its code doesn't "
+                "seem to end",
+                "End the loop around this line, or write it as core.loop(count), whose turns are "
+                "counted once.",
+            )
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)
@@ -147,12 +161,23 @@ class Recorder:
         for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
             self._follow_scalar(pipe)
         self._flush()
-        self._frames.append(_Frame())
+        self._frames.append(Frame())
 
     def leave_loop(self, count: int, depth: int) -> None:
         """The body is complete; it runs ``count`` times."""
+        self.close_loop(self.leave_turn(), count, depth)
+
+    def leave_turn(self) -> Frame:
+        """The body of one turn, for :meth:`close_loop`."""
         self._flush()
-        inner = self._frames.pop()
+        return self._frames.pop()
+
+    def next_turn(self) -> None:
+        """What follows is another turn of the loop that was left, which isn't closed yet."""
+        self._frames.append(Frame())
+
+    def close_loop(self, inner: Frame, count: int, depth: int) -> None:
+        """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
         for touch in inner.touches:
             left = touch.leave(depth, count, inner.touches)
@@ -163,6 +188,17 @@ class Recorder:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
         if inner.body:
             frame.body.append(Loop(count, inner.body))
+
+    @contextmanager
+    def rehearsed(self) -> Iterator[None]:
+        """What is written down inside is forgotten."""
+        kept = self._frames, self._pending, self._vector_unread, self._first_touch
+        self._frames, self._pending = [*self._frames, Frame()], {}
+        self._first_touch = dict(self._first_touch)
+        try:
+            yield
+        finally:
+            self._frames, self._pending, self._vector_unread, self._first_touch = kept
 
     def barrier(self) -> None:
         """SyncAll: nobody passes before everybody has come."""
@@ -178,7 +214,7 @@ class Recorder:
     def let_go(self) -> None:
         """Forget what was written down: its core and it know each other, which delays the end."""
         self.program = Program()
-        self._frames = [_Frame(self.program.body)]
+        self._frames = [Frame(self.program.body)]
         self._first_touch = {}
 
     def _moved(self) -> dict[int, float]:

@@ -21,11 +21,12 @@ class Scalar:
     Arithmetic on it costs scalar cycles and holds back what is issued later.
     """
 
-    __slots__ = ("__weakref__", "_shown", "_value", "core", "depth")
+    __slots__ = ("__weakref__", "_scope", "_shown", "_value", "core", "depth")
 
     def __init__(self, core: Issuer, value: NDArray[Any] | None, depth: int) -> None:
         self.core = core
         self.depth = depth
+        self._scope = core.scopes.open[min(depth, len(core.scopes.open) - 1)]
         self._value = value
         self._shown: NDArray[Any] | None = None
 
@@ -45,6 +46,15 @@ class Scalar:
             read()
         return scalar
 
+    def check_scope(self) -> None:
+        """Refuse a number of another iteration of a loop whose iterations are computed at once."""
+        if self.core.own_code:
+            scopes = self.core.scopes
+            home = min(
+                self.depth, len(scopes.open) - 1
+            )  # after a sequential loop it is still there
+            scopes.check_home(home, self._scope, "a number of the scalar unit")
+
     @property
     def value(self) -> NDArray[Any] | None:
         """The number in every iteration; None in a run without numbers."""
@@ -58,8 +68,13 @@ class Scalar:
 
     def values(self, depth: int, trailing: int = 0) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes and ``trailing`` axes of length one behind."""
+        self.check_scope()
         assert self.value is not None
-        array = deepen(self.value, self.depth, depth)
+        array = self.value
+        if self.depth > depth:
+            array = array.reshape(array.shape[:depth] + array.shape[self.depth :])
+        else:
+            array = deepen(array, self.depth, depth)
         return array.reshape(array.shape + (1,) * trailing)
 
     def combine(
@@ -67,6 +82,7 @@ class Scalar:
     ) -> Scalar:
         """One operation of the scalar ALU on two numbers."""
         self.core.scalar_alu(operation.__name__)
+        self.check_scope()
         depth = max(self.depth, other.depth) if isinstance(other, Scalar) else self.depth
         if not self.core.numerics:
             return Scalar(self.core, None, depth)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.ascendc.chains import spot_of
+from npusim.ascendc.folds import in_every_turn
 from npusim.ascendc.loops import LoopIndex, deepen
 from npusim.values.errors import AlignmentError, KernelError
 
@@ -22,27 +25,40 @@ if TYPE_CHECKING:
 Cut = Callable[[NDArray[Any]], NDArray[Any]]
 
 
+class Shown(Enum):
+    """What a tensor shows instead of its slot's memory."""
+
+    NOTHING = auto()
+    VIEW = auto()  # memory that others may write
+    COPY = auto()  # a copy of it
+    ENDED = auto()  # as VIEW, but the tensor is freed
+
+
 class LocalTensor:
     """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
 
     Rows (the last axis) start at 32-byte boundaries when there is more than one. ``depth`` counts
-    the stack axes in front of the logical ones. A tensor that a copy filled may alias global
-    memory; it is replaced by memory of its own before anything is written to it.
+    the stack axes in front of the logical ones. A tensor that a copy filled may show global
+    memory: it gets memory of its own before anything is written to it, and a copy before anything
+    is written there.
     """
 
     __slots__ = (
-        "_aliased",
+        "__weakref__",
         "_array",
         "_cut",
         "_phase",
         "_root",
         "_run",
+        "_scope",
+        "_shows",
         "buffer",
         "core",
         "depth",
         "dtype",
         "home",
         "memory",
+        "part",
         "shape",
         "slot",
         "tile",
@@ -71,11 +87,13 @@ class LocalTensor:
         self._root: LocalTensor | None = part_of[0] if part_of else None
         self._cut: Cut | None = part_of[1] if part_of else None
         self._array: NDArray[Any] | None = None
-        self._aliased = False
+        self._shows = Shown.NOTHING
         self._phase = core.phase
         self._run: int | None = None  # elements of the run that it is worked on as
         # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
         self.tile: Tile | None = part_of[0].tile if part_of else tile
+        self.part: tuple[object, ...] = part_of[0].part if part_of else ()  # in watched code
+        self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
         self.home: int = part_of[0].home if part_of else self.depth
 
     def check_read(self) -> None:
@@ -90,6 +108,8 @@ class LocalTensor:
                 scopes.refuse_read(self.slot, home, self.buffer)
         elif not self.tile.usable:
             self.tile.refuse("used")
+        elif core.own_code:
+            core.scopes.check_home(self.home, self._scope, self.buffer)
 
     def check_usable(self) -> None:
         """Refuse a tile that isn't the kernel's."""
@@ -107,6 +127,11 @@ class LocalTensor:
             scopes.refuse_write(self.depth, self.buffer)
         if tile is not None and not tile.usable:
             tile.refuse("used")
+
+    @property
+    def whole(self) -> tuple[LocalTensor, Cut] | None:
+        """What it is a part of, and how it is cut out of that."""
+        return None if self._root is None or self._cut is None else (self._root, self._cut)
 
     @property
     def numel(self) -> int:
@@ -135,6 +160,8 @@ class LocalTensor:
         """As :meth:`values`, for a step of a chain: some of them may still have to be computed."""
         self._check_phase()
         self.check_read()
+        if self.core.follower is not None:
+            self.core.follower.reads(self)
         return deepen(self._numbers(), self.depth, depth)
 
     def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
@@ -150,13 +177,17 @@ class LocalTensor:
         """As :meth:`target`, for a step of a chain."""
         self._check_phase()
         self.check_write()
+        if self.core.follower is not None:
+            self.core.follower.writes(self)
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
             self.core.scopes.refuse_write(self.depth, self.buffer)
         if self._root is not None:
             self._root._own(keep=True)
         else:
             self._own(keep=not whole)
-        return deepen(self._numbers(), self.depth, depth)
+        numbers = self._numbers()
+        self.core.views.before_writing(numbers)
+        return deepen(numbers, self.depth, depth)
 
     def becomes(self, work: Work, *sources: LocalTensor | NDArray[Any] | np.generic) -> None:
         """Its numbers are what ``work`` makes of others, at once or with the core's chain."""
@@ -166,6 +197,8 @@ class LocalTensor:
         target = self.room(depth)
         if work.folds and target.ndim == np.ndim(values[0]):
             target = target[..., 0]
+        if work.folds:
+            values[0] = in_every_turn(np.asarray(values[0]), target.shape)
         home = self.home if self._root is None else self._root.home
         if chain.compute(work, target, *values, home=home):
             return
@@ -187,9 +220,9 @@ class LocalTensor:
         """Make sure that writing doesn't reach the global memory that the tensor shows."""
         if self._root is not None:
             self._root._own(keep=True)
-        elif self._aliased:
+        elif self._shows is not Shown.NOTHING:
             shown, self._array = self._array, self.core.storage(self)
-            self._aliased = False
+            self._shows = Shown.NOTHING
             if keep and shown is not None:
                 self.core.chain.run()
                 self._array[...] = shown
@@ -203,17 +236,47 @@ class LocalTensor:
                 "Allocate it again behind the barrier.",
             )
 
-    def alias(self, values: NDArray[Any]) -> None:
-        """Let the tensor show ``values`` (its own stack depth and shape) without copying them.
+    def alias(self, values: NDArray[Any], *, loaded: bool = False) -> None:
+        """Let the tensor show ``values`` (its own stack depth and shape).
 
-        A part copies them.
+        They are copied as soon as somebody writes to their memory (:mod:`npusim.ascendc.views`), at
+        once by a part and in a reference run. ``loaded`` says that they lie in global memory.
         """
         if self._root is not None:
             self.core.chain.run()
             self.target(self.depth)[...] = values
         else:
             self.check_write()
-            self._array, self._aliased = values, True
+            if self.core.follower is not None:
+                self.core.follower.writes(self)
+            self._array, self._shows = values, Shown.VIEW
+            if self.core.reference:
+                self._take_copy(values)
+            else:
+                self.core.views.add(self, loaded=loaded)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows memory that others may write."""
+        return self._shows is Shown.VIEW
+
+    def give_way(self, written: NDArray[Any]) -> None:
+        """Show a copy of what it shows if some of that is about to be ``written``."""
+        shown = self._array
+        if shown is None or not np.may_share_memory(shown, written):  # by their bounds
+            return
+        if spot_of(shown).covers(spot_of(written)):
+            self._take_copy(shown)
+
+    def _take_copy(self, shown: NDArray[Any]) -> None:
+        self.core.chain.before_reading(shown)
+        self._array, self._shows = shown.copy(), Shown.COPY
+
+    def end_view(self) -> None:
+        """Nobody needs its numbers any more: it is freed."""
+        root = self if self._root is None else self._root
+        if root._shows is Shown.VIEW:
+            root._shows = Shown.ENDED
 
     def same_place(
         self, *shape: int, dtype: DType | None = None, depth: int | None = None
@@ -241,7 +304,15 @@ class LocalTensor:
         For instructions with a mask of lanes, and for masks of bits that go to a register.
         """
         shape = (*self.shape[:-1], length)
-        return self._part(shape, lambda array: array[..., start : start + length])
+        part = self._part(shape, lambda array: array[..., start : start + length])
+        part.part = (*self.part, "from", start)
+        return part
+
+    def element(self, index: int) -> LocalTensor:
+        """One element of a row, for the scalar unit; all there is of a tile of shape ()."""
+        if not self.shape:
+            return self
+        return self._part(self.shape[:-1], lambda array: array[..., index])
 
     def as_run(self, elements: int) -> LocalTensor:
         """The same numbers for instructions that take all rows, padding included, as one run."""
@@ -286,7 +357,11 @@ def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tupl
         shape, cut = (*before, max(0, stop - start), *after), _indexing(index)
     else:
         shape, cut = before + after, _indexing(index)
-    return tensor._part(shape, cut, depth), int(isinstance(item, slice))
+    part = tensor._part(shape, cut, depth)
+    if tensor.core.own_code:
+        kept = item.key if isinstance(item, LoopIndex) else str(item)
+        part.part = (*tensor.part, axis, kept)
+    return part, int(isinstance(item, slice))
 
 
 def _indexing(index: tuple[slice | int, ...]) -> Cut:

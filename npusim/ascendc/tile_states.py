@@ -46,13 +46,24 @@ class Tile:
     ``depth`` counts the loops around its allocation; ``allocated`` and ``freed`` are the lines.
     """
 
-    __slots__ = ("allocated", "depth", "freed", "kernel", "queue", "state", "tracked", "usable")
+    __slots__ = (
+        "allocated",
+        "depth",
+        "freed",
+        "kernel",
+        "queue",
+        "slot",
+        "state",
+        "tracked",
+        "usable",
+    )
 
     def __init__(self, kernel: str, queue: str, depth: int, *, tracked: bool) -> None:
         self.kernel = kernel
         self.queue = queue
         self.depth = depth
         self.tracked = tracked
+        self.slot = 0
         self.state = State.ALLOCATED
         self.usable = True
         self.allocated = site() if tracked else ""

@@ -32,6 +32,8 @@ typedef struct npusim_job {
     int32_t buffers;
     int32_t at_once;
     int32_t products;
+    uint64_t most_instructions;
+    int64_t most_seconds;
     int64_t memory[7];
     const uint64_t *addresses;
     const uint64_t *sizes;

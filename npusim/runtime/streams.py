@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
+from npusim.ascendc.checked import check_once
 from npusim.ascendc.mistakes import is_shipped
 from npusim.ascendc.tracing import compute, is_separable
 from npusim.engine import Key, Streams
@@ -41,6 +42,8 @@ def streams_of(
     With ``numerics`` its numbers are computed, too. What ``memo`` knows isn't traced. ``code`` says
     where the kernel's is.
     """
+    if numerics:
+        check_once(kernel, profile)
     if numerics and not is_separable(kernel):
         return trace(kernel, profile, numerics=True, code=code), {}
     description = _Description(profile)

@@ -118,9 +118,13 @@ def select(dst: Place, bits: Place, src0: Place, src1: Place | Number, count: in
 
 
 def get_value(src: Place, index: int) -> Number:
-    """One element, read by the scalar unit after the vector unit has come that far (GetValue)."""
+    """One element, read by the scalar unit behind what the vector unit has waited for (GetValue).
+
+    What the vector unit has written needs a flag V_S.
+    """
     here = Station.here()
     view = src.element(index)
+    here.check_scalar(view)
     here.core.wait_vector()
     with here.order.touching(Pipe.SCALAR, [view]):
         here.core.emit_scalar("ld_ub", loads=1, detail=src.name)

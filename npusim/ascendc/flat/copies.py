@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc.flat.global_order import Runs
 from npusim.ascendc.flat.memory import Place, View
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.gm import GlobalTensor, GmSlice
@@ -121,16 +124,26 @@ def copy_runs(
         with here.order.touching(Pipe.VECTOR, reads, writes):
             core.move(target, source)  # type: ignore[arg-type]
         return
-    with here.order.touching(pipe, reads, writes):
+    moved = (count, nbytes, dst_apart, src_apart)
+    with _touching_global(pipe, dst, src, moved), here.order.touching(pipe, reads, writes):
         (core.data_copy_pad if pads else core.data_copy)(target, source)
-    for side, apart, stores in ((dst, dst_apart, True), (src, src_apart, False)):
-        if isinstance(side, Address):
-            _touch(pipe, side, (count, nbytes, apart), writes=stores)
 
 
-def _touch(pipe: Pipe, where: Address, runs: tuple[int, int, int], *, writes: bool) -> None:
-    memory = where.memory.buffer(where.dtype)
-    Station.here().touch_global(pipe, memory, (where.start, *runs), writes=writes)
+@contextmanager
+def _touching_global(
+    pipe: Pipe, dst: Side, src: Side, runs: tuple[int, int, int, int]
+) -> Iterator[None]:
+    """Inside, a copy reads or writes global memory."""
+    here, (count, nbytes, dst_apart, src_apart) = Station.here(), runs
+    if isinstance(dst, Address):
+        stored = Runs.apart(dst.start, count, nbytes, dst_apart)
+        with here.storing(pipe, dst.memory.buffer(dst.dtype), stored):
+            yield
+    else:
+        yield
+    if isinstance(src, Address):
+        loaded = Runs.apart(src.start, count, nbytes, src_apart)
+        here.loaded(pipe, src.memory.buffer(src.dtype), loaded)
 
 
 def _runs(place: Place, count: int, length: int, apart: int) -> View:
@@ -196,9 +209,10 @@ def _copy_behind_padding(
     shape, steps = (count, nbytes // size), (gaps[0], size)
     target = View(dst.at(left), shape, steps, turns=count, aligned=False)
     source = src.runs(count, nbytes // size, gaps[1])
-    with here.order.touching(Pipe.MTE2, (), [target]):
+    moved = (count, nbytes, 0, gaps[1])
+    touched = here.order.touching(Pipe.MTE2, (), [target])
+    with _touching_global(Pipe.MTE2, dst, src, moved), touched:
         here.core.data_copy_pad(target, source)
-    _touch(Pipe.MTE2, src, (count, nbytes, gaps[1]), writes=False)
 
 
 def _fill_padding(

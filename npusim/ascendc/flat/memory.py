@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 
+_BLOCK = 32  # bytes that are told apart
 _BLOCKS_AXIS = 1  # of (repeats, blocks, lanes)
 
 
@@ -135,6 +136,32 @@ class View(LocalTensor):
         return self.place.start + reach + self.dtype.itemsize
 
     @property
+    def held_in(self) -> Memory:
+        """The memory that it is in."""
+        return self.place.memory
+
+    @property
+    def start(self) -> int:
+        """Its first byte."""
+        return self.place.start
+
+    @property
+    def blocks(self) -> slice:
+        """The blocks of 32 bytes from its first byte to its last."""
+        return slice(self.start // _BLOCK, -(-self.end // _BLOCK))
+
+    def addresses(self) -> NDArray[np.int64]:
+        """The first byte of every element."""
+        found = np.full((), self.start, np.int64)
+        for size, step in zip(self.shape, self.steps, strict=True):
+            found = np.add.outer(found, np.arange(size) * step)
+        return found
+
+    def fill(self) -> None:
+        """All of its bytes have been written."""
+        self.filled[...] = True
+
+    @property
     def rows(self) -> int:
         """The repeats that an instruction goes through."""
         return self.turns
@@ -156,7 +183,7 @@ class View(LocalTensor):
     def check_write(self) -> None:
         self.check_usable()
 
-    def alias(self, values: NDArray[Any]) -> None:
+    def alias(self, values: NDArray[Any], *, loaded: bool = False) -> None:  # noqa: ARG002 - every one is copied
         """Copy ``values``: others see these bytes too."""
         assert self._array is not None
         self._array[...] = values.reshape(self.shape)

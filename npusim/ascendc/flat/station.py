@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import local
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.events import Event
+from npusim.ascendc.flat.global_order import bytes_of
 from npusim.ascendc.flat.memory import Memory, Place
 from npusim.ascendc.flat.order import Order
 from npusim.ascendc.mistakes import site
@@ -17,9 +19,12 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
     from npusim.ascendc.flat.global_order import GlobalOrder, Runs
+    from npusim.ascendc.flat.memory import View
     from npusim.ascendc.flat.strand import Strand
     from npusim.ascendc.gm_buffers import GmBuffer
     from npusim.ascendc.queues import TPosition
@@ -62,6 +67,7 @@ class Station:
         self._adds_at = ""
         self._links = links
         self.order = Order(core.kernel_name, core.recorder, links=links)
+        self.order.block, self.order.lane = core.get_block_idx(), lane_of(core)
         core.recorder.watcher = self.order
         self._memories: dict[str, Memory] = {}
         self._flags: dict[tuple[Pipe, Pipe, int], _Flag] = {}
@@ -174,10 +180,29 @@ class Station:
         self.order.join()
         self._across.leave(self.order, number)
 
-    def touch_global(self, pipe: Pipe, memory: GmBuffer, runs: Runs, *, writes: bool) -> None:
-        """Runs of global memory are read or written."""
+    def check_scalar(self, view: View) -> None:
+        """Refuse what the scalar unit reads before the vector unit has certainly written it."""
         if not self._links:
-            self._across.touch(self.order, pipe, memory, runs, writes=writes)
+            self.order.after_waits_of_vector()
+            self.order.check(Pipe.SCALAR, [view], [])
+
+    @contextmanager
+    def storing(self, pipe: Pipe, memory: GmBuffer, runs: Runs) -> Iterator[None]:
+        """Inside, runs of global memory are written, or added to."""
+        held = bytes_of(memory)
+        before = None if held is None else runs.content(held)
+        yield
+        after = None if held is None else runs.content(held)
+        if not self._links:
+            adds = bool(self._adds_at)
+            self._across.touch(
+                self.order, pipe, memory, runs, writes=True, adds=adds, before=before, after=after
+            )
+
+    def loaded(self, pipe: Pipe, memory: GmBuffer, runs: Runs) -> None:
+        """Runs of global memory are read."""
+        if not self._links:
+            self._across.touch(self.order, pipe, memory, runs, writes=False)
 
     def set_atomic_add(self) -> None:
         """Stores to global memory add from here on (SetAtomicAdd)."""
@@ -211,3 +236,10 @@ class Station:
                 "Every set_flag needs one wait_flag, and the other way round.",
                 site=where,
             )
+
+
+def lane_of(core: Core) -> int:
+    """Which of the cores runs a block: in a launch of more, each runs several, one by one."""
+    cores = core.profile.cores
+    cube = len(core.cluster.units) > 1 or core.unit.kind == "cube"
+    return core.cluster.block_idx % (cores.cube_cores if cube else cores.vector_cores)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npusim.ascendc.folds import in_every_turn
 from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME, Elementwise
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
@@ -67,9 +68,10 @@ class Lanes(Elementwise):
             self.wrote(dst)
             if self.numerics:
                 depth = self.depth
-                values = src.values(depth)
+                target = dst.target(depth)
+                values = in_every_turn(src.values(depth), target.shape[:depth])
                 rows = values.reshape(*values.shape[:depth], -1, dst.numel)
-                fold.function.reduce(rows, axis=depth, out=dst.target(depth), dtype=values.dtype)
+                fold.function.reduce(rows, axis=depth, out=target, dtype=values.dtype)
 
     def _record_folds(self, fold: Fold, pairs: tuple[tuple[LocalTensor, LocalTensor], ...]) -> None:
         """One step of every pair after the other.

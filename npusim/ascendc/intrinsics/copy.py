@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -178,12 +179,13 @@ class Copies(Issuer):
             values = self._read(src, dst.depth)
             if self.widened and dst.dtype is FLOAT16:
                 values = values.astype(np.float32)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
         src.check_read()
-        if self.in_share and self._atomic_sharers and self._adds and 0 not in dst.depths:
+        at_once = self.in_share and not self.reference
+        if at_once and self._atomic_sharers and self._adds and 0 not in dst.depths:
             raise KernelError(
                 self.kernel_name,
                 f"all tasks of a share add to one place of {dst.tensor.buffer.name}",
@@ -202,13 +204,20 @@ class Copies(Issuer):
         if place is None or place.shape != values.shape:
             return False
         work = TRUTH if place.dtype == np.bool_ else COPY
+        self.views.before_storing(place)
         if not self.chain.compute(work, place, values, home=FOREVER):
             return False
+        self.touched(dst, writes=True)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=False)
         return True
 
     def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
+        if self.users_code:
+            src.check_computed(depth)
+        self.touched(src)
+        if self.follower is not None:
+            self.follower.loaded(src)
         if self.observer is not None:
             self.observer.loaded(self, src)
         if src.is_scattered:
@@ -223,13 +232,19 @@ class Copies(Issuer):
         self.chain.run()
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
+        if self.users_code:
+            dst.check_computed(depth)
+        self.touched(dst, writes=True, adds=adds)
         if self.observer is not None:
             self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
             self._deferred_adds.append((dst, values.copy(), depth))
-        elif adds:
-            dst.accumulate(values, depth)
-        else:
+            return
+        self.views.before_storing(dst.reached(depth))
+        with nullcontext() if self.follower is None else self.follower.storing(dst, adds=adds):
+            if adds:
+                dst.accumulate(values, depth)
+                return
             held = dst.tensor.buffer.data
             if self.widened and held is not None and held.dtype == np.float16:
                 values = values.astype(np.float16)
@@ -337,7 +352,7 @@ class Copies(Issuer):
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
             values = operand(values, dst.dtype)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)
@@ -350,6 +365,9 @@ class Copies(Issuer):
     def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:
         if self.users_code:
             gm.check_inside()
+            if self.own_code:
+                gm.check_loops(self._loops)
+                gm.check_elements()
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(
                 self.kernel_name,

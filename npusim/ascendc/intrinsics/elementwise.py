@@ -103,6 +103,15 @@ class Intrinsic(Generic[Operands]):
                 f"{self.__name__} of ({', '.join(given)})",
                 f"It takes ({', '.join(kinds)}), the first of which is written.",
             )
+        target = operands[0]
+        for source in operands[1 : 1 + self.tiles]:
+            if source.shape == (1,) != target.shape and len(target.shape) == 1:
+                raise KernelError(
+                    core.kernel_name,
+                    f"{self.__name__} of {target.numel} elements reads {source.buffer}, which has "
+                    "one: the chip would read on behind it",
+                    f"Fill a tile with it (core.duplicate(tile, core.get_value({source.buffer}))).",
+                )
 
     def require(self, profile: Profile, op_type: str, dtype: DType) -> None:
         """Raise UnsupportedIntrinsicError for a dtype that the chip's instruction doesn't take."""

@@ -95,7 +95,7 @@ class Load3d(Copies):
         if self.numerics:
             seen = _Seen(self.kernel_name, window, plane_rows, first_row)
             planes = operand(self._read(src, dst.depth), dst.dtype)
-            dst.alias(seen.matrix(planes, start, dst.shape))
+            dst.alias(seen.matrix(planes, start, dst.shape), loaded=True)
 
     def _check_window(self, window: Window) -> None:
         """Refuse what the instruction's fields can't say."""

@@ -6,7 +6,7 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold
+from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold, in_every_turn
 from npusim.ascendc.intrinsics.by_lanes import Lanes
 from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
 from npusim.ascendc.passes import Work
@@ -173,7 +173,8 @@ class Reductions(Lanes):
         self.wrote(dst)
         if self.numerics and rows:
             depth = self.depth
-            values, target = src.values(depth), dst.target(depth)
+            target = dst.target(depth)
+            values = in_every_turn(src.values(depth), target.shape[:depth])
             fold.function.reduce(values, axis=depth, out=target, dtype=values.dtype)
             self.settle(target)
         elif self.numerics:

@@ -36,8 +36,7 @@ class Scalars(Issuer):
             missing = (1,) * (index.depth - tensor.depth)
             picked = picked.reshape(picked.shape[:-1] + missing + picked.shape[-1:])
             return Scalar(self, picked, index.depth + 1)
-        values = tensor.shown(tensor.depth)
-        return Scalar.of(self, values[..., index] if tensor.shape else values, tensor.depth)
+        return Scalar.of(self, tensor.element(index).shown(tensor.depth), tensor.depth)
 
     def set_value(self, tensor: LocalTensor, index: int, value: Scalar | float) -> None:
         """Store one element of a tile (SetValue); a tile of shape () has just one."""
@@ -49,8 +48,7 @@ class Scalars(Issuer):
         if self.numerics:
             depth = self.depth
             number = value.values(depth) if isinstance(value, Scalar) else value
-            target = tensor.target(depth, whole=False)
-            target[(..., index) if tensor.shape else ...] = number
+            tensor.element(index).target(depth)[...] = number
 
     def load_scalar(self, source: GmSlice) -> Scalar:
         """One element of global memory, read by the scalar unit through its cache."""
@@ -59,6 +57,11 @@ class Scalars(Issuer):
         if not self.numerics:
             return Scalar(self, None, self.depth)
         depth = self.depth
+        if self.users_code:
+            source.check_computed(depth)
+        self.touched(source)
+        if self.follower is not None:
+            self.follower.loaded(source)
         values = source.read(depth)
         self.chain.before_reading(values)
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)

@@ -61,6 +61,14 @@ struct Runtime {
     int64_t last_result = -1, moved = 0;
     bool unread = false; /* the vector unit did or waited for something that the scalar unit hasn't waited for */
     std::unordered_map<uint64_t, int64_t> loaded;
+    struct Stored { /* bytes that another core may store to, too: what was there before this core did */
+        const uint8_t *place;
+        std::string before;
+        Access other;
+        int64_t byte;
+        Site at;
+    };
+    std::vector<Stored> stored;
 
     struct Leaving { /* a part of L0C that a fixpipe with a unit flag empties, for the next product with one */
         int64_t start, end;

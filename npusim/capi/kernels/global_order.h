@@ -41,6 +41,8 @@ static bool has_ended(const Access &access, int pipe)
 {
     Runtime &core = here();
     size_t place = access.core - 1u;
+    int32_t before = shared->cores[place]->core.block, block = core.core.block, at_once = shared->job->at_once;
+    if (before < block && at_once > 0 && before % at_once == block % at_once) return true; /* blocks of one core follow each other */
     if (place == core.place) return access.pipe == pipe || core.clocks[pipe].of[access.pipe] >= access.number;
     return place < core.seen.size() && core.seen[place].of[access.pipe] >= access.number;
 }
@@ -64,12 +66,40 @@ static std::string told_of(const Access &access)
            writes ? "writes" : "reads", (long long)byte, same ? "it also" : "another core", told_of(access).c_str(), writes ? "reads" : "writes");
 }
 
+/* Bytes of the sector at `base` that an instruction stores, and another core may store to at any time. */
+static void note_both(const Access &other, int buffer, int64_t base, uint32_t both, int64_t from, int64_t to, int pipe, bool known, Site at)
+{
+    if (known && other.to > other.from) from = from > other.from ? from : other.from, to = to < other.to ? to : other.to;
+    if (from >= to || (current->atomic && other.adds) || other.core == here().place + 1 || has_ended(other, pipe)) return;
+    const uint8_t *memory = reinterpret_cast<const uint8_t *>(shared->job->addresses[buffer]) + base;
+    for (int64_t block = from / BLOCK; block * BLOCK < to; block++) {
+        int64_t first = block * BLOCK > from ? block * BLOCK : from, last = (block + 1) * BLOCK < to ? (block + 1) * BLOCK : to;
+        if (both >> block & 1) here().stored.push_back({memory + first, std::string(reinterpret_cast<const char *>(memory + first), size_t(last - first)), other, base + first, placed(at)});
+    }
+}
+
+/* What was stored last is there: refuse it where it isn't what another core has stored. */
+static void check_stored()
+{
+    Runtime &core = here();
+    if (core.stored.empty()) return;
+    std::vector<Runtime::Stored> stored;
+    stored.swap(core.stored);
+    for (const auto &each : stored) {
+        if (!std::memcmp(each.place, each.before.data(), each.before.size())) continue;
+        int other = shared->cores[each.other.core - 1u]->core.block;
+        refuse(each.at, "Let every block store to a place of its own, add atomically (SetAtomicAdd), or put SyncAll between the two.",
+               "block %d stores other numbers to byte %lld of a block of global memory than block %d (%s): nothing orders the two, and either may win",
+               current->block, (long long)each.byte, other, told_of(each.other).c_str());
+    }
+}
+
 /* An instruction of `pipe` reads or writes `runs` runs of global memory. */
 static void touch_global(int buffer, int64_t start, int64_t bytes, int64_t runs, int64_t step, int pipe, bool writes, Site at)
 {
     auto &sectors = shared->sectors[size_t(buffer)];
     if (!sectors) sectors.reset(static_cast<Sector *>(std::calloc(shared->job->sizes[buffer] / SECTOR + 1, sizeof(Sector))));
-    Access own = {uint32_t(here().issued[pipe]), 0, 0, uint16_t(here().place + 1), uint8_t(pipe)};
+    Access own = {uint32_t(here().issued[pipe]), 0, 0, uint16_t(here().place + 1), uint8_t(pipe), uint8_t(writes && current->atomic), 0, 0};
     for (int64_t run = 0; run < runs; run++) {
         int64_t first = start + run * step, end = first + bytes;
         for (int64_t sector = first / SECTOR; sector * SECTOR < end; sector++) {
@@ -78,6 +108,12 @@ static void touch_global(int buffer, int64_t start, int64_t bytes, int64_t runs,
             uint16_t whole = uint16_t(any & ~edges), part = uint16_t(any & edges);
             Sector &found = sectors.get()[sector];
             if (!found.written.core && !found.read.core) shared->job->footprint[buffer] += SECTOR;
+            if (writes && found.written.core) {
+                const Access &other = found.written;
+                uint32_t both = (other.whole | other.part) & any, halves = other.part & part;
+                bool known = other.to > other.from;
+                note_both(other, buffer, base, known ? both : both & ~halves, from, to, pipe, known, at);
+            }
             for (Access *other : {&found.written, writes ? &found.read : nullptr}) {
                 if (!other || !other->core || (writes && other == &found.written)) continue; /* of two that write, either may win */
                 uint32_t both = (other->whole & (whole | part)) | (other->part & whole);
@@ -87,6 +123,7 @@ static void touch_global(int buffer, int64_t start, int64_t bytes, int64_t runs,
             bool again = last.core == own.core && last.pipe == own.pipe && last.number == own.number;
             uint16_t whole_before = again ? last.whole : 0, part_before = again ? last.part : 0;
             last = own, last.whole = whole | whole_before, last.part = part | part_before;
+            if (!again) last.from = uint16_t(from), last.to = uint16_t(to);
         }
     }
 }

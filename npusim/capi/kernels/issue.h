@@ -80,6 +80,7 @@ static void finish_gm(Instruction &told, Site at)
 void issue(Instruction &told, Site at)
 {
     Runtime &core = here();
+    check_stored();
     if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube && !current->size[L1])
         refuse(at, "Call it on the cube core.", "%s: a vector core has no %s pipe", told.name, PIPE_NAMES[told.pipe]);
     if (told.pipe == V && current->cube) refuse(at, "Call it on vector cores.", "%s: a cube core has no VECTOR pipe", told.name);
@@ -90,7 +91,10 @@ void issue(Instruction &told, Site at)
     step(told.pipe, at);
     if (told.pipe != S) shared->moves++, core.turn_start = -1;
     else if (told.kind == SCALAR) told.number[4] = turned(at, told.number[5] + told.reads), told.number[5] = 0;
-    if (told.pipe == S && core.unread) { /* it waits for vector results by itself, and so for what they waited for */
+    if (told.pipe == S && core.unread) { /* it waits for the vector unit by itself, but its results need a flag */
+        merge(core.clocks[S], core.clocks[V]);
+        if (told.kind == SCALAR && !std::strcmp(told.name, "GetValue"))
+            for (int each = 0; each < told.reads; each++) check_order(S, told.read[each], false, at);
         merge(core.clocks[S], now(V));
         core.unread = false;
         int64_t number[8] = {V, S, -1, 0};
@@ -102,6 +106,8 @@ void issue(Instruction &told, Site at)
         check_order(told.pipe, told.read[each], false, at);
     }
     for (int each = 0; each < told.writes; each++) check_order(told.pipe, told.write[each], true, at);
+    for (int each = 0; told.pipe == V && each < told.writes; each++)
+        for (int other = 0; other < told.reads; other++) check_apart(told, told.write[each], told.read[other], at);
     for (int each = 0; each < told.reads; each++) note(told.pipe, told.read[each], false);
     for (int each = 0; each < told.writes; each++) note(told.pipe, told.write[each], true);
     if (told.kind == VECTOR) {

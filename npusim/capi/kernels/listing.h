@@ -66,7 +66,8 @@ private:
 struct Access {
     uint32_t number;
     uint16_t whole, part, core;
-    uint8_t pipe;
+    uint8_t pipe, adds;
+    uint16_t from, to; /* bytes of the sector, nothing where several runs took some */
 };
 struct Sector {
     Access written, read;
@@ -88,6 +89,7 @@ struct Shared {
     std::set<std::string> words; /* that symbols point to */
     const char *word(const std::string &text) { return words.insert(text).first->c_str(); }
     std::vector<uint64_t> past_l2; /* addresses of the loads of one core that bypassed L2 */
+    uint64_t progress = 0; /* instructions of all cores */
     uint64_t moves = 0; /* what cores did that others can see */
     std::string message, remedy;
     Site site = {};

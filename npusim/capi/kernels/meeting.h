@@ -10,6 +10,7 @@ namespace npusim {
 static void yield_core(bool (*ready)(void *), void *context, Site at)
 {
     Runtime &core = here();
+    check_stored();
     core.ready = ready, core.ready_context = context, core.waits_at = placed(at);
     Site acting = current->acting;
     swapcontext(&core.context, &core.home);

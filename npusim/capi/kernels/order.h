@@ -26,6 +26,10 @@ static void step(int pipe, Site at)
 {
     Runtime &core = here();
     uint64_t number = ++core.issued[pipe];
+    shared->progress++;
+    if (number > shared->job->most_instructions)
+        refuse(at, "End the loop around this line.", "the %s pipe of a core is given more than %llu instructions: the kernel doesn't seem to end", PIPE_NAMES[pipe],
+               (unsigned long long)shared->job->most_instructions);
     if (core.sites[pipe].empty()) core.sites[pipe].resize(LINES);
     core.sites[pipe][number % LINES] = core.last_at = placed(at);
     if (pipe != S) merge(core.clocks[pipe], now(S));
@@ -140,6 +144,21 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
                    "%s %s %s while %s may not have %s it yet (%s): nothing orders the two", PIPE_NAMES[pipe], writes ? "writes" : "reads", named(span).c_str(),
                    PIPE_NAMES[other], wrote ? "written" : "read", spelled(core.sites[other][found % LINES]).c_str());
         }
+}
+
+/* Operands of the vector unit lie at one place or apart: what overlaps in part may be read old or new. */
+static void check_apart(const Instruction &told, const Span &target, const Span &source, Site at)
+{
+    if (source.memory != target.memory || source.start == target.start || end_of(source) <= target.start || end_of(target) <= source.start) return;
+    std::vector<std::pair<int64_t, int64_t>> taken;
+    runs(target, [&](int64_t start, int64_t length) { taken.emplace_back(start, start + length); });
+    runs(source, [&](int64_t start, int64_t length) {
+        for (auto [first, end] : taken)
+            if (start < end && first < start + length)
+                refuse(at, "Let operands lie at one place or apart: write to another tensor first.",
+                       "%s: %s is written from byte %lld on and read from byte %lld on by one instruction: they overlap in part, and what is read may be old or new",
+                       told.name, named(target).c_str(), (long long)target.start, (long long)source.start);
+    });
 }
 
 static void note(int pipe, const Span &span, bool writes)

@@ -11,6 +11,7 @@ static bool is_elsewhere(int memory) { return memory == UB && current->cube && !
 
 int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, int64_t bytes, Site at)
 {
+    here().last_at = placed(at);
     Runtime &core = here();
     int64_t size = (bytes + BLOCK - 1) / BLOCK * BLOCK, end = core.used[memory] + size * slots;
     bool nowhere = is_elsewhere(memory);
@@ -32,6 +33,7 @@ int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, 
 
 int64_t new_buffer(int memory, int64_t bytes, Site at)
 {
+    here().last_at = placed(at);
     Runtime &core = here();
     if (is_elsewhere(memory)) return 0;
     int64_t start = core.used[memory], end = start + (bytes + BLOCK - 1) / BLOCK * BLOCK;

@@ -10,7 +10,12 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 extern "C" int npusim_kernel_launch(const char *name, int kind, uint32_t blocks, uintptr_t stream,
                                     uintptr_t play, uintptr_t body, uintptr_t drop, uintptr_t context);
@@ -21,6 +26,7 @@ static void begin(unsigned high, unsigned low)
     auto *core = reinterpret_cast<Runtime *>(uintptr_t(high) << 32 | low);
     try {
         reinterpret_cast<void (*)(void *)>(shared->job->body)(reinterpret_cast<void *>(shared->job->context));
+        check_stored();
         if (!core->serving) {
             check_freed(*core);
             check_flags(*core);
@@ -86,38 +92,77 @@ static void unmap_memory()
     for (auto [address, size] : mapped) mprotect(reinterpret_cast<void *>(address), size, PROT_NONE);
 }
 
-/* A kernel's own pointers into global memory go past our checks; what lies nowhere ends the launch. */
+/* What ends a launch from the middle of a kernel's code, and the program goes on behind it. */
 static sigjmp_buf escape;
+static pthread_t runs_on;
 
-static void on_bad_address(int, siginfo_t *told, void *)
+[[noreturn]] static void leave(const char *message, const char *remedy)
 {
-    if (!current) {
-        std::signal(SIGSEGV, SIG_DFL);
-        return;
-    }
     Runtime &core = here();
-    char text[200];
-    std::snprintf(text, sizeof text, "a pointer is used at %#llx, which lies in no block of device memory, behind this line", (unsigned long long)uintptr_t(told->si_addr));
-    shared->failed = true, shared->message = text, shared->site = core.last_at;
-    shared->remedy = "Copy as much as the block has: the workspace or the tiling data may be too small.";
+    shared->failed = true, shared->message = message, shared->remedy = remedy, shared->site = core.last_at;
     siglongjmp(escape, 1);
 }
 
+static bool is_in_kernel() { return current && shared && pthread_equal(runs_on, pthread_self()); }
+
+/* A kernel's own pointers into global memory go past our checks; what lies nowhere ends the launch. */
+static void on_signal(int signal, siginfo_t *told, void *)
+{
+    if (!is_in_kernel()) {
+        std::signal(signal, SIG_DFL);
+        if (signal == SIGABRT) std::raise(signal);
+        return;
+    }
+    char text[200];
+    if (signal == SIGABRT) leave("the kernel's code calls abort, behind this line", "Device code can't end the program: return from the kernel.");
+    if (signal == SIGFPE) leave("the kernel's code divides by zero, behind this line", "Look at the divisor before dividing.");
+    if (signal == SIGILL) leave("the kernel's code runs into a place that it says isn't reached, behind this line", "Return a value on every way out of a function.");
+    std::snprintf(text, sizeof text, "a pointer is used at %#llx, which lies in no block of device memory, behind this line", (unsigned long long)uintptr_t(told->si_addr));
+    leave(text, "Copy as much as the block has: the workspace or the tiling data may be too small.");
+}
+
+/* A core that computes on and on without an instruction: each tick is a second of the processor. */
+static uint64_t seen_progress;
+static int64_t idle_seconds;
+
+static void on_tick(int, siginfo_t *, void *)
+{
+    if (!is_in_kernel()) return;
+    idle_seconds = shared->progress == seen_progress ? idle_seconds + 1 : 0;
+    seen_progress = shared->progress;
+    if (idle_seconds < shared->job->most_seconds) return;
+    char text[200];
+    std::snprintf(text, sizeof text, "a core computes for %lld s without an instruction: the kernel doesn't seem to end, behind this line", (long long)idle_seconds);
+    leave(text, "End the loop there, or allow more seconds with NPUSIM_KERNEL_SECONDS.");
+}
+
 struct Watched {
-    struct sigaction before;
+    static constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGVTALRM};
+    struct sigaction before[6];
+    timer_t timer = {};
+    bool ticks = false;
     std::vector<char> stack = std::vector<char>(1 << 16);
     Watched()
     {
         stack_t place = {};
         place.ss_sp = stack.data(), place.ss_size = stack.size();
         sigaltstack(&place, nullptr);
-        struct sigaction own = {};
-        own.sa_sigaction = on_bad_address, own.sa_flags = SA_SIGINFO | SA_ONSTACK;
-        sigaction(SIGSEGV, &own, &before);
+        for (int each = 0; each < 6; each++) {
+            struct sigaction own = {};
+            own.sa_sigaction = SIGNALS[each] == SIGVTALRM ? on_tick : on_signal, own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+            sigaction(SIGNALS[each], &own, &before[each]);
+        }
+        runs_on = pthread_self(), seen_progress = 0, idle_seconds = 0;
+        struct sigevent told = {};
+        told.sigev_notify = SIGEV_THREAD_ID, told.sigev_signo = SIGVTALRM;
+        told._sigev_un._tid = int(syscall(SYS_gettid));
+        struct itimerspec each_second = {{1, 0}, {1, 0}};
+        ticks = !timer_create(CLOCK_THREAD_CPUTIME_ID, &told, &timer) && !timer_settime(timer, 0, &each_second, nullptr);
     }
     ~Watched()
     {
-        sigaction(SIGSEGV, &before, nullptr);
+        if (ticks) timer_delete(timer);
+        for (int each = 0; each < 6; each++) sigaction(SIGNALS[each], &before[each], nullptr);
         stack_t none = {};
         none.ss_flags = SS_DISABLE;
         sigaltstack(&none, nullptr);
@@ -235,3 +280,17 @@ int launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, voi
 }
 
 } // namespace npusim
+
+/* A kernel that ends the program: on the device there is none. */
+template <typename End> [[noreturn]] static void end_program(const char *name, int code)
+{
+    if (npusim::is_in_kernel()) npusim::leave("the kernel's code ends the program (exit), behind this line", "Device code can't end the program: return from the kernel.");
+    reinterpret_cast<End>(dlsym(RTLD_NEXT, name))(code);
+    __builtin_unreachable();
+}
+extern "C" {
+[[noreturn]] void exit(int code) noexcept { end_program<void (*)(int)>("exit", code); }
+[[noreturn]] void _exit(int code) { end_program<void (*)(int)>("_exit", code); }
+[[noreturn]] void _Exit(int code) noexcept { end_program<void (*)(int)>("_Exit", code); }
+[[noreturn]] void quick_exit(int code) noexcept { end_program<void (*)(int)>("quick_exit", code); }
+}

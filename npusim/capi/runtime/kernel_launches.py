@@ -16,7 +16,7 @@ import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
-from npusim.capi.runtime.journal import PRODUCTS_VARIABLE
+from npusim.capi.runtime.journal import PRODUCTS_VARIABLE, SECONDS_VARIABLE
 from npusim.capi.runtime.refusals import Refusal, task_fault
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.grids import require_blocks
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _PLAY = "int(*)(npusim_job_t *)"
 _DROP = "void(*)(uintptr_t)"
 _MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table", "fixpipe_buffer")
+_MOST_INSTRUCTIONS = 20_000_000  # of a pipe of a core; more are a loop that doesn't end
+_MOST_SECONDS = 60  # of a processor, without an instruction
 _UNIFIED, _CUBE, _MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
 _READ, _WRITTEN = 1, 2
 
@@ -82,6 +84,8 @@ class _Task:
         job.blocks, job.vectors, job.buffers = self.blocks, vectors, len(blocks)
         job.at_once = _at_once(profile, kind)
         job.products = not os.environ.get(PRODUCTS_VARIABLE)
+        job.most_instructions = _MOST_INSTRUCTIONS
+        job.most_seconds = int(os.environ.get(SECONDS_VARIABLE) or _MOST_SECONDS)
         sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
         for place, nbytes in enumerate(sizes):
             job.memory[place] = nbytes

@@ -114,7 +114,7 @@ template <typename T, typename U, bool isSetMask = true, typename Mask> void Com
     npusim::compare(dst, src0, static_cast<const LocalTensor<T> *>(nullptr), mode, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [b](int64_t, int64_t) { return b; }, p.srcBlkStride, p.srcRepStride, at);
 }
 template <typename T, typename U> void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_AT) { CompareScalar(dst, src0, src1, mode, count, at); }
-template <typename T, typename U> void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT) { CompareScalar(dst, src0, T(src1.GetValue(0, at)), mode, count, at); }
+template <typename T, typename U> void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT) { CompareScalar(dst, src0, T(src1.as_operand(at)), mode, count, at); }
 
 template <typename T, typename U> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, uint32_t count, NPUSIM_AT)
 {
@@ -145,7 +145,7 @@ template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> void Select(cons
 template <typename K, typename U, const BinaryConfig &config, typename T> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_AT)
 {
     bool last = config.scalarTensorIndex == 1;
-    T b = (last ? src1 : src0).GetValue(0, at);
+    T b = (last ? src1 : src0).as_operand(at);
     npusim::select(dst, mask, last ? src0 : src1, static_cast<const LocalTensor<T> *>(nullptr), npusim::by_count(count), [c = npusim::load(&b)](int64_t, int64_t) { return c; }, {}, false, !last, at);
 }
 

@@ -81,6 +81,7 @@ public:
         return same;
     }
     T GetValue(uint32_t index, NPUSIM_AT) const { return *at_element(index, "GetValue", at, true); }
+    T as_operand(npusim::Site at) const { return *at_element(0, "an operand of one element", at, true); }
     T operator()(uint32_t index, NPUSIM_AT) const { return GetValue(index, at); }
     template <typename U> void SetValue(uint32_t index, U value, NPUSIM_AT) const { *at_element(index, "SetValue", at, false) = T(value); }
     uint32_t GetSize() const { return uint32_t((limit - start) / int64_t(sizeof(T)) * (std::is_same_v<T, int4b_t> ? 2 : 1)); }

@@ -100,7 +100,7 @@ NPUSIM_UNARY(Not, "vnot", ~a)
     template <typename K = BinaryDefaultType, bool isSetMask = true, const BinaryConfig &config = DEFAULT_BINARY_CONFIG, typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         const LocalTensor<T> &given = config.scalarTensorIndex ? src0 : src1;                                                 \
-        npusim::Wide<T> c = (config.scalarTensorIndex ? src1 : src0).GetValue(0, at);                                         \
+        npusim::Wide<T> c = (config.scalarTensorIndex ? src1 : src0).as_operand(at);                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [c](auto v) { auto a = config.scalarTensorIndex ? v : c, b = config.scalarTensorIndex ? c : v; return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(given)); \
     }
 NPUSIM_SCALAR(Adds, "vadds", a + b)
@@ -149,7 +149,7 @@ template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const
 {
     npusim::compute("Duplicate", "vector_dup", at, NPUSIM_BY(sizeof(T)), [b = npusim::load(&number)] { return b; }, npusim::operand(dst, block, repeat));
 }
-template <typename T> void Duplicate(const LocalTensor<T> &dst, const LocalTensor<T> &number, int32_t count, NPUSIM_AT) { Duplicate(dst, number.GetValue(0, at), count, at); }
+template <typename T> void Duplicate(const LocalTensor<T> &dst, const LocalTensor<T> &number, int32_t count, NPUSIM_AT) { Duplicate(dst, number.as_operand(at), count, at); }
 
 template <typename T, bool isSetMask = true, typename Mask> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const CopyRepeatParams &p, NPUSIM_AT)
 {

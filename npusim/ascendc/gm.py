@@ -293,8 +293,8 @@ class GmSlice:
         """Raise KernelError for places that the scalar unit computed outside of the memory."""
         if not self._computed or not self.numel:
             return
-        starts = self._starts(depth)
-        tile, held = self._tile(), self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        starts = self.starts(depth)
+        tile, held = self.offsets(), self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
         first, last = int(starts.min() + tile.min()), int(starts.max() + tile.max())
         if last >= held or (first < 0 and not self.skips):
             raise KernelError(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.ascendc import FLOAT, Core, GlobalTensor, TBuf, TPosition, TQue, TQueBind
+from npusim.ascendc import FLOAT, Core, GlobalTensor, Pipe, TBuf, TPosition, TQue
 from npusim.values.errors import KernelError
 
 T, N = 64, 4
@@ -90,12 +90,13 @@ def scratch(lines: Lines, core: Core, x: Any, z: Any) -> None:
     core.pipe.init_buffer(buffer, 1, T * 4)
     tile = buffer.get(FLOAT, T)
     core.data_copy(tile, x.span(0, T))
+    core.pipe_barrier()
     lines.fill(x.span(0, T), 7.0)
     lines.store(z.span(0, T), tile)
 
 
 def overlapping(lines: Lines, core: Core, x: Any, z: Any) -> None:
-    both = TQueBind(1, "both")
+    both = TQue(TPosition.VECIN, 1, "both", consumer=Pipe.MTE3)
     core.pipe.init_buffer(both, 1, T * 4)
     tile = both.alloc_tensor(FLOAT, T)
     core.data_copy(tile, x.span(0, T))
@@ -211,7 +212,7 @@ def test_a_sequential_index_is_a_number() -> None:
             lines.line(turn)
 
     run(body)
-    assert found == [0, 1, 2, 3]
+    assert found == 2 * [0, 1, 2, 3]  # the first launch is followed beforehand
     assert all(isinstance(each, int) for each in found)
 
 
@@ -297,6 +298,7 @@ def test_values_are_carried_through_sequential_loops_alone(carries: Body) -> Non
 
 def through_memory(lines: Lines, core: Core, turns: Any) -> None:
     for turn in turns:
+        core.pipe_barrier()
         tile = lines.come.copy_in(lines.x.span(turn * T, T))
         result = core.adds(lines.go.alloc_tensor(FLOAT, T), tile, 1.0)
         lines.come.free_tensor(tile)

@@ -83,11 +83,11 @@ def test_views_of_arrays_are_read_and_written_where_they_lie() -> None:
     assert not out[1::2].any()
 
 
-@pytest.mark.parametrize("blocks", [0, 65_536])
-def test_there_are_as_many_blocks_as_a_launch_has_at_most(blocks: int) -> None:
+@pytest.mark.parametrize("blocks", [0, 65536])
+def test_a_launch_has_some_blocks_and_not_too_many(blocks: int) -> None:
     with pytest.raises(ArgumentError, match="a launch has 1 to 65535 blocks") as error:
         Device(CHIP).launch(Scaled, rows(), rows(), block_dim=blocks)
-    assert "as many blocks as Ascend910B3 has cores" in error.value.remedy
+    assert "as many blocks as Ascend910B3 has cores (40" in error.value.remedy
 
 
 def test_operands_that_the_kernel_doesnt_take() -> None:

@@ -92,8 +92,9 @@ class LocalTensor:
         self._run: int | None = None  # elements of the run that it is worked on as
         # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
         self.tile: Tile | None = part_of[0].tile if part_of else tile
-        self.part: tuple[object, ...] = part_of[0].part if part_of else ()  # in watched code
-        self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
+        if core.own_code:  # else nobody asks
+            self.part: tuple[object, ...] = part_of[0].part if part_of else ()
+            self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
         self.home: int = part_of[0].home if part_of else self.depth
 
     def check_read(self) -> None:
@@ -186,7 +187,8 @@ class LocalTensor:
         else:
             self._own(keep=not whole)
         numbers = self._numbers()
-        self.core.views.before_writing(numbers)
+        if self.core.views.of_tiles:
+            self.core.views.before_writing(numbers)
         return deepen(numbers, self.depth, depth)
 
     def becomes(self, work: Work, *sources: LocalTensor | NDArray[Any] | np.generic) -> None:
@@ -305,7 +307,8 @@ class LocalTensor:
         """
         shape = (*self.shape[:-1], length)
         part = self._part(shape, lambda array: array[..., start : start + length])
-        part.part = (*self.part, "from", start)
+        if self.core.own_code:
+            part.part = (*self.part, "from", start)
         return part
 
     def element(self, index: int) -> LocalTensor:

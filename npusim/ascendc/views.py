@@ -28,21 +28,21 @@ _FEW = 16  # views: with more of them, those that have ended are forgotten first
 class Views:
     """The tiles of a block's cores that show global memory, or other tiles."""
 
-    __slots__ = ("_all", "_of_tiles")
+    __slots__ = ("_all", "of_tiles")
 
     def __init__(self) -> None:
         self._all: list[ref[View]] = []
-        self._of_tiles: list[ref[View]] = []
+        self.of_tiles: list[ref[View]] = []
 
     def add(self, tensor: View, *, loaded: bool) -> None:
         """A tile shows global memory, if it was ``loaded``, or what another tile does."""
         if len(self._all) >= _FEW:
             self._all = _living(self._all)
-            self._of_tiles = _living(self._of_tiles)
+            self.of_tiles = _living(self.of_tiles)
         view = ref(tensor)
         self._all.append(view)
         if not loaded:
-            self._of_tiles.append(view)
+            self.of_tiles.append(view)
 
     def before_storing(self, array: NDArray[Any]) -> None:
         """Somebody is about to write to global memory."""
@@ -50,9 +50,8 @@ class Views:
             self._all = _given_way(self._all, array)
 
     def before_writing(self, array: NDArray[Any]) -> None:
-        """Somebody is about to write to a tile."""
-        if self._of_tiles:
-            self._of_tiles = _given_way(self._of_tiles, array)
+        """Somebody is about to write to a tile, and there are views ``of_tiles``."""
+        self.of_tiles = _given_way(self.of_tiles, array)
 
 
 def _living(views: list[ref[View]]) -> list[ref[View]]:

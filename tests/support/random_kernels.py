@@ -243,6 +243,7 @@ class OnChip:
         return tensor.span(start, TILE)
 
     def load(self, place: Place, turns: list[Any]) -> LocalTensor:
+        self.core.pipe_barrier()  # what is loaded may have been stored before
         return self.come.copy_in(self.at(place, turns))
 
     def free(self, tile: LocalTensor) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _PLAY = "int(*)(npusim_job_t *)"
 _DROP = "void(*)(uintptr_t)"
 _MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table", "fixpipe_buffer")
-_MOST_INSTRUCTIONS = 20_000_000  # of a pipe of a core; more are a loop that doesn't end
+_MOST_INSTRUCTIONS = 10_000_000  # of a pipe of a core; more are a loop that doesn't end
 _MOST_SECONDS = 60  # of a processor, without an instruction
 _UNIFIED, _CUBE, _MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
 _READ, _WRITTEN = 1, 2

@@ -34,8 +34,11 @@ operator's aclnn page (tool `operator`), or x, y ... for operator types such as 
 Arguments = dict[str, str | int | float | bool | list[Any] | None]
 
 
-def server() -> MCPServer:
-    """The server with all tools; UsageError where the extra `mcp` isn't installed."""
+def server(*, allow_run: bool = False) -> MCPServer:
+    """The server with all tools; UsageError where the extra `mcp` isn't installed.
+
+    Without `allow_run` the one that executes programs only says how to allow it.
+    """
     from npusim.values.errors import UsageError
 
     try:
@@ -45,6 +48,9 @@ def server() -> MCPServer:
     made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
     for tool in TOOLS:
         made.tool()(tool)
+    made.tool(name="kernel_run", description=kernel_run.__doc__)(
+        kernel_run if allow_run else _not_allowed
+    )
     return made
 
 
@@ -141,8 +147,16 @@ def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    check, estimate, operator, model, plan, kernel_run, llm_step, collective, judge, calibrate
+    check, estimate, operator, model, plan, llm_step, collective, judge, calibrate
 )  # fmt: skip
+
+
+def _not_allowed(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    del soc, arguments
+    problem = f"{file} isn't executed: this server was started without --allow-run"
+    raise ToolError(f"{problem}. The user allows it with `npusim mcp --allow-run`.")
 
 
 def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str, Any]:

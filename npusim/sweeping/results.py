@@ -81,7 +81,7 @@ class ResultFile:
             lines, key=lambda line: places.get(line[first : line.index(b'"', first)], -1)
         )
         if ordered != lines:
-            with atomic_write(self.path, force=True) as stream:
+            with atomic_write(self.path, force=True, own=True) as stream:
                 stream.writelines(ordered)
 
     def _open(self) -> IO[bytes]:

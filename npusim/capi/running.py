@@ -17,6 +17,7 @@ from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
+from npusim.values.signals import end_with_parent
 
 _SIGNAL_BASE = 128  # a shell's exit code for a program that a signal ended
 
@@ -74,7 +75,12 @@ def run_program(
         if not with_products:
             environment[journal.PRODUCTS_VARIABLE] = "1"
         try:
-            done = subprocess.run([path, *words], env=environment, check=False)  # noqa: S603 - the user's program
+            done = subprocess.run(  # noqa: S603 - the user's program
+                [path, *words],
+                env=environment,
+                check=False,
+                preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509
+            )
         except OSError as error:
             problem = f"can't be run: {error.strerror or error}"
             raise FileError(path, problem, "Compile it with `npusim cc`.") from None

@@ -6,6 +6,7 @@ So an agent gets the JSON that `npusim schema` describes, and standard output st
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.values.signals import end_with_parent
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -184,6 +186,7 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             encoding="utf-8",
             timeout=LONGEST_S,
             check=False,
+            preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(

@@ -53,7 +53,7 @@ _FOLDED: Final = frozenset(
     ("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast",
      "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos",
      "CumSum", "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten",
-     "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "IsInf", "IsNaN",
+     "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN",
      "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not",
      "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range", "Reciprocal", "ReduceMax",
      "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round",
@@ -359,7 +359,9 @@ def _results(
         bounds = {each.name: each.i for each in node.attribute}
         part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
         return [np.array(part, np.int64)]
-    if node.op_type not in ("Identity", *_FOLDED) or any(each and each not in file.known for each in node.input):
+    if node.op_type not in _FOLDED:
+        return None
+    if any(each and each not in file.known for each in node.input):
         return None
     if node.op_type == "Identity":
         return [file.known[node.input[0]]]

@@ -9,7 +9,9 @@ Source: torch/export/pt2_archive/_package.py, torch/_export/serde/serialize.py o
 
 from __future__ import annotations
 
+import ast
 import io
+import json
 import re
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
@@ -31,16 +33,28 @@ _CONFIGS: Final = {
     f"{_WEIGHTS}model_weights_config.json": _WEIGHTS,
     f"{_CONSTANTS}model_constants_config.json": _CONSTANTS,
 }
-_KEPT: Final = frozenset(("archive_format", "archive_version", "version", "byteorder"))
+_KEPT: Final = frozenset(("archive_format", "archive_version", "byteorder", ".data/version"))
 _CALLED: Final = re.compile(
     r"torch\.ops(\.\w+){2,3}|_operator\.(?!attrgetter|methodcaller)[a-z]\w*|math\.\w+|torch\.sym_\w+"
     r"|torch\._(sym|check)\w+|torch\._higher_order_ops(\.\w+)+"
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
-_SIZE: Final = re.compile(r"[\w\s+*/%()<>=!&|~,.-]*")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_SYMBOL: Final = re.compile(r"(zuf|zf|[suif]|DUMMY_)\d+|True|False|oo|int_oo|[A-Z]\w*|floor|ceiling")
-_DOT: Final = re.compile(r"\.(?!\d)")
+_SYMBOL: Final = re.compile(r"(zuf|zf|[suif])\d+|oo|int_oo")
+_FUNCTIONS: Final = frozenset(
+    ("Abs", "Add", "And", "BitwiseFn_bitwise_and", "BitwiseFn_bitwise_or", "CeilDiv", "CeilToInt",
+     "CleanDiv", "Eq", "Equality", "Float", "FloatPow", "FloatTrueDiv", "FloorDiv", "FloorToInt",
+     "GreaterThan", "Identity", "IntTrueDiv", "Integer", "IsNonOverlappingAndDenseIndicator",
+     "LShift", "LessThan", "Max", "Min", "Mod", "ModularIndexing", "Mul", "Ne", "Not", "Or",
+     "Piecewise", "Pow", "PowByNatural", "PythonMod", "RShift", "Rational", "RoundDecimal",
+     "RoundToInt", "StrictGreaterThan", "StrictLessThan", "Symbol", "ToFloat", "TruncToFloat",
+     "TruncToInt", "Unequality", "Where", "ceiling", "floor")
+)  # fmt: skip
+_ARITHMETIC: Final = (
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
+    ast.Load, ast.keyword,
+)  # fmt: skip
+_LONGEST_SIZE: Final = 10_000
+_HIGHEST_POWER: Final = 8
 
 
 def without_code(file: Path) -> io.BytesIO:
@@ -55,8 +69,6 @@ def without_code(file: Path) -> io.BytesIO:
 
 
 def _rewritten(file: Path, archive: zipfile.ZipFile) -> io.BytesIO:
-    import json
-
     records = {name.partition("/")[2]: name for name in archive.namelist()}
     if _PROGRAM not in records:
         problem = f"isn't a program that torch.export.load reads (it has no {_PROGRAM})"
@@ -139,7 +151,9 @@ def _problems(value: Any, key: str = "") -> Iterator[str]:
             yield f"has a size that is no arithmetic: {value[:80]!r}"
         elif key in ("name", "as_name") and value and not _NAME.fullmatch(value):
             yield f"has a name that is none: {value[:80]!r}"
-        elif key in ("in_spec", "out_spec") and ("__enum__" in value or "_module" in value):
+        elif key in ("in_spec", "out_spec") and any(
+            word in value for word in ("__enum__", "_module", "\\u")
+        ):
             yield "has results in containers that only an import could make"
 
 
@@ -150,8 +164,37 @@ def _layers(metadata: Any) -> dict[str, str]:
 
 
 def _is_size(text: str) -> bool:
-    words = _WORD.findall(re.sub(r"\d+\.?\d*(e[+-]?\d+)?", lambda found: found[0][:0]
-                                 if not found.start() or not text[found.start() - 1].isalnum()
-                                 else found[0], text))  # fmt: skip
-    plain = _SIZE.fullmatch(text) is not None and not _DOT.search(text) and "**" not in text
-    return plain and len(text) < 10_000 and all(_SYMBOL.fullmatch(word) for word in words)
+    """Whether a size is arithmetic with symbols and numbers, as sympy writes it."""
+    try:
+        tree = ast.parse(text, mode="eval") if len(text) <= _LONGEST_SIZE else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return tree is not None and all(map(_is_arithmetic, ast.walk(tree)))
+
+
+def _is_arithmetic(part: ast.AST) -> bool:
+    if isinstance(part, ast.Call):
+        called = part.func.id if isinstance(part.func, ast.Name) else ""
+        is_power = "Pow" in called
+        return called in _FUNCTIONS and (not is_power or _is_low(part.args[-1:]))
+    if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow):
+        return _is_low([part.right])
+    if isinstance(part, ast.Name):
+        return part.id in _FUNCTIONS or _SYMBOL.fullmatch(part.id) is not None
+    if isinstance(part, ast.Constant):
+        is_text = isinstance(part.value, str)
+        return isinstance(part.value, int | float) or (
+            is_text and _SYMBOL.fullmatch(str(part.value)) is not None
+        )
+    return isinstance(part, _ARITHMETIC)
+
+
+def _is_low(power: list[ast.expr]) -> bool:
+    """Whether a power is a small number: the others take for ever, or the memory."""
+    for part in ast.walk(ast.Expression(power[0])) if power else ():
+        if isinstance(part, ast.Constant) and isinstance(part.value, int | float):
+            if abs(part.value) > _HIGHEST_POWER:
+                return False
+        elif isinstance(part, ast.BinOp):
+            return False
+    return bool(power)

@@ -79,7 +79,7 @@ def run_program(
                 [path, *words],
                 env=environment,
                 check=False,
-                preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509
+                preexec_fn=end_with_parent if os.name == "posix" else None,
             )
         except OSError as error:
             problem = f"can't be run: {error.strerror or error}"

@@ -186,7 +186,7 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             encoding="utf-8",
             timeout=LONGEST_S,
             check=False,
-            preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509
+            preexec_fn=end_with_parent if os.name == "posix" else None,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(

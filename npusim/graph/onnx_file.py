@@ -50,16 +50,16 @@ _CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "doubl
 # Each costs about as much as its result is large: sizes, axes, masks and tables of a network are
 # made of these. Windows, products, text and suppression run on the device, whatever is known.
 _FOLDED: Final = frozenset(
-    ("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast",
-     "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos",
-     "CumSum", "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten",
-     "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN",
-     "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not",
-     "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range", "Reciprocal", "ReduceMax",
-     "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round",
-     "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Split", "Sqrt",
-     "Squeeze", "Sub", "Sum", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze",
-     "Where", "Xor")
+    ("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+     "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape",
+     "Cos", "CumSum", "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike",
+     "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual",
+     "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod",
+     "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range",
+     "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu",
+     "Reshape", "Round", "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Sin", "Slice",
+     "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "TopK", "Transpose",
+     "Trilu", "Unique", "Unsqueeze", "Where", "Xor")
 )  # fmt: skip
 
 _SIZED_BY_VALUES: Final = frozenset(("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Tile"))

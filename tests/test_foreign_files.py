@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,23 @@ def test_a_masked_array_is_no_tensor() -> None:
     masked = np.ma.masked_array(np.ones((4, 4), np.float32), np.eye(4))
     with pytest.raises(ArgumentError, match="has no mask"):
         package.Device(CHIP).run("aclnnAbs", self=masked)
+
+
+def test_a_device_is_copied_and_threads_take_turns_on_a_stream() -> None:
+    device = package.Device(CHIP, exact=True)
+    again = pickle.loads(pickle.dumps(device))  # noqa: S301 - just made
+    assert (again.profile, again.exact) == (device.profile, True)
+    stream = device.create_stream()
+    with pytest.raises(ArgumentError, match="belongs to its process"):
+        pickle.dumps(stream)
+
+    def right(number: int) -> bool:
+        given = np.full(64 + number % 7, -number, np.float32)
+        found = device.run("aclnnAbs", self=given, stream=stream).outputs["out"]
+        return bool((found == -given).all() and found.shape == given.shape)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(right, range(80)))
 
 
 def test_gcd_of_the_smallest_number() -> None:

@@ -39,7 +39,7 @@ class ResultFile:
     ) -> None:
         self.path = Path(path)
         try:
-            claim(self.path, force=resume or force)
+            claim(self.path, force=resume or force, own=resume)
         except OutputExistsError:
             raise OutputExistsError(self.path, _RESUME) from None
         if kind_of(self.path) not in ("", "file"):

@@ -312,7 +312,10 @@ BROKEN = [
     (_made(CONV, weights=[_weight(8, 3, 12, 12)]), r"comes to .*-3, -3"),
     (_made(_node("Concat", "x", "x", axis="q")), "attribute axis of the_Concat .* another kind"),
     (_made(_node("DepthToSpace", "x", blocksize=2)), "the_DepthToSpace cuts"),
-    (_made(_node("BatchNormalization", "x", "w"), weights=[_weight(3)]), "has 2 inputs of the_BatchNormalization"),
+    (
+        _made(_node("BatchNormalization", "x", "w"), weights=[_weight(3)]),
+        "has 2 inputs of the_BatchNormalization",
+    ),
     (_made(_node("SequenceAt")), "has 0 inputs of the_SequenceAt"),
 ]
 

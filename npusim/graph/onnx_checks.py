@@ -62,7 +62,8 @@ def _fits(node: Any, schema: Any) -> Iterator[str]:
     for each in node.attribute:
         told = schema.attributes.get(each.name)
         if told is not None and each.type and each.type != int(told.type.value):
-            yield f"has the attribute {each.name} of {_named(node)} of another kind than the operator's"
+            what = f"the attribute {each.name} of {_named(node)}"
+            yield f"has {what} of another kind than the operator's"
         if node.op_type == "Split" and each.name == "num_outputs" and each.i != len(node.output):
             yield f"splits into {each.i} parts and names {len(node.output)} at {_named(node)}"
     for name, told in schema.attributes.items():

@@ -86,6 +86,12 @@ class OnnxFile:
         return [each for each in self.graph.input if each.name not in weights]
 
 
+_CONTRADICTIONS: Final[tuple[type[Exception], ...]] = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, StopIteration,
+    TypeError, ValueError,
+)  # fmt: skip
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Whatever a file that contradicts itself makes onnx, or the code here, raise: a FileError."""
@@ -93,8 +99,7 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except NpusimError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, StopIteration,
-            TypeError, ValueError, *_onnx_errors()) as error:  # fmt: skip
+    except _CONTRADICTIONS + _onnx_errors() as error:
         what = " ".join(str(error).split())[:200]
         problem = f"contradicts itself ({type(error).__name__}: {what})"
         raise FileError(path, problem, "Ask onnx.checker what is wrong with it.") from error

@@ -15,12 +15,12 @@ from support.schemas import hold
 mcp = pytest.importorskip("mcp", reason="the extra mcp isn't installed")
 
 
-def asked(*questions: tuple[str, dict[str, Any]]) -> list[Any]:
+def asked(*questions: tuple[str, dict[str, Any]], allow_run: bool = True) -> list[Any]:
     """The answers of the tools, in one session with a client."""
     from npusim.cli.mcp_tools import server
 
     async def all_of_them() -> list[Any]:
-        async with mcp.Client(server()) as client:
+        async with mcp.Client(server(allow_run=allow_run)) as client:
             return [await client.call_tool(name, given) for name, given in questions]
 
     return asyncio.run(all_of_them())
@@ -37,6 +37,16 @@ def test_the_tools_say_what_they_take() -> None:
     assert {"check", "estimate", "model", "plan", "kernel_run", "calibrate"} <= set(tools)
     assert all(tool.description for tool in tools.values())
     assert set(tools["estimate"].input_schema["required"]) == {"op", "arguments", "soc"}
+
+
+def test_programs_run_only_where_the_user_allows_it(tmp_path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    wanted = ("kernel_run", {"file": str(program), "soc": "910b3"})
+    (refused,) = asked(wanted, allow_run=False)
+    assert refused.is_error
+    assert "npusim mcp --allow-run" in refused.content[0].text
+    assert not (tmp_path / "ran").exists()
 
 
 def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:

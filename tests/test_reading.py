@@ -37,6 +37,7 @@ def bomb(levels: int = 9, fan: int = 10) -> str:
 
 # Modules outside the gate that use what it is for, and why they may.
 EXCEPTIONS = {
+    "npusim.graph.aten.archive": "takes apart what the gate has opened, as torch would",
     "npusim.values.host": "asks the system for its memory",
     "npusim.catalogue.store": "unpacks the package's own catalogue, whose checksum it has compared",
     "npusim.reporting.files": "writes",

@@ -17,6 +17,7 @@ from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
+from npusim.values.signals import end_with_parent
 
 Shown = IO[str] | int | None
 
@@ -84,6 +85,7 @@ def run_program(
                 check=False,
                 stdout=shown,
                 stderr=shown if shown == subprocess.DEVNULL else None,
+                preexec_fn=end_with_parent if os.name == "posix" else None,
             )
         except OSError as error:
             problem = f"can't be run: {error.strerror or error}"

@@ -72,6 +72,9 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
         output.open_streams()
         collect_rarely()
         from npusim.cli.app import application, as_words
+        from npusim.reading.files import forget_what_was_read
+
+        forget_what_was_read()
 
         try:
             application(arguments)(args=as_words(arguments), prog_name="npusim")

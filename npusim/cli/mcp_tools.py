@@ -6,6 +6,7 @@ So an agent gets the JSON that `npusim schema` describes, and standard output st
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.values.signals import end_with_parent
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -35,8 +37,11 @@ operator's aclnn page (tool `operator`), or x, y ... for operator types such as 
 Arguments = dict[str, str | int | float | bool | list[Any] | None]
 
 
-def server() -> MCPServer:
-    """The server with all tools; UsageError where the extra `mcp` isn't installed."""
+def server(*, allow_run: bool = False) -> MCPServer:
+    """The server with all tools; UsageError where the extra `mcp` isn't installed.
+
+    Without `allow_run` the one that executes programs only says how to allow it.
+    """
     from npusim.values.errors import UsageError
 
     try:
@@ -46,6 +51,9 @@ def server() -> MCPServer:
     made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
     for tool in TOOLS:
         made.tool()(tool)
+    made.tool(name="kernel_run", description=kernel_run.__doc__)(
+        kernel_run if allow_run else _not_allowed
+    )
     return made
 
 
@@ -142,8 +150,16 @@ def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    check, estimate, operator, model, plan, kernel_run, llm_step, collective, judge, calibrate
+    check, estimate, operator, model, plan, llm_step, collective, judge, calibrate
 )  # fmt: skip
+
+
+def _not_allowed(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    del soc, arguments
+    problem = f"{file} isn't executed: this server was started without --allow-run"
+    raise ToolError(f"{problem}. The user allows it with `npusim mcp --allow-run`.")
 
 
 def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
@@ -171,6 +187,7 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             encoding="utf-8",
             timeout=LONGEST_S,
             check=False,
+            preexec_fn=end_with_parent if os.name == "posix" else None,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(

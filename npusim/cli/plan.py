@@ -218,7 +218,7 @@ def _given(options: Mapping[str, object]) -> list[str]:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _answer(wanted: Plan | LlmPlan, file: Path, words: list[str], delivery: Delivery) -> None:

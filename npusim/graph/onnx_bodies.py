@@ -169,6 +169,8 @@ class _ScanReader:
 
     def __init__(self, node: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
         count = next(each.i for each in node.attribute if each.name == "num_scan_inputs")
+        if not 0 < count <= len(node.input):
+            raise ValueError(f"{node.name} reads {count} tensors in rounds and has fewer inputs")
         self.states = list(node.input[: len(node.input) - count])
         self.read = list(node.input[len(node.input) - count :])
         self.axes = _attribute(node, "scan_input_axes", count)

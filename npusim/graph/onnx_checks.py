@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.graph.onnx_bodies import CONTROL
-from npusim.graph.onnx_file import MOST_KNOWN
+from npusim.graph.onnx_file import DOMAINS, MOST_KNOWN, opset_of
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
@@ -26,6 +26,49 @@ def _problems(model: Any) -> Iterator[str]:
         yield "doesn't say which version of ONNX's operators it means (opset_import)"
     yield from _tensors(model.graph)
     yield from _edges(model.graph)
+    yield from _calls(model.graph, opset_of(model))
+
+
+def _calls(graph: Any, opset: int) -> Iterator[str]:
+    """Nodes as the schemas of their operators have them, in bodies too.
+
+    Shape inference in C++ trusts them: some that aren't so end the process without a word.
+    """
+    defs = import_module("onnx.defs")
+    schemas: dict[str, Any] = {}
+    foreign = {name for node in graph.node if node.domain not in DOMAINS for name in node.output}
+    for node in graph.node:
+        for each in node.attribute:
+            for body in (each.g, *each.graphs):
+                yield from _calls(body, opset)
+        if node.domain not in DOMAINS:
+            continue
+        if node.op_type not in schemas:
+            known = defs.has(node.op_type, opset, "")
+            schemas[node.op_type] = defs.get_schema(node.op_type, opset, "") if known else None
+        if (schema := schemas[node.op_type]) is not None:
+            yield from _fits(node, schema)
+        if node.op_type == "EyeLike" and not foreign.isdisjoint(node.input):
+            yield f"gives {_named(node)} what an operator of a custom domain makes"
+
+
+def _fits(node: Any, schema: Any) -> Iterator[str]:
+    for what, count, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            yield f"has {count} {what} of {_named(node)}, which has {least} to {most}"
+    for each in node.attribute:
+        told = schema.attributes.get(each.name)
+        if told is not None and each.type and each.type != int(told.type.value):
+            what = f"the attribute {each.name} of {_named(node)}"
+            yield f"has {what} of another kind than the operator's"
+        if node.op_type == "Split" and each.name == "num_outputs" and each.i != len(node.output):
+            yield f"splits into {each.i} parts and names {len(node.output)} at {_named(node)}"
+    for name, told in schema.attributes.items():
+        if told.required and not any(each.name == name for each in node.attribute):
+            yield f"has no {name} at {_named(node)}"
 
 
 def _tensors(graph: Any) -> Iterator[str]:

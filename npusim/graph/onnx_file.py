@@ -5,7 +5,8 @@ Needs ``npusim[onnx]``. Weights need no contents: their sizes are all that time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -15,10 +16,9 @@ from npusim.graph.onnx_functions import expand
 from npusim.graph.onnx_sequences import Sequences
 from npusim.reading.files import read_bytes
 from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
-from npusim.values.errors import FileError, UsageError
+from npusim.values.errors import FileError, NpusimError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -47,10 +47,23 @@ _ROUNDS: Final = 64
 _CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
                     "uint64_data", "string_data")  # fmt: skip
 
-_NOT_FOLDED: Final = frozenset(
-    ("If", "Loop", "Scan", "RandomNormal", "RandomUniform", "RandomNormalLike",
-     "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
+# Each costs about as much as its result is large: sizes, axes, masks and tables of a network are
+# made of these. Windows, products, text and suppression run on the device, whatever is known.
+_FOLDED: Final = frozenset(
+    ("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+     "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape",
+     "Cos", "CumSum", "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike",
+     "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual",
+     "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod",
+     "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range",
+     "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu",
+     "Reshape", "Round", "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Sin", "Slice",
+     "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "TopK", "Transpose",
+     "Trilu", "Unique", "Unsqueeze", "Where", "Xor")
 )  # fmt: skip
+
+_SIZED_BY_VALUES: Final = frozenset(("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Tile"))
+"""Whose results may be far larger than what they read: not evaluated before the size is known."""
 
 
 @dataclass
@@ -71,6 +84,34 @@ class OnnxFile:
         """What the model is fed with: its inputs but for weights, which old files list too."""
         weights = {each.name for each in self.graph.initializer}
         return [each for each in self.graph.input if each.name not in weights]
+
+
+_CONTRADICTIONS: Final[tuple[type[Exception], ...]] = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, StopIteration,
+    TypeError, ValueError,
+)  # fmt: skip
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Whatever a file that contradicts itself makes onnx, or the code here, raise: a FileError."""
+    try:
+        yield
+    except NpusimError:
+        raise
+    except _CONTRADICTIONS + _onnx_errors() as error:
+        what = " ".join(str(error).split())[:200]
+        problem = f"contradicts itself ({type(error).__name__}: {what})"
+        raise FileError(path, problem, "Ask onnx.checker what is wrong with it.") from error
+
+
+def _onnx_errors() -> tuple[type[Exception], ...]:
+    """What onnx raises that is no kind of Python's own errors."""
+    try:
+        checker, inference = import_module("onnx.checker"), import_module("onnx.shape_inference")
+    except ImportError:
+        return ()
+    return checker.ValidationError, inference.InferenceError
 
 
 def load(path: Path) -> Any:
@@ -101,6 +142,12 @@ def _unfolded(model: Any) -> int:
         found = 0
         for node in nodes:
             key = (node.domain, node.op_type)
+            found += sum(
+                size(body.node, outer)
+                for each in node.attribute
+                for body in (each.g, *each.graphs)
+                if body.node
+            )
             if key not in functions:
                 found += 1
             elif key in outer:
@@ -317,12 +364,46 @@ def _results(
         bounds = {each.name: each.i for each in node.attribute}
         part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
         return [np.array(part, np.int64)]
-    if node.op_type in _NOT_FOLDED or any(each and each not in file.known for each in node.input):
+    if node.op_type not in _FOLDED:
+        return None
+    if any(each and each not in file.known for each in node.input):
         return None
     if node.op_type == "Identity":
         return [file.known[node.input[0]]]
-    large = any(_product(shapes.get(name, ())) > MOST_KNOWN for name in node.output)
-    return None if large else _evaluated(node, file)
+    if not _is_small(node, file, shapes):
+        return None
+    return _evaluated(node, file)
+
+
+def _is_small(node: Any, file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the results have few enough elements, as far as that can be said beforehand."""
+    if any(_product(shapes.get(name, ())) > MOST_KNOWN for name in node.output):
+        return False
+    if node.op_type not in _SIZED_BY_VALUES or all(name in shapes for name in node.output if name):
+        return True
+    given = [file.known[name] for name in node.input if name]
+    try:
+        return _elements(node.op_type, given) <= MOST_KNOWN
+    except (ArithmeticError, IndexError, TypeError, ValueError):
+        return False
+
+
+def _elements(op: str, given: list[NDArray[Any]]) -> float:
+    """Elements of what an operator makes whose inputs' values say how many."""
+    first = given[0]
+    if op == "Range":
+        start, limit, step = (float(each.reshape(-1)[0]) for each in given)
+        return abs((limit - start) / step)
+    if op == "OneHot":
+        return float(first.size) * abs(float(given[1].reshape(-1)[0]))
+    if op == "ConstantOfShape":
+        return _product(abs(int(each)) for each in first.reshape(-1))
+    if op == "Tile":
+        return first.size * _product(abs(int(each)) for each in given[1].reshape(-1))
+    if op == "Expand":
+        return first.size * _product(abs(int(each)) for each in given[1].reshape(-1))
+    room = sum(abs(int(each)) for each in given[1].reshape(-1))  # Pad: no axis gets more
+    return _product(size + room for size in first.shape)
 
 
 def _evaluated(node: Any, file: OnnxFile) -> list[NDArray[Any]] | None:

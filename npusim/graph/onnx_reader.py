@@ -56,9 +56,11 @@ class Source:
         if key not in self._resolved:
             while len(self._resolved) >= _MOST_RESOLVED:
                 self._resolved.pop(next(iter(self._resolved)))
-            self._resolved[key] = self._resolve(batch, shapes or {})
+            with onnx_file.explained(self.path):
+                self._resolved[key] = self._resolve(batch, shapes or {})
         file, found = self._resolved[key]
-        return _network(file), found
+        with onnx_file.explained(self.path):
+            return _network(file), found
 
     def _resolve(
         self, batch: int | None, shapes: Mapping[str, tuple[int, ...]]
@@ -129,10 +131,11 @@ def source(path: Path, custom: Mapping[str, Custom] | None = None) -> Source:
 
     Raises FileError for what isn't a model, UsageError when the onnx package is missing.
     """
-    model = onnx_file.load(path)
-    check(path, model)
-    declared = onnx_file.declared(model)
-    return Source(path, model, onnx_file.lighten(model), declared, custom or {})
+    with onnx_file.explained(path):
+        model = onnx_file.load(path)
+        check(path, model)
+        declared = onnx_file.declared(model)
+        return Source(path, model, onnx_file.lighten(model), declared, custom or {})
 
 
 def _qualified(node: Any) -> str:

@@ -147,6 +147,11 @@ def tensor_of(value: object) -> TensorArg:
         return TensorArg(value.addressable())
     if isinstance(value, str):
         return TensorArg(parse_tensor(value))
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(
+            "a masked array is no tensor: a device has no mask",
+            "Give array.filled(NUMBER), or array.data for what is below the mask.",
+        )
     if isinstance(value, np.generic):
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):

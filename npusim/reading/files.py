@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from typing import IO
 
 from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
+
+_read: set[tuple[int, int]] = set()
+"""Device and inode of each file that was opened here; nothing that was read is written over."""
 
 _NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
 
@@ -35,6 +39,17 @@ def kind_of(path: str | PathLike[str]) -> str:
     return "folder" if stat.S_ISDIR(mode) else "device"
 
 
+def was_read(path: str | PathLike[str]) -> bool:
+    """Whether a file, by this name or another (a link), was read by the command that runs."""
+    about = Path(path).stat()
+    return (about.st_dev, about.st_ino) in _read
+
+
+def forget_what_was_read() -> None:
+    """A new command begins; a number of a file may by now be another file's."""
+    _read.clear()
+
+
 @contextmanager
 def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
     """A file to read bytes from; FileError where there is none, or where reading it fails."""
@@ -42,6 +57,9 @@ def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
         raise FileError(file, _NOT_READ[kind], remedy)
     try:
         with file.open("rb") as stream:
+            if isinstance(file, Path):
+                about = os.fstat(stream.fileno())
+                _read.add((about.st_dev, about.st_ino))
             yield stream
     except OSError as error:
         reason = error.strerror or str(error)

@@ -15,7 +15,8 @@ from npusim.values.errors import FileError
 
 _TOO_DEEP: Final = f"has more than {MOST_DEPTH} lists and mappings inside one another"
 _SCANNER_LIMIT: Final = "exceeded maximum nesting depth"  # LibYAML's own, since 0.2.6
-_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Possessive, its end optional: a string that never ends is passed over once, not from each quote.
+_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS: Final = re.compile(r"[^][{}]+")
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _DATE: Final = "tag:yaml.org,2002:timestamp"

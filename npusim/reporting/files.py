@@ -10,15 +10,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from npusim.reading.files import kind_of
+from npusim.reading.files import kind_of, was_read
 from npusim.values.errors import ArgumentError, FileError, OutputExistsError
 
 
-def claim(path: str | Path, *, force: bool = False) -> Path:
+def claim(path: str | Path, *, force: bool = False, own: bool = False) -> Path:
     """The path, after making sure that a file may be written there; call it before the long work.
 
     Raises FileError when the folder is missing or not writable, OutputExistsError when the file is
-    there already and `force` isn't given.
+    there already and `force` isn't given, ArgumentError when the command has read it, `force` or
+    not, unless it is an output of its `own` that it continues.
     """
     target = Path(path)
     folder = target.parent
@@ -32,6 +33,9 @@ def claim(path: str | Path, *, force: bool = False) -> Path:
         return target
     if there and not force:
         raise OutputExistsError(target)
+    if there and not own and was_read(target):
+        problem = f"{target} is what this command reads, so it isn't written over"
+        raise ArgumentError(problem, "Choose another path for the output.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(
             target, f"can't be written: no permission in {folder}", "Choose another path."
@@ -70,13 +74,15 @@ def write_text(path: str | Path, text: str, *, force: bool = False) -> None:
 
 
 @contextmanager
-def atomic_write(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+def atomic_write(
+    path: str | Path, *, force: bool = False, own: bool = False
+) -> Iterator[IO[bytes]]:
     """A binary file to write to, which appears under its name only after the block has succeeded.
 
     The bytes go to a temporary file in the same folder, which is then renamed; when the block
-    raises, it is removed and whatever stood at `path` is untouched.
+    raises, it is removed and whatever stood at `path` is untouched. `own` as in :func:`claim`.
     """
-    target = claim(path, force=force)
+    target = claim(path, force=force, own=own)
     if kind_of(target) == "device":
         with _readable_os_errors(target), tempfile.TemporaryFile() as whole:
             yield whole  # formats go back and forth in a file, which a pipe can't

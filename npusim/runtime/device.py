@@ -67,6 +67,10 @@ class Device:
             self.profile = load_profile(soc_version)
         self.exact = exact
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy, in this process or another, is a device alike that has played nothing."""
+        return _device_of, (self.profile, self.note, self.exact, self.l2)
+
     def __repr__(self) -> str:
         return f"Device({self.profile.name!r})"
 
@@ -186,14 +190,21 @@ class Device:
                 f"the stream belongs to {on.profile.name}, the device is {self.profile.name}",
                 "Use a stream of this device's create_stream().",
             )
-        status = on.execute(bytearray(0), size, executor)
-        if not status.ok:
-            raise error_of(status)
-        result = on.synchronize()[-1]
+        with on.lock:
+            status = on.execute(bytearray(0), size, executor)
+            if not status.ok:
+                raise error_of(status)
+            result = on.synchronize()[-1]
         if is_heard():
             blocks = max((task.block_dim for task in result.tasks), default=0)
             tell(Heard(blocks, *calls.operands(executor), result))
         return result
+
+
+def _device_of(profile: Profile, note: str, exact: bool, l2: str | None) -> Device:
+    made = Device(profile, exact=exact, l2=l2)
+    made.note = note
+    return made
 
 
 def _is_path(text: str) -> bool:

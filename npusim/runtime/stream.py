@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.oracle import has_run, refused_by_kernel
@@ -16,7 +17,7 @@ from npusim.runtime.cache_start import hold_code, new_cache
 from npusim.runtime.call import Executor
 from npusim.runtime.results import Result, Timeline
 from npusim.runtime.task import TaskRuns, run_tasks
-from npusim.values.errors import KernelError, expect
+from npusim.values.errors import ArgumentError, KernelError, expect
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
@@ -42,11 +43,16 @@ class Stream:
     exact: bool = False
     l2: str | None = None
     memo: Memo | None = None
+    lock: RLock = field(default_factory=RLock, repr=False)
+    """Held by whoever queues a call and waits for it; threads that share a stream take turns."""
     _pending: list[Executor] = field(default_factory=list)
     _places: Places = field(default_factory=Places)
 
     def __post_init__(self) -> None:
         self._cache = new_cache(self.profile)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise ArgumentError("a stream belongs to its process", "Copy the device; create another.")
 
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
         """Phase two: queue the executor's tasks.
@@ -73,8 +79,9 @@ class Stream:
     def synchronize(self) -> list[Result]:
         """Run everything queued; one result per call. Raises DeviceFault where a kernel faulted."""
         results = []
-        while self._pending:
-            results.append(self._run(self._pending.pop(0)))
+        with self.lock:
+            while self._pending:
+                results.append(self._run(self._pending.pop(0)))
         return results
 
     def _run(self, executor: Executor) -> Result:

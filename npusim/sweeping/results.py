@@ -39,7 +39,7 @@ class ResultFile:
     ) -> None:
         self.path = Path(path)
         try:
-            claim(self.path, force=resume or force)
+            claim(self.path, force=resume or force, own=resume)
         except OutputExistsError:
             raise OutputExistsError(self.path, _RESUME) from None
         if kind_of(self.path) not in ("", "file"):
@@ -81,7 +81,7 @@ class ResultFile:
             lines, key=lambda line: places.get(line[first : line.index(b'"', first)], -1)
         )
         if ordered != lines:
-            with atomic_write(self.path, force=True) as stream:
+            with atomic_write(self.path, force=True, own=True) as stream:
                 stream.writelines(ordered)
 
     def _open(self) -> IO[bytes]:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+_ON_PARENTS_END: Final = 1  # PR_SET_PDEATHSIG of Linux
+
+
+def end_with_parent() -> None:
+    """In a child before its program: Linux ends it when whoever started it ends, SIGKILL too."""
+    import ctypes
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ON_PARENTS_END, signal.SIGKILL)
 
 
 @contextmanager

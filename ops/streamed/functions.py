@@ -5,7 +5,7 @@ Source: ops-math math, ops-nn activation, norm and loss (documents of the interf
 
 from __future__ import annotations
 
-from math import gcd, pi
+from math import pi
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -269,7 +269,7 @@ real = _row("Real", np.real, ("vgather",))
 complex_of = _row("Complex", lambda a, b: a + 1j * b, ("vgather",))
 polar = _row("Polar", lambda r, angle: r * np.exp(1j * angle.astype(np.float64)), _CURVE)
 angle = _row("AngleV2", np.angle, (*_CURVE, "vsel"))
-common = _row("Gcd", np.vectorize(lambda a, b: gcd(int(a), int(b)), otypes=[np.int64]), _CURVE * 8)
+common = _row("Gcd", np.gcd, _CURVE * 8)
 logit = _row("Logit", _logit, _LOG, eps=-1.0)
 logit_grad = _row("LogitGrad", _logit_grad, _LOG, eps=-1.0)
 gelu_mul = _row("GeluMul", lambda x: _gelu(_halves(x)[0]) * _halves(x)[1], _CURVE)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph import axes
+from npusim.graph.aten.archive import without_code
 from npusim.graph.network import Network, Value
 from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, DTypeError, FileError, UsageError
@@ -58,7 +59,9 @@ def read_program(path: str | PathLike[str]) -> Program:
     export = _torch("reading .pt2 files")[1]
     try:
         with _untold():
-            exported = export.load(str(file))
+            exported = export.load(without_code(file))
+    except FileError:
+        raise
     except Exception as error:  # noqa: BLE001 - what torch raises for a broken file is up to torch
         what = " ".join(str(error).split())[:200]
         raise FileError(

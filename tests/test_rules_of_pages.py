@@ -65,6 +65,8 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
         "antiquantOffsetOptional=fp16[128]": 0, "antiquantOffsetOptional=fp16[1]": REFUSED,
         "biasOptional=fp16[128]": 0, "biasOptional=fp32[128]": REFUSED,
         "weight=int32[256,16]": 0, "weight=int32[256,15]": REFUSED,
+        "weight=int4[256,128]:FRACTAL_NZ antiquantGroupSize=64 antiquantScale=fp16[4,128]": None,
+        "weight=int4[256,128]:FRACTAL_NZ antiquantGroupSize=32 antiquantScale=fp16[8,128]": REFUSED,
     }),
     ("aclnnGroupedMatmulV4", _GROUPS, {
         "groupListOptional=int64[3]": REFUSED, "groupListOptional=int32[4]": REFUSED,
@@ -117,6 +119,12 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
     ("aclnnMul", "self=fp32[4,4] other=int32[4,4] out=fp16[4,4]", {"out=int32[4,4]": REFUSED}),
     ("aclnnSwiGlu", "x=fp16[4,128] dim=-1 out=fp16[4,64]", {
         "x=fp16[4,127] out=fp16[4,63]": REFUSED, "out=fp32[4,64]": REFUSED,
+    }),
+    ("aclnnIndexPutImpl",
+        "selfRef=fp16[60,32] indices0=int64[42] values=fp16[42,32] accumulate=false unsafe=true", {
+        "values=fp16[41,32]": REFUSED, "values=fp16[32]": 0,
+        # How many places a mask takes, its values tell.
+        "indices0=bool[60] values=fp16[41,32]": None,
     }),
     ("aclnnAbs", "self=fp32[4] out=fp32[4]", {"out=fp16[4]": REFUSED}),
     ("aclnnTriu", "self=fp32[4,4] diagonal=0 out=fp32[4,4]", {"out=fp16[4,4]": REFUSED}),

@@ -105,7 +105,7 @@ def _nothing_helps(found: Objection, call: Call, beyond: Status | None) -> str:
         return found.status.remedy or show
     if beyond is not None:
         return f"Other dtypes alone don't help, for then: {beyond.message} {show}"
-    return f"No product with a profile takes this call, nor do other dtypes help; {show}"
+    return f"No product with a profile takes this call, nor do the dtypes tried help; {show}"
 
 
 # Changed arguments -----------------------------------------------------------------------------

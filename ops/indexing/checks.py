@@ -11,7 +11,7 @@ import numpy as np
 from npusim.operators.checks import each_tensor, invalid, same_shape, size_mismatch, sizes
 from npusim.operators.results import described
 from npusim.operators.shape_checks import axes_in, entries
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import BOOL, FLOAT
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
@@ -242,6 +242,8 @@ def put_at(of: str, values: str, *indices: str) -> Check:
         whole, given = call.spec(of), [spec for _, spec in call.given(*indices)]
         if not given or len(given) > whole.rank or any(each.is_empty for each in given):
             return f"There should be an index for each of the first axes of {of}."
+        if any(each.dtype is BOOL for each in given):
+            return None  # how many places a mask takes, its values tell
         try:
             wanted = indexed_shape(whole.shape, [each.shape for each in given])
         except ValueError:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_AXIS = 65535  # of a matrix, where it lies: pages of the interfaces
 _SMALLEST_GROUP = 32  # rows that share a scale
+_GROUPS_IN_FRACTALS = (64, 128)  # of int4, by the page of aclnnWeightQuantBatchMatmulV2
 _MOST_ROWS_PACKED = 96  # of x, with scales in 64 bits
 
 
@@ -164,6 +165,14 @@ def widened(x: str, weight: str, scale: str, offset: str, bias: str, group: str)
                 f"{group} should be 0 or a multiple of {_SMALLEST_GROUP} from {_SMALLEST_GROUP} to "
                 f"{k - 1}, but is {size}."
             )
+        in_fractals = b.format is Format.FRACTAL_NZ
+        limited = in_fractals and is_packed(b) and call.profile.family in ("A2", "A3")
+        if limited and size and size not in _GROUPS_IN_FRACTALS:
+            allowed = " or ".join(map(str, _GROUPS_IN_FRACTALS))
+            return (
+                f"{group} should be {allowed} where {weight} is {b.dtype} in {b.format}, "
+                f"but is {size}."
+            )
         if k > LONGEST_AXIS:
             return f"k should be at most {LONGEST_AXIS}, but is {k}."
         if line.dtype in (UINT64, INT64) and a.shape[0] > _MOST_ROWS_PACKED:
@@ -172,7 +181,7 @@ def widened(x: str, weight: str, scale: str, offset: str, bias: str, group: str)
             return (
                 f"{offset} {sizes(given[offset].shape)} should be as {scale} {sizes(line.shape)}."
             )
-        if b.format is Format.FRACTAL_NZ and b.is_in_blocks:
+        if in_fractals and b.is_in_blocks:
             return None
         n = matrix_sizes(b, turned=False)[1]
         return None if call.profile.family == "310P" else _line(scale, line, k, n, size)

@@ -25,6 +25,7 @@ from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.ops.matmul.widening import Widener
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT4, INT8, INT32
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -242,6 +243,8 @@ def _product(
     profile = task.profile
     if a is None or b is None or scale is None:
         raise task.refused("x, weight and antiquant_scale are needed")
+    if b.format is Format.FRACTAL_NZ and b.dtype in (INT4, INT32):
+        raise task.refused("weights of int4 in fractals aren't modelled")
     b = b.packed(INT32) if b.dtype is INT4 else b
     known = b.dtype in (INT8, INT32)
     if profile.paths.l0c_to_gm is None or not known or a.dtype.itemsize != 2:

@@ -509,7 +509,8 @@ def test_a_model_step_is_written_as_an_operator_summary(
     file.write_text(MODEL, encoding="utf-8")
     line = f"model {file} -s {soc} --dispatch-us 40 --json --timestamp {WHEN} --format msprof -o"
     said = commands.npusim(capsys, line, tmp_path / "out")
-    assert said.code == (soc == "Ascend310P3"), said.err  # there it runs in FLOAT16 only
+    # There it runs in FLOAT16 only; elsewhere one operator isn't known.
+    assert said.code == (1 if soc == "Ascend310P3" else 3), said.err
     answer = said.json["answers"][0]
     summary = tmp_path / "out" / f"op_summary_{WHEN}.csv"
     rows = list(csv.DictReader(summary.read_text().splitlines()))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SAYS = {"yes": Answer.SUPPORTED, "no": Answer.REJECTED, "unlisted": Answer.UNKNOWN}
 _REFERENCE = "reference-8.0"
+_MOST_AXES = 8  # of a tensor
 # Host code that selects BFLOAT16 without asking for the product.
 _OPEN_GATES = ("ungated", "bf16_in_910_list")
 # The families that the reference pages of CANN 8.0 could know.
@@ -271,7 +272,8 @@ def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) 
         return replace(verdict, answer=Answer.UNKNOWN, why=why)
     for parameter in verdict.parameters:
         shape = question.shapes.get(parameter.name.lower())
-        many = shape is not None and prod(shape) > 1  # one element may have any number of axes
+        # One element may have any number of axes that tensors have.
+        many = shape is not None and (prod(shape) > 1 or len(shape) > _MOST_AXES)
         if shape is not None and many and not wording.rank_allows(parameter.rank, len(shape)):
             why, code = wording.wrong_rank(parameter, shape), code_of_shapes(verdict.subject)
             return replace(verdict, answer=Answer.REJECTED, why=why, code=code)

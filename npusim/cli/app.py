@@ -142,5 +142,5 @@ def _npusim(
 ) -> None:
     """Ascend NPU simulator: will it run, how long does it take, and the right numbers.
 
-    Exit codes: 0 yes, 1 no (rejected or failed), 2 wrong usage.
+    Exit codes: 0 yes, 1 no (refused or failed), 2 wrong usage, 3 unknown.
     """

@@ -22,6 +22,7 @@ from npusim.ascendc import (
     TQue,
     trace,
 )
+from npusim.ascendc import block as blocks_of_kernels
 from npusim.ascendc.costs import InstructionCosts
 from npusim.engine import (
     CoreGroup,
@@ -781,7 +782,10 @@ def test_the_way_from_core_to_core_takes_its_time() -> None:
 
 @pytest.mark.parametrize("turns", [1, 5, 40, 3000])
 @pytest.mark.parametrize("work", [1, 200])
-def test_clusters_jump_to_the_cycle(turns: int, work: int) -> None:
+def test_clusters_jump_to_the_cycle(turns: int, work: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kernels of the library do: a user's sequential iterations are executed one by one."""
+    monkeypatch.setattr(blocks_of_kernels, "is_shipped", lambda _: True)
+    monkeypatch.setattr(blocks_of_kernels, "is_own_code", lambda _: False)
     kernel, _ = relay(turns=turns, blocks=20, work=work)
     jumped = play(kernel, numerics=False)[1]
     played = play(kernel, numerics=False, exact=True)[1]

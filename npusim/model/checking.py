@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.families import Place, place_of
@@ -19,6 +19,10 @@ from npusim.model.feasibility import UNHEARD, WORST_FIRST, judge
 from npusim.model.listed import Listed
 from npusim.model.listing import read_model
 from npusim.model.reading import NETWORKS, read_compiled
+from npusim.model.results import DtypeVerdict
+from npusim.operators.listed import task_verdict
+from npusim.operators.registry import is_fused
+from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import UnknownNameError
 from npusim.values.status import Verdict, worst_of
 
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
     from npusim.catalogue.names import Subject
     from npusim.hardware import Profile
     from npusim.model.graph_model import Compilation
-    from npusim.model.results import DtypeVerdict
-    from npusim.model.step import Step
+    from npusim.model.step import Item, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +180,29 @@ def _cells_of(catalogue: Catalogue, step: Step, place: Place) -> dict[_Key, Cell
             tuple(each.dtype.name for each in side) for side in (item.inputs, item.outputs)
         )
         key = _Key(item.op, dtypes, outputs, "" if item.work else item.operation.problem)
-        cell = _judged(catalogue, key, place, verdicts.get(item.operation.signature))
+        verdict = verdicts.get(item.operation.signature) or _of_parts(item, place)
+        cell = _judged(catalogue, key, place, verdict)
         before = found.get(key, replace(cell, count=0))
         worst = min(before, cell, key=lambda each: WORST_FIRST.index(each.outcome))
         found[key] = replace(worst, count=(before.count or 0) + item.count)
     return found
+
+
+_OUTCOMES: Final = {
+    Answer.SUPPORTED: Outcome.RUNS,
+    Answer.REJECTED: Outcome.REJECTED,
+    Answer.UNKNOWN: Outcome.UNKNOWN,
+}
+
+
+def _of_parts(item: Item, place: Place) -> DtypeVerdict | None:
+    """What a whole family says of a fused kernel, None for what isn't one."""
+    if not isinstance(item.work, TaskSpec) or not is_fused(item.op):
+        return None
+    verdict = task_verdict(item.work, place)
+    if verdict is None:
+        return None
+    return DtypeVerdict(item.op, (), _OUTCOMES[verdict.answer], verdict.why, 0)
 
 
 def _judged(catalogue: Catalogue, key: _Key, place: Place, verdict: DtypeVerdict | None) -> Cell:

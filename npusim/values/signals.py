@@ -22,7 +22,7 @@ def end_with_parent() -> None:
     import ctypes
 
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_ON_PARENTS_END, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_ON_PARENTS_END, signal.Signals["SIGKILL"])
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class TaskWatch:
         stack = [core.stack_size(level, level + 1) for level in range(depth)]
         moving = tuple(size if level in target.depths else 1 for level, size in enumerate(stack))
         times = prod(stack) // prod(moving)  # iterations that store to one place all count
-        offsets = np.add.outer(target._starts(depth), target._tile())
+        offsets = np.add.outer(target.starts(depth), target.offsets())
         offsets = np.broadcast_to(offsets, moving + target.shape)
         if not adds:
             added = self.adds.get(buffer.number)

@@ -136,6 +136,10 @@ TND = heads("bf16", 256, 4, 128, names=("query", "key0", "value0")) | {
     "numHeads": 4, "numKeyValueHeads": 4, "inputLayout": "TND", "scaleValue": 0.1,
     "actualSeqLengthsOptional": [100, 256], "actualSeqLengthsKvOptional": [120, 256],
 }  # fmt: skip
+WHOLE = {**PAGES, "query": "bf16[2,4,1,64]", "inputLayout": "BNSD"}
+TOKENS = {**PAGES, "query": "bf16[2,4,128]", "inputLayout": "TND", "numKeyValueHeads": 2,
+          "actualSeqLengthsOptional": [1, 2], "attenMaskOptional": "bool[2048,2048]",
+          "sparseMode": 3}  # fmt: skip
 KV = "actualSeqLengthsKvOptional"
 
 
@@ -194,6 +198,15 @@ INFERENCE = [
     of(PAGES, TILING, key0="bf16[4,128,256]", value0="bf16[4,128,256]"),
     of(PAGES, 0, key0="bf16[5,128,256]", value0="bf16[5,128,256]"),
     of(PAGES, TILING, key0="bf16[8,4,128,64]", value0="bf16[8,4,128,64]"),
+    # A result has as many columns as a head of the cache, however its pages lie.
+    of(WHOLE, 0), of(WHOLE, 0, attentionOut="bf16[2,4,1,64]"),
+    of(WHOLE, PARAM, attentionOut="bf16[2,4,1,256]"),
+    of(WHOLE, 0, query="bf16[2,1,4,64]", inputLayout="BSND"),
+    of(WHOLE, 0, key0="bf16[8,4,128,64]", value0="bf16[8,4,128,64]"),
+    of(WHOLE, PARAM, key0="bf16[8,4,4,128,16]", value0="bf16[8,4,4,128,16]",
+       attentionOut="bf16[2,4,1,128]"),
+    of(TOKENS, 0), of(TOKENS, 0, attentionOut="bf16[2,4,128]"),
+    of(TOKENS, PARAM, attentionOut="bf16[2,4,256]"),
     *(columns(size, code) for size, code in ((64, 0), (192, 0), (96, TILING), (256, TILING))),
     of(TND, TILING, **heads("fp16", 256, 4, 128, names=("query", "key0", "value0"))),
     of(TND, TILING, **{KV: [120, 257]}),
@@ -209,6 +222,14 @@ INFERENCE = [
 @pytest.mark.parametrize(("call", "code"), INFERENCE)
 def test_limits_of_inference(call: dict[str, Any], code: int) -> None:
     assert DEVICE.check("aclnnFusedInferAttentionScoreV3", **call).code == code
+
+
+@pytest.mark.parametrize("base", [PAGES, WHOLE])
+def test_pages_in_fractals_are_not_modelled(base: dict[str, Any]) -> None:
+    pages_ = heads("bf16", 8, 4, 4, 128, 16, names=("key0", "value0"))
+    assert (
+        str(DEVICE.check("aclnnFusedInferAttentionScoreV3", **base | pages_).verdict) == "unknown"
+    )
 
 
 def test_too_few_lengths_are_refused_by_every_device() -> None:

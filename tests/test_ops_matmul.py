@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.ascendc.task import Task
 from npusim.engine import L2State, machine_of, simulate
@@ -346,3 +347,34 @@ def test_an_operand_larger_than_l2_goes_past_once() -> None:
     wide = partition(chip, Shape(1, 768, 8192, 2048, False, False, False, FLOAT16, 2))
     assert tall.blocks.rows_outside
     assert not wide.blocks.rows_outside
+
+
+_MOST = 65535
+TURNED_BATCHES = [  # x1, x2, permX1, permX2, batchSplitFactor, and whether a device takes them
+    ([2, 16, 64], [2, 64, 32], [0, 1, 2], [0, 1, 2], 2, True),
+    ([16, 2, 64], [2, 32, 64], [1, 0, 2], [0, 2, 1], 1, True),
+    ([16, 2, 64], [2, 32, 64], [1, 0, 2], [0, 2, 1], 2, False),
+    ([2, 16, 64], [2, 32, 64], [0, 1, 2], [0, 2, 1], 1, False),
+    ([16, 2, 16], [2, 16, _MOST], [1, 0, 2], [0, 1, 2], 1, True),
+    ([16, 2, 16], [2, 16, _MOST + 1], [1, 0, 2], [0, 1, 2], 1, False),
+    ([1, _MOST + 1, 16], [_MOST + 1, 16, 16], [1, 0, 2], [0, 1, 2], 1, False),
+    ([2, 16, _MOST], [2, _MOST, 16], [0, 1, 2], [0, 1, 2], 2, True),
+    ([2, 16, _MOST + 1], [2, _MOST + 1, 16], [0, 1, 2], [0, 1, 2], 1, False),
+    ([16, 2, _MOST + 1], [2, _MOST + 1, 16], [1, 0, 2], [0, 1, 2], 1, True),
+    ([16, 2, _MOST + 1], [2, _MOST + 1, 16], [1, 0, 2], [0, 1, 2], 2, False),
+    ([16, 128, 511], [128, 511, 16], [1, 0, 2], [0, 1, 2], 2, True),
+    ([16, 128, 512], [128, 512, 16], [1, 0, 2], [0, 1, 2], 2, False),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "first", "second", "parts", "taken"), TURNED_BATCHES)
+def test_batches_turn_as_far_as_an_axis_reaches(
+    x: list[int], weight: list[int], first: list[int], second: list[int], parts: int, taken: bool
+) -> None:
+    """Source: CheckShapeValid in aclnn_transpose_batch_mat_mul.cpp."""
+    found = Device("Ascend910B3").check(
+        "aclnnTransposeBatchMatMul", x1=f"fp16{x}".replace(" ", ""),
+        x2=f"fp16{weight}".replace(" ", ""), permX1=first, permX2=second, permY=[1, 0, 2],
+        cubeMathType=0, batchSplitFactor=parts,
+    )  # fmt: skip
+    assert found.code == (0 if taken else 161002), found.message

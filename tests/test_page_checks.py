@@ -12,6 +12,7 @@ from npusim.operators.listed import as_listed
 from npusim.operators.registry import prototype
 from npusim.operators.resolve import resolve
 from npusim.reading.tables import table_in
+from npusim.values.dtypes import dtype
 from npusim.values.status import StatusCode
 
 SOFTMAX = {"self": "fp16[4,64]", "dim": -1}
@@ -107,6 +108,21 @@ def test_tables_of_pages_name_interfaces_and_parameters(table: str) -> None:
                 page = known.page(api, "A2")
                 assert page is not None
                 assert others[0] in [each.name for each in page.parameters]
+                if table == "dtypes.csv":
+                    assert all(dtype(name.lower()).name == name for name in others[1].split(";"))
             else:
                 assert prototype(api) is not None
                 assert judging.code_of_shapes(api) is StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+
+
+@pytest.mark.parametrize(
+    ("chip", "refused"), [("Ascend910A", "bf16"), ("Ascend910B3", "complex32")]
+)
+def test_normal_numbers_are_drawn_into_integers(chip: str, refused: str) -> None:
+    """Source: DTYPE_SUPPORT_LIST in aclnn_normal.cpp."""
+    said = {"mean": 0.0, "std": 1.0, "seed": 0, "offset": 0}
+    for name in ("fp16", "fp32", "fp64", "int8", "int16", "int32", "int64", "uint8", "bool"):
+        assert Device(chip).check("aclnnInplaceNormal", selfRef=f"{name}[64]", **said).ok
+    found = Device(chip).check("aclnnInplaceNormal", selfRef=f"{refused}[64]", **said)
+    assert found.code == 161002
+    assert "DT_INT64" in found.message

@@ -116,7 +116,12 @@ class Heads:
     def paged(
         cls, cache: GlobalTensor, heads: int, table: GlobalTensor, lengths: Sequence[int]
     ) -> Heads:
-        """A cache of pages (pages, tokens, H) or (pages, heads, tokens, D)."""
+        """A cache of pages (pages, tokens, H) or (pages, heads, tokens, D).
+
+        Raises KernelError for others: one in fractals isn't modelled.
+        """
+        if len(cache.shape) not in (LAYOUTS["BSH"], LAYOUTS["BNSD"]):
+            raise KernelError("attention", f"pages of {len(cache.shape)} axes, {cache.shape}")
         if len(cache.shape) == LAYOUTS["BNSD"]:
             _, heads, size, columns = cache.shape
             token, head = columns, size * columns

@@ -7,22 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described
 from npusim.ops.attention.call import LANES
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
+
+_WITHOUT_HEADS, _IN_FRACTALS = 3, 5  # axes of a cache in pages
 
 
 def inference(
     given: Sequence[TensorSpec], attributes: Mapping[str, Any]
 ) -> list[TensorSpec | None]:
     """The attention; without logarithms of sums any tensor comes back as it is."""
-    query, _, value, *_ = given
+    query, _, value, *more = given
     if not query.rank or not value.rank:
         return []
-    last = query.shape[-1] if query.rank == 3 and attributes.get("input_layout") != "TND" else (
-        value.shape[-1])  # fmt: skip
+    if query.rank == 3 and attributes.get("input_layout") != "TND":
+        last = query.shape[-1]
+    else:
+        table = any(each.dtype is INT32 for each in more)
+        last = _columns(value, attributes) if table else value.shape[-1]
     return [described((*query.shape[:-1], last), query.dtype), None]
+
+
+def _columns(pages: TensorSpec, attributes: Mapping[str, Any]) -> int:
+    """D of a cache in pages: (pages, tokens, H), (pages, N, tokens, D) or in fractals.
+
+    Source: fused_infer_attention_score_infershape.cpp.
+    """
+    if pages.rank == _IN_FRACTALS:  # (pages, N, D / 16, tokens, 16)
+        return pages.shape[2] * pages.shape[4]
+    if pages.rank == _WITHOUT_HEADS:
+        heads = attributes.get("num_key_value_heads") or attributes.get("num_heads") or 1
+        return pages.shape[-1] // int(heads)
+    return pages.shape[-1]
 
 
 def prompt(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec | None]:

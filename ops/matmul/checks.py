@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 PACKED = 8  # numbers of int4 in one of INT32
+LONGEST_AXIS = 65535  # of a matrix, where it lies: pages of the interfaces
 
 
 def product(
@@ -89,6 +90,33 @@ def batches_turn(first: str, second: str) -> Check:
         return None
 
     return invalid(f"{first} and {second} don't fit in these orders", test)
+
+
+def batches_small(first: str, second: str) -> Check:
+    """161002 for batches, columns and inner axes that an address of a load doesn't reach.
+
+    Source: CheckShapeValid in aclnn_transpose_batch_mat_mul.cpp, of Atlas A2 and A3.
+    """
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(first, second))
+        if any(spec.is_in_blocks for spec in given.values()):
+            return None
+        turned, order = call.ints("permX1") == (1, 0, 2), call.ints("permX2")
+        batch, inner, columns = (given[second].shape[axis] for axis in order)
+        if max(batch, columns) > LONGEST_AXIS:
+            return f"B and N should be at most {LONGEST_AXIS}, not {batch} and {columns}."
+        if not turned and inner > LONGEST_AXIS:
+            return f"K of {first} [B, M, K] should be at most {LONGEST_AXIS}, not {inner}."
+        if not turned and order != (0, 1, 2):
+            return f"permX1 should be [1, 0, 2] where permX2 is {list(order)}."
+        alone = call.integer("batchSplitFactor") == 1 and not call.is_given("scale")
+        if alone or (order == (0, 1, 2) and (not turned or batch * inner <= LONGEST_AXIS)):
+            return None
+        return (f"permX2 {list(order)} and B * K of {batch * inner} take no scale and a "
+                "batchSplitFactor of 1.")  # fmt: skip
+
+    return invalid(f"{first} and {second} are larger than these orders take", test)
 
 
 def _is_row(shape: Shape, columns: int) -> bool:

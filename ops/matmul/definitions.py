@@ -18,7 +18,13 @@ from npusim.operators.definition import (
 )
 from npusim.operators.dtype_checks import together
 from npusim.operators.shape_checks import fits
-from npusim.ops.matmul.checks import batches_turn, math_type, product, scales_fit
+from npusim.ops.matmul.checks import (
+    batches_small,
+    batches_turn,
+    math_type,
+    product,
+    scales_fit,
+)
 from npusim.ops.matmul.grouped_checks import grouped
 from npusim.ops.matmul.quant_checks import (
     FIFTH,
@@ -170,7 +176,7 @@ OPERATORS = family(
             (ints("permX1", "order_a"), ints("permX2", "order_b"), ints("permY", "order"),
              *_MATH, whole("batchSplitFactor", "parts")), "turned_batches",
             checks=((rank_in, (3,), "x1"), (absent, "bias"), (batches_turn, "x1", "x2"),
-                (math_type, "x1", "x2")))
+                (batches_small, "x1", "x2"), (math_type, "x1", "x2")))
           for ending, weight in (("", "x2"), ("WeightNz", "x2#"))),
         *_quantised("aclnnQuantMatmulV5", "x2", FIFTH),
         *_quantised("aclnnQuantMatmulWeightNz", "x2#", IN_FRACTALS),

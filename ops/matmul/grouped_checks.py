@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.operators.checks import invalid, sizes
-from npusim.ops.matmul.checks import matrix_sizes
-from npusim.ops.matmul.quant_checks import LONGEST_AXIS
+from npusim.ops.matmul.checks import LONGEST_AXIS, matrix_sizes
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, INT64, UINT64
 from npusim.values.formats import Format
 

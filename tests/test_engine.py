@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -194,20 +196,19 @@ def nested(outer: int, inner: int) -> Program:
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(1, 200), (30, 1), (7, 33), (60, 60), (200, 5)])
-def test_nested_loops_jump_to_the_cycle(outer: int, inner: int) -> None:
+def test_nested_loops_end_to_the_cycle(outer: int, inner: int) -> None:
     program = nested(outer, inner)
     jumped, played = play((1, program)), play((1, program), exact=True)
     assert near(jumped.cycles, played.cycles)
     assert_same_spans(jumped, spans(played))
-    assert jumped.jumped_cycles > 0
-    assert played.jumped_cycles == 0
     for pipe in (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3):
         assert near(jumped.records[0].busy[pipe], played.records[0].busy[pipe])
 
 
 def test_a_jump_costs_nothing_however_long_the_loop() -> None:
     short, long = play((1, nested(50, 50))), play((1, nested(50_000_000, 50)))
-    assert len(long.records[0].entries) == len(short.records[0].entries)
+    assert short.jumped_cycles == 0.0
+    assert long.jumped_cycles > 0.99 * long.cycles
     assert long.cycles / short.cycles == pytest.approx(1e6, rel=1e-2)
 
 
@@ -221,7 +222,7 @@ def sharing(count: int, nbytes: float) -> Program:
 
 
 @pytest.mark.parametrize("cores", [1, 7, 40])
-def test_cores_in_step_jump_to_the_cycle(cores: int) -> None:
+def test_cores_in_step_end_to_the_cycle(cores: int) -> None:
     on = machine(MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0))
     program = sharing(150, 8192)
     jumped, played = (play((cores, program), on=on, exact=exact) for exact in (False, True))
@@ -367,7 +368,7 @@ def test_back_to_back_work_is_one_event_and_still_every_span() -> None:
     assert burst.cycles == 7005
     assert isinstance(burst.parts[0], Repeat)
     run = play((1, writer.program))
-    assert len(run.records[0].entries) == 1
+    assert [len(chunk) for chunk in run.records[0].replay()] == [1]
     assert_same_spans(run, calculated(writer.program))
 
 
@@ -384,16 +385,12 @@ def test_flags_keep_work_apart() -> None:
     assert [node.cycles for node in loop.body if isinstance(node, Burst)] == [3, 4]
 
 
-def test_folds_keep_the_order_and_the_number_of_spans() -> None:
-    program = nested(40, 25)
-    jumped, played = play((1, program)), play((1, program), exact=True)
-    assert jumped.records[0].folds
-    assert len(jumped.records[0].entries) < len(played.records[0].entries) / 3
-
-    unfolded, plain = ([span.end for span in run.records[0].spans()] for run in (jumped, played))
-    assert len(unfolded) == len(plain)
-    assert unfolded == sorted(unfolded)
-    assert unfolded == pytest.approx(plain)
+def test_the_first_spans_of_a_long_kernel_come_at_once() -> None:
+    """A kernel is played again for its spans, as far as somebody wants them."""
+    record = play((1, nested(10**9, 25))).records[0]
+    ends = [span.end for span in islice(record.spans(), 1000)]
+    assert ends == sorted(ends)
+    assert ends == [span.end for span in islice(play((1, nested(40, 25))).records[0].spans(), 1000)]
 
 
 def test_totals_count_repetitions_and_cores() -> None:
@@ -522,7 +519,7 @@ def test_groups_in_step_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("waiting", [(), (Pipe.SCALAR, Pipe.MTE2)])
-def test_groups_at_their_own_pace_jump_and_end_where_playing_ends(waiting: tuple[Pipe]) -> None:
+def test_groups_at_their_own_pace_end_to_the_cycle(waiting: tuple[Pipe]) -> None:
     """Periods of 97 and 101 cycles come back together after 97 * 101 cycles alone."""
     on = machine(MemoryRates(hbm=1e6, l2_read=1e6, l2_write=1e6))
 
@@ -544,14 +541,13 @@ def test_groups_at_their_own_pace_jump_and_end_where_playing_ends(waiting: tuple
     groups = ((1, paced(97, 200)), (1, paced(101, 180)))
     jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
     assert jumped.cycles == pytest.approx(played.cycles, rel=1e-4)
-    assert jumped.jumped_cycles > 10_000
     for ours, theirs in zip(jumped.records, played.records, strict=True):
         assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
         starts = [span.start for span in ours.spans() if span.pipe is Pipe.VECTOR]
         assert starts == sorted(starts)
 
 
-def test_a_pipe_that_another_has_run_ahead_of_repeats_once_that_has_left() -> None:
+def test_a_pipe_may_run_far_ahead_of_another() -> None:
     """The scalar unit is through with its turns before the stores are with the first hundred."""
     writer = Writer()
     writer.open(3000)
@@ -561,10 +557,9 @@ def test_a_pipe_that_another_has_run_ahead_of_repeats_once_that_has_left() -> No
     writer.program.flags.append(0)
     jumped, played = (play((1, writer.program), exact=exact) for exact in (False, True))
     assert near(jumped.cycles, played.cycles)
-    assert jumped.jumped_cycles > 0.8 * played.cycles
 
 
-def test_a_loop_that_hears_of_nobody_jumps_while_others_are_anywhere() -> None:
+def test_loops_that_hear_of_nobody_end_to_the_cycle() -> None:
     """Two cores load at once, at moments that never come back; what they compute repeats anyway."""
     on = machine(MemoryRates(hbm=130.0, l2_read=1e6, l2_write=1e6))
 
@@ -587,17 +582,14 @@ def test_a_loop_that_hears_of_nobody_jumps_while_others_are_anywhere() -> None:
     groups = ((1, computing(7.0)), (1, computing(7.0 * 2**0.5)))
     jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
     assert near(jumped.cycles, played.cycles)
-    assert 0.5 * played.cycles < jumped.jumped_cycles < played.cycles
-    for index, (ours, theirs) in enumerate(zip(jumped.records, played.records, strict=True)):
-        assert len(ours.entries) < 0.2 * len(theirs.entries)
+    for index, (ours, _theirs) in enumerate(zip(jumped.records, played.records, strict=True)):
         assert ours.busy == pytest.approx(busy_cycles(played, index))
         for one, other in zip(spans(jumped, index), spans(played, index), strict=True):
             assert one[:2] == other[:2]
             assert one[2:] == pytest.approx(other[2:])
 
 
-def test_a_loop_that_hears_of_nobody_counts_what_is_jumped_over_inside() -> None:
-    """The scalar unit soon has left the inner loop, which the stores jump over by the clock."""
+def test_a_pipe_may_leave_an_inner_loop_long_before_another() -> None:
     writer = Writer()
     turns = writer.queue(Pipe.SCALAR, Pipe.MTE3, 1)
     writer.program.flags.append(0)
@@ -612,7 +604,6 @@ def test_a_loop_that_hears_of_nobody_counts_what_is_jumped_over_inside() -> None
     jumped, played = (play((1, writer.program), exact=exact) for exact in (False, True))
     assert near(jumped.cycles, played.cycles)
     assert_same_spans(jumped, spans(played))
-    assert jumped.jumped_cycles > 0.8 * played.cycles
 
 
 @FEW

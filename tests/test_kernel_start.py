@@ -6,6 +6,7 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from npusim.ascendc.queueing import Queue
 from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
 from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
 from npusim.engine.simulate import Traffic
-from npusim.engine.timeline import CoreRecord
+from npusim.engine.timeline import CoreRecord, GroupPlayed
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
@@ -238,9 +239,13 @@ def test_loads_of_many_cores_wait_for_each_others_code_and_small_kernels_take_no
 
 
 def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
-    one, idle = CoreRecord((0, 1), VECTOR, Program()), CoreRecord((2, 3, 4), VECTOR, Program())
-    cube = CoreRecord((0,), Unit("cube"), Program())
-    one.busy[Pipe.VECTOR], cube.busy[Pipe.CUBE] = 500.0, 250.0
+    def record(blocks: tuple[int, ...], unit: Unit, busy: dict[Pipe, float]) -> CoreRecord:
+        none = np.zeros(0)
+        done = GroupPlayed(1000.0, busy, none.astype(np.int64), none)
+        return CoreRecord(blocks, unit, Program(), done, lambda: iter(()))
+
+    one = record((0, 1), VECTOR, {Pipe.VECTOR: 500.0})
+    idle, cube = record((2, 3, 4), VECTOR, {}), record((0,), Unit("cube"), {Pipe.CUBE: 250.0})
     run = KernelRun(1100.0, 100.0, (one, idle, cube), Traffic(0, 0, 0, 0, 0), 0.0, 0.0)
     assert run.busy_ratio(Pipe.VECTOR) == pytest.approx(0.2)
     assert run.busy_ratio(Pipe.CUBE) == pytest.approx(0.25)

@@ -38,12 +38,3 @@ class IssueQueue:
             if self._left:  # so many haven't been in the queue yet
                 return min(started, self._left[0][0])
         return started
-
-    def go_on(self, period: float, periods: int) -> None:
-        """What left the queue in the last ``period`` did so ``periods`` times more."""
-        if not self._left:
-            return
-        since, room = self._left[-1][0] - period, self._left.maxlen or 0
-        again = [(left, entries) for left, entries in self._left if left > since]
-        for turn in range(max(0, periods - room), periods):
-            self._left += [(left + (turn + 1) * period, entries) for left, entries in again]

@@ -12,14 +12,15 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.engine.player import Played
 from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Program, Transfer
+from npusim.engine.timeline import Played
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
 
 DEFAULT_BYTES = 80_000_000
-_BYTES = (2500, 450, 150)  # a record, an instruction (its part of the key too), an entry: measured
+_RUN_BYTES, _STEP_BYTES = 2500, 20
+_BYTES = (2500, 450)  # a record, an instruction (its part of the key too): measured
 _LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
@@ -73,12 +74,8 @@ class Memo:
 
     def keep_run(self, key: Hashable, found: Played) -> None:
         """Keep a run, if it is worth its room; those used longest ago have to go."""
-        record, instruction, entry = _BYTES
-        nbytes = sum(
-            record + instruction * len(each.program.listed()) + entry * len(each.entries)
-            for each in found.records
-        )
-        self._keep(key, found, nbytes)
+        steps = sum(len(group.times) for group in found.groups)
+        self._keep(key, found, _RUN_BYTES + _STEP_BYTES * steps)
 
     def streams(self, key: Hashable) -> Streams | None:
         """The instruction streams that are kept under ``key``."""
@@ -87,7 +84,7 @@ class Memo:
 
     def keep_streams(self, key: Hashable, found: Streams) -> None:
         """Keep instruction streams, as :meth:`keep_run` does."""
-        record, instruction, _ = _BYTES
+        record, instruction = _BYTES
         instructions = sum(len(group.program.listed()) for group in found.groups)
         self._keep(key, found, record + instruction * instructions)
 

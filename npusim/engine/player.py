@@ -1,13 +1,9 @@
-"""The pipes of all cores at work: a recurrence inside a core, SimPy where cores meet.
+"""The reference: SimPy plays the programs of all cores, event by event.
 
-Flags carry the time at which they were set. A pipe therefore works ahead on a clock of its own: it
-starts when it is free and its flags are set, and ends a known number of cycles later. Only what
-cores share, the bandwidth of global memory and barriers, has to be seen in the order of time; that
-is what SimPy's clock is for. A pipe that wants to begin a transfer waits until the clock is there,
-and one that ends an iteration of a loop until nothing else happens before.
-
-All state lives in :mod:`npusim.engine.state`, so that :mod:`npusim.engine.steady` can recognise a
-repeating state and jump over the repetitions.
+Every pipe walks through its list of steps. It waits for flags, is busy, moves bytes through
+bandwidth that all cores share, and sets flags. A pipe's own clock runs ahead of SimPy's; only
+transfers and barriers bring the two together. The compiled player (`compiled/player.c`) is the same
+machine.
 """
 
 from __future__ import annotations
@@ -15,57 +11,64 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from npusim.engine.clock import Alarm, Clock
-from npusim.engine.contention import settle_uncontended
-from npusim.engine.free_loops import FreeLoops
 from npusim.engine.issue import IssueQueue
-from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
-from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
-from npusim.engine.steady import SHORTEST, SteadyState
+from npusim.engine.state import Flags, GroupState, PipeState, Stage, State
 from npusim.engine.streams import Kind, Step
+from npusim.engine.timeline import ENTRY, Chunks, GroupPlayed, Played
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
     from npusim.engine.sharing import Claim
-    from npusim.engine.timeline import CoreRecord
 
-_WORK, _ENTER, _TURN, _MEET, _STOP, _PART = Kind
+_WORK, _ENTER, _TURN, _MEET, _STOP = Kind
 _BEFORE, _BUSY_UNTIL = Stage.BEFORE, Stage.BUSY_UNTIL
 _MOVING, _MOVED = Stage.MOVING, Stage.MOVED
-
-
-class Played(NamedTuple):
-    """The last cycle, what every group of cores did, and the cycles that were jumped over.
-
-    The records may be shared with others: they are only to be read.
-    """
-
-    end: float
-    records: tuple[CoreRecord, ...]
-    jumped_cycles: float
+_SHORTEST = 4  # loops with fewer iterations left aren't held up
 
 
 def play(
+    groups: tuple[CoreGroup, ...], machine: Machine, treated: Mapping[Transfer, Treatment]
+) -> Played:
+    """Play the programs of all cores."""
+    player = Player(groups, machine, treated)
+    try:
+        player.play()
+        return Played(tuple([_played(group) for group in player.state.groups]))
+    finally:
+        player.fall_apart()
+
+
+def replay(
     groups: tuple[CoreGroup, ...],
     machine: Machine,
     treated: Mapping[Transfer, Treatment],
-    *,
-    exact: bool,
-) -> Played:
-    """Play the programs of all cores."""
-    player = Player(groups, machine, treated, exact=exact)
+    index: int,
+) -> Chunks:
+    """Play a kernel once more, for what its group number ``index`` does one by one."""
+    player = Player(groups, machine, treated)
+    entries = player.state.groups[index].entries = []
     try:
         player.play()
-        records = tuple(group.record for group in player.state.groups)
-        end = max((record.end for record in records), default=0.0)
-        return Played(end, records, player.jumped_cycles)
     finally:
         player.fall_apart()
+    yield np.array(entries, ENTRY)
+
+
+def _played(group: GroupState) -> GroupPlayed:
+    return GroupPlayed(
+        group.end,
+        {state.pipe: state.busy for state in group.pipes},
+        np.array([times for state in group.pipes for times in state.times], np.int64),
+        np.array([cycles for state in group.pipes for cycles in state.cycles], np.float64),
+    )
 
 
 class Player:
@@ -79,46 +82,27 @@ class Player:
         groups: tuple[CoreGroup, ...],
         machine: Machine,
         treated: Mapping[Transfer, Treatment],
-        *,
-        exact: bool = False,
     ) -> None:
         self.env = Clock()
         self.state = State(groups, treated)
         for group in self.state.groups:
             if any(step.unit_flag for pipe in group.pipes for step in pipe.steps):
                 group.issue = IssueQueue(machine.issue_queue)
-        settle_uncontended(self.state.pipes, machine.rates.bandwidths)
         self.memory: SharedBandwidth[PipeState] = SharedBandwidth(
             self.env, machine.rates.bandwidths, self._moved
         )
         self._sync_cycles = machine.sync_cycles
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
-        self._begun = False  # whether somebody has gone on behind the barrier
-        self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
-        self._free = None if exact else FreeLoops()
-        self._lockstep = Lockstep(self.state, self._replace)
-        self._exact = exact
-
-    @property
-    def jumped_cycles(self) -> float:
-        """How many cycles weren't played."""
-        watchers = (self._steady, self._free)
-        return max(0.0 if each is None else each.jumped_cycles for each in watchers)
 
     def play(self) -> None:
         """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""
-        if not self._exact:
-            self._lockstep.join()
         self._ready.extend(self.state.pipes)
         self._advance()
         self.env.run_out()
         waiting = [state for state in self.state.pipes if state.stage is not Stage.FINISHED]
         if waiting:
             raise _deadlock(waiting)
-        self._lockstep.end()
-        for state in self.state.pipes:
-            state.group.record.busy[state.pipe] = state.busy
 
     def fall_apart(self) -> None:
         """Let go of everything: its parts know each other, and Python would have to search them."""
@@ -126,7 +110,6 @@ class Player:
         vars(self).clear()
 
     def _wake(self, state: PipeState) -> None:
-        state.ready = True
         self._ready.append(state)
 
     def _sleep(self, state: PipeState, until: float) -> None:
@@ -138,37 +121,8 @@ class Player:
         state, until = alarm.about
         if state.alarm == until:  # else it wakes at another time
             state.alarm = None
-            state.ready = False
             self._run(state)
             self._advance()
-
-    def _replace(self, pipes: Replaced) -> None:
-        """Go on with other pipes in the place of some."""
-        for listed in (self._ready, self._meeting):
-            now = [new for old in listed for new in pipes.get(old, (old,))]
-            listed.clear()
-            listed.extend(now)
-        self.memory.replace(
-            {
-                old: [(new, claim) for new in stand if (claim := new.steps[new.place].claim)]
-                for old, stand in pipes.items()
-                if old.stage is Stage.MOVING
-            }
-        )
-        for old, stand in pipes.items():
-            for new in stand:
-                if old.alarm is not None:
-                    self._sleep(new, old.alarm)
-            old.alarm = None
-        if self._steady is not None:
-            self._steady.forget_all()
-        if self._free is not None:
-            self._free.forget()
-
-    def _part(self, state: PipeState) -> None:
-        """Go on by themselves, those for whom ``state`` stood."""
-        self._wake(state)
-        self._lockstep.part(state)
 
     def _moved(self, ended: list[PipeState]) -> None:
         """The last bytes of these pipes' transfers have been moved."""
@@ -183,7 +137,6 @@ class Player:
         ready = self._ready
         while ready:
             state = ready.popleft()
-            state.ready = False
             self._run(state)
         self.memory.settle()
 
@@ -201,13 +154,11 @@ class Player:
                 if not self._turn(state, step):
                     return
             elif kind is _ENTER:
-                self._enter(state, step)
+                state.turns.append(0)
+                state.place += 1
             elif kind is _MEET:
                 if not self._meet(state):
                     return
-            elif kind is _PART:
-                self._part(state)
-                return
             else:
                 state.stage = Stage.FINISHED
                 return
@@ -225,18 +176,21 @@ class Player:
             return False
         end = state.clock
         if step.parts:
-            record, shift = state.group.record, self.state.shift
-            record.entries.append((state.pipe, step.parts, started + shift, end + shift))
+            group = state.group
+            state.times[state.place] += 1
+            state.cycles[state.place] += end - started
+            if group.entries is not None:
+                group.entries.append((group.pipes.index(state), state.place, started, end))
             arrived, before = end + step.latency, state.arrived
-            if (issue := state.group.issue) is not None:
+            if (issue := group.issue) is not None:
                 started = issue.begun(state.pipe, step, started)
             busy = arrived - (started if started > before else before)  # noqa: FURB136 - quicker
             if busy > 0.0:
                 state.busy += busy
             if arrived > before:
                 state.arrived = arrived
-            if arrived + shift > record.end:  # noqa: PLR1730 - quicker
-                record.end = arrived + shift
+            if arrived > group.end:  # noqa: PLR1730 - quicker
+                group.end = arrived
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True
@@ -295,62 +249,21 @@ class Player:
             if flag in waiters:
                 self._wake(waiters.pop(flag))
 
-    def _enter(self, state: PipeState, step: Step) -> None:
-        loop = step.loop
-        state.place += 1
-        if state.runs:
-            table, key = state.runs[-1].inner, (id(loop), state.turns[-1])
-        else:
-            table, key = state.group.runs, (id(loop), 0)
-        run = table.get(key)
-        if run is None:
-            users = state.group.users[id(loop)]
-            run = table[key] = LoopRun(loop, next(self.state.serials), len(state.runs), users)
-        run.members.append(state)
-        state.runs.append(run)
-        state.turns.append(0)
-
     def _turn(self, state: PipeState, step: Step) -> bool:
         """An iteration has ended; False if the pipe should let others catch up."""
-        run, turns = state.runs[-1], state.turns
-        count = run.loop.count
-        turns[-1] += 1
-        if turns[-1] < count:
+        state.turns[-1] += 1
+        left = step.iterations - state.turns[-1]
+        if left > 0:
             state.place = step.target
-            if count - turns[-1] < SHORTEST:
-                return True  # few turns are just played
-            if self._free is not None and self._free.passes(state, run):
-                return True
-            if self._steady is not None and run.watched:
-                for waiting in self._steady.iteration_ended(state, run):
-                    self._sleep(waiting, waiting.due)
-            return not self._lets_catch_up(state)
-        if step.uneven:
-            state.turns[-1] -= 1
-            self._part(state)
-            return False
+            return left < _SHORTEST or not self._lets_catch_up(state)
         state.place += 1
-        state.runs.pop()
         state.turns.pop()
-        run.members.remove(state)
-        run.expected -= 1
-        if self._free is not None:
-            self._free.left(state, run)
-        if run.expected == 0:
-            if state.runs:
-                del state.runs[-1].inner[id(run.loop), state.turns[-1]]
-            else:
-                del state.group.runs[id(run.loop), 0]
-            if self._steady is not None:
-                self._steady.forget(run)
-        elif self._steady is not None:
-            self._steady.left(run)
         return True
 
     def _lets_catch_up(self, state: PipeState) -> bool:
         """Sleep if something happens before the pipe's own clock; else SimPy's goes along with it.
 
-        A loop repeats where both do.
+        Nobody runs away: what is set ahead would have to be kept.
         """
         if state.clock <= self.env.now:
             return False
@@ -363,14 +276,10 @@ class Player:
 
     def _meet(self, state: PipeState) -> bool:
         if state.stage is Stage.MEETING:
-            if self._steady is not None and not self._begun:
-                self._begun = True
-                self._steady.met(state)
             state.stage = Stage.BEFORE
             state.place += 1
-            record = state.group.record
             # A kernel may end with a barrier.
-            record.end = max(record.end, state.clock + self.state.shift)
+            state.group.end = max(state.group.end, state.clock)
             return True
         state.stage = Stage.MEETING
         self._meeting.append(state)
@@ -378,11 +287,8 @@ class Player:
             together = max(each.clock for each in self._meeting) + self._sync_cycles
             for each in self._meeting:
                 each.clock = together
-            if not self._exact:
-                self._lockstep.join()
-            for each in self._meeting:
                 self._sleep(each, together)
-            self._meeting, self._begun = [], False
+            self._meeting = []
         return False
 
 

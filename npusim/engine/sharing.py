@@ -45,10 +45,6 @@ class Claim:
         """The claim of ``cores`` cores; ``demand`` is what each byte takes of each resource."""
         return _claim(cores, ceiling, tuple(demand.items()))
 
-    def of_cores(self, cores: int) -> Claim:
-        """The same on another number of cores."""
-        return _claim(cores, self.ceiling, self.demand)
-
 
 @lru_cache(maxsize=4096)
 def _claim(cores: int, ceiling: float, demand: tuple[tuple[str, float], ...]) -> Claim:
@@ -101,12 +97,6 @@ class SharedBandwidth(Generic[Owner]):
         self._changed = False
 
     @property
-    def flows(self) -> list[Flow[Owner]]:
-        """Transfers in progress, with their remaining bytes brought up to now."""
-        self._advance()
-        return self._flows
-
-    @property
     def settled(self) -> bool:
         """Whether bandwidth is shared out among the transfers that there are."""
         return not self._changed
@@ -116,16 +106,6 @@ class SharedBandwidth(Generic[Owner]):
         if self._env.now > self._updated:
             self._advance()
         self._flows.append(Flow(nbytes, claim, owner))
-        self._changed = True
-
-    def replace(self, owners: Mapping[Owner, Sequence[tuple[Owner, Claim]]]) -> None:
-        """Let transfers go on as those of other owners, each with its claim."""
-        self._advance()
-        self._flows = [
-            Flow(flow.remaining, claim, owner)
-            for flow in self._flows
-            for owner, claim in owners.get(flow.owner, ((flow.owner, flow.claim),))
-        ]
         self._changed = True
 
     def settle(self) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from npusim.engine import player as reference
+from npusim.engine.compiled import play as compiled
 from npusim.engine.l2 import L2State, crowding
 from npusim.engine.machine import Machine, MemoryRates, Treatment
 from npusim.engine.memo import Memo, key_of
-from npusim.engine.player import Played, play
+from npusim.engine.timeline import CoreRecord, Played
 
 if TYPE_CHECKING:
     from npusim.engine.program import CoreGroup, Pipe, Transfer
-    from npusim.engine.timeline import CoreRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,9 @@ def simulate(
         l2.touch(numbers.get(buffer, buffer), nbytes)
     launch = machine.launch_cycles
     return KernelRun(
-        played.end + launch,
+        max((group.end for group in played.groups), default=0.0) + launch,
         launch,
-        played.records,
+        _records(played, groups, machine, treated),
         listed.traffic(treated),
         played.jumped_cycles,
         listed.memory_cycles(treated, machine.rates),
@@ -130,24 +132,33 @@ def _played(
     exact: bool,
     memo: Memo | None,
 ) -> Played:
+    play = reference.play if exact else compiled.play
     if memo is None or not memo.limit_bytes:
-        return play(groups, machine, treated, exact=exact)
+        return play(groups, machine, treated)
     key = key_of(groups, machine, treated, exact=exact)
     found = memo.run(key)
     if found is None:
-        found = play(groups, machine, treated, exact=exact)
+        found = play(groups, machine, treated)
         memo.keep_run(key, found)
-    return found._replace(records=_renamed(found.records, groups))
+    return found
 
 
-def _renamed(
-    records: tuple[CoreRecord, ...], groups: tuple[CoreGroup, ...]
+def _records(
+    played: Played,
+    groups: tuple[CoreGroup, ...],
+    machine: Machine,
+    treated: Mapping[Transfer, Treatment],
 ) -> tuple[CoreRecord, ...]:
-    """Records of a run that may be another kernel's, with the buffers of these ``groups``."""
-    own = {(group.blocks, group.unit): group.program for group in groups}
+    """What each group has done, in its own instructions."""
     return tuple(
-        replace(record, program=own.get((record.blocks, record.unit), record.program))
-        for record in records
+        CoreRecord(
+            group.blocks,
+            group.unit,
+            group.program,
+            each,
+            partial(compiled.replay, groups, machine, treated, index),
+        )
+        for index, (group, each) in enumerate(zip(groups, played.groups, strict=True))
     )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.engine.program import Loop, Transfer
 from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode
 from npusim.engine.sharing import Claim
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Treatment
-
-
-_NO_LOOP = Loop(0)
+    from npusim.engine.program import Transfer
 
 
 class Kind(IntEnum):
@@ -26,19 +22,16 @@ class Kind(IntEnum):
     TURN = 2
     MEET = 3
     STOP = 4
-    PART = 5
 
 
-@dataclass(slots=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """One step of a pipe.
 
     WORK waits for flags, is busy for ``cycles`` and then moves ``bus_bytes`` on each core, taking
     of shared bandwidth what ``claim`` says (None: it moves nothing); ``sets`` are the flags it
     sets, each with the cycles until it arrives. A transfer is done ``latency`` cycles after its
-    last bytes have left, while the pipe goes on. ENTER begins a loop, TURN ends one of its
-    iterations and goes back to the step after ``target``. MEET is a barrier. PART is where
-    groups that one stands for don't do the same any more; ``uneven`` loops end sooner in some.
+    last bytes have left, while the pipe goes on. ENTER begins a loop of so many ``iterations``,
+    TURN ends one of them and goes back to the step ``target``. MEET is a barrier.
     With a ``unit_flag`` work is under way from its issue on, while it still waits for flags.
     """
 
@@ -50,31 +43,12 @@ class Step:
     sets: tuple[tuple[int, float], ...] = ()
     latency: float = 0.0
     parts: tuple[Part, ...] = ()
-    loop: Loop = field(default_factory=lambda: _NO_LOOP)
+    iterations: int = 0
     target: int = -1
-    uneven: bool = False
     unit_flag: bool = False
 
-    def claimed(self, claim: Claim) -> Step:
-        """The same work with another claim."""
-        return Step(
-            self.kind,
-            self.waits,
-            self.cycles,
-            self.bus_bytes,
-            claim,
-            self.sets,
-            self.latency,
-            self.parts,
-            self.loop,
-            self.target,
-            self.uneven,
-            self.unit_flag,
-        )
 
-    def looped(self, loop: Loop, *, uneven: bool) -> Step:
-        """The beginning or end of another loop."""
-        return Step(self.kind, loop=loop, target=self.target, uneven=uneven)
+_MEET, _STOP = Step(Kind.MEET), Step(Kind.STOP)
 
 
 def flatten(
@@ -89,8 +63,17 @@ def flatten(
     """
     steps: list[Step] = []
     _append(steps, nodes, lambda burst: _work(burst, delays, cores, treated))
-    steps.append(Step(Kind.STOP))
+    steps.append(_STOP)
     return steps
+
+
+def unordered(setters: Iterable[tuple[int, object]]) -> frozenset[int]:
+    """The flags that aren't set in the order in which they arrive, by who sets each.
+
+    Several pipes set them, or one at different distances: what is set later may arrive earlier.
+    """
+    first: dict[int, object] = {}
+    return frozenset(flag for flag, setter in setters if first.setdefault(flag, setter) != setter)
 
 
 def _append(steps: list[Step], nodes: Sequence[PipeNode], work: Callable[[Burst], Step]) -> None:
@@ -98,12 +81,13 @@ def _append(steps: list[Step], nodes: Sequence[PipeNode], work: Callable[[Burst]
         if isinstance(node, Burst):
             steps.append(work(node))
         elif isinstance(node, PipeLoop):
+            count = node.loop.count
+            steps.append(Step(Kind.ENTER, iterations=count))
             first = len(steps)
-            steps.append(Step(Kind.ENTER, loop=node.loop))
             _append(steps, node.body, work)
-            steps.append(Step(Kind.TURN, loop=node.loop, target=first + 1))
+            steps.append(Step(Kind.TURN, iterations=count, target=first))
         else:
-            steps.append(Step(Kind.MEET))
+            steps.append(_MEET)
 
 
 def _work(
@@ -121,8 +105,7 @@ def _work(
         latency += treatment.late
         claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
     sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
-    parts = tuple(burst.parts)
     return Step(
-        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, parts, _NO_LOOP,
+        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, tuple(burst.parts),
         unit_flag=unit_flag,
     )  # fmt: skip

@@ -1,18 +1,26 @@
-"""What happened when: the spans the engine recorded, with repeated stretches kept folded.
+"""What happened when: what every core did in all, and its spans for those who want to see them.
 
-Times inside a task are cycles from the start of its first core. A jump over ``times`` repetitions
-of a period is kept as a :class:`Fold` and unfolded only when somebody iterates.
+Times inside a task are cycles from the start of its first core. Spans aren't kept: a kernel is
+played again for those who iterate over them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from heapq import merge
+from typing import Any, NamedTuple
 
-from npusim.engine.program import VECTOR, Instruction, Pipe, Program, Unit
-from npusim.engine.schedule import Part, Repeat
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.engine.program import Instruction, Pipe, Program, Unit
+from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode, Repeat, projected
+
+# What a player notes down of a group: which of its pipes did which of its steps from when to when.
+ENTRY = np.dtype([("pipe", "i4"), ("step", "i4"), ("start", "f8"), ("end", "f8")])
+Chunks = Iterator[NDArray[Any]]  # of entries, those of each pipe in the order of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +34,6 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """Entries ``first:last`` of the record happen ``times`` more times, ``period`` cycles apart."""
-
-    first: int
-    last: int
-    times: int
-    period: float
-
-
-@dataclass(frozen=True, slots=True)
 class Total:
     """One instruction of the program over a whole run of a core: how often, and for how long."""
 
@@ -45,97 +43,131 @@ class Total:
     cycles: float
 
 
-# What the player notes down: parts of a burst, when it started and when it ended.
-Entry = tuple[Pipe, tuple[Part, ...], float, float]
+class GroupPlayed(NamedTuple):
+    """What a player has found of a group of cores: its last cycle, and how busy its pipes were.
+
+    ``times`` and ``cycles`` tell how often each step was done, one pipe after the other, and for
+    how long in all.
+    """
+
+    end: float
+    busy: dict[Pipe, float]
+    times: NDArray[np.int64]
+    cycles: NDArray[np.float64]
+
+
+class Played(NamedTuple):
+    """What a player has found of a kernel; ``jumped_cycles`` weren't played but known to repeat."""
+
+    groups: tuple[GroupPlayed, ...]
+    jumped_cycles: float = 0.0
 
 
 @dataclass(slots=True)
 class CoreRecord:
-    """Everything one group of cores did, and the program that told them to."""
+    """Everything one group of cores did, and the program that told them to.
+
+    ``replay`` tells once more what they did one by one.
+    """
 
     blocks: tuple[int, ...]
-    unit: Unit = VECTOR
-    program: Program = field(default_factory=Program, repr=False)
-    entries: list[Entry] = field(default_factory=list)
-    folds: list[Fold] = field(default_factory=list)
-    busy: dict[Pipe, float] = field(default_factory=dict)
-    end: float = 0.0
+    unit: Unit
+    program: Program = field(repr=False)
+    played: GroupPlayed = field(repr=False)
+    replay: Callable[[], Chunks] = field(repr=False)
+
+    @property
+    def busy(self) -> dict[Pipe, float]:
+        """For how many cycles each of its pipes was at work."""
+        return self.played.busy
+
+    @property
+    def end(self) -> float:
+        """Its last cycle."""
+        return self.played.end
 
     def spans(self) -> Iterator[Span]:
-        """All spans in the order in which they ended, repetitions unfolded."""
-        lines = (self._line(pipe).unfold() for pipe in self.busy)
+        """All spans in the order in which they ended."""
+        feed = _Feed(self.replay(), len(self.busy))
+        lines = (
+            _spans(pipe, _parts_of(nodes), feed.line(index))
+            for index, (pipe, nodes) in enumerate(projected(self.program).items())
+        )
         yield from merge(*lines, key=lambda span: span.end)
 
     def totals(self) -> list[Total]:
-        """Every instruction with its executions and its cycles; nothing is unfolded for it."""
-        return [total for pipe in self.busy for total in self._line(pipe).totals()]
-
-    def _line(self, pipe: Pipe) -> _Line:
-        places = [place for place, entry in enumerate(self.entries) if entry[0] is pipe]
-        folds = [
-            replace(
-                fold, first=bisect_left(places, fold.first), last=bisect_left(places, fold.last)
-            )
-            for fold in self.folds
-        ]
-        return _Line([self.entries[place] for place in places], folds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What one pipe did, in the order of time."""
-
-    entries: list[Entry]
-    folds: list[Fold]
-
-    def unfold(self) -> Iterator[Span]:
-        """All spans, repetitions unfolded."""
-        yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
-
-    def totals(self) -> list[Total]:
         """Every instruction with its executions and its cycles."""
-        times: dict[int, int] = {}
-        cycles: dict[int, float] = {}
-        known: dict[int, tuple[Pipe, Instruction]] = {}
-        for (pipe, parts, start, end), turns in zip(self.entries, self._turns(), strict=True):
-            for part, count in _counted(parts, turns):
-                key = id(part)
-                known[key] = (pipe, part)
-                alone = len(parts) == 1 and part is parts[0]
-                times[key] = times.get(key, 0) + count
-                taken = count * (end - start if alone else part.cycles)
-                cycles[key] = cycles.get(key, 0.0) + taken
-        return [Total(*known[key], times[key], cycles[key]) for key in known]
+        found: dict[int, Total] = {}
+        all_times, all_cycles = self.played.times.tolist(), self.played.cycles.tolist()
+        step = 0
+        for pipe, nodes in projected(self.program).items():
+            for parts in _parts_of(nodes):
+                if parts and (times := all_times[step]):
+                    alone = len(parts) == 1 and isinstance(parts[0], Instruction)
+                    for part, count in _counted(parts, times):
+                        spent = all_cycles[step] if alone else count * part.cycles
+                        before = found.get(id(part), Total(pipe, part, 0, 0.0))
+                        found[id(part)] = Total(
+                            pipe, part, before.times + count, before.cycles + spent
+                        )
+                step += 1
+        return list(found.values())
 
-    def _turns(self) -> list[int]:
-        """How often every entry happens: once, and once more for each turn of a fold around it."""
-        turns = [1] * len(self.entries)
-        for fold in self.folds:
-            for index in range(fold.first, fold.last):
-                turns[index] *= 1 + fold.times
-        return turns
 
-    def _unfold(self, first: int, last: int, folds: int, shift: float) -> Iterator[Span]:
-        """Entries ``first:last`` and what the first ``folds`` folds repeat of them."""
-        position = first
-        for index, fold in enumerate(self.folds[:folds]):
-            if not first < fold.last <= last or fold.first == fold.last:
-                continue
-            yield from self._plain(position, fold.last, shift)
-            for turn in range(1, fold.times + 1):
-                yield from self._unfold(fold.first, fold.last, index, shift + turn * fold.period)
-            position = fold.last
-        yield from self._plain(position, last, shift)
+class _Feed:
+    """Deals out what a player notes down to the pipes that it belongs to."""
 
-    def _plain(self, first: int, last: int, shift: float) -> Iterator[Span]:
-        for pipe, parts, start, end in self.entries[first:last]:
-            if len(parts) == 1 and isinstance(parts[0], Instruction):
-                yield Span(pipe, parts[0], start + shift, end + shift)
-                continue
-            clock = start + shift
-            for part in _flatten(parts):
-                yield Span(pipe, part, clock, clock + part.cycles)
-                clock += part.cycles
+    def __init__(self, chunks: Chunks, pipes: int) -> None:
+        self._chunks = chunks
+        self._waiting: list[deque[NDArray[Any]]] = [deque() for _ in range(pipes)]
+
+    def line(self, pipe: int) -> Iterator[tuple[int, float, float]]:
+        """What one pipe did: step, start and end."""
+        waiting = self._waiting[pipe]
+        while waiting or self._more():
+            if waiting:
+                for _, step, start, end in waiting.popleft().tolist():
+                    yield step, start, end
+
+    def _more(self) -> bool:
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            return False
+        for pipe, waiting in enumerate(self._waiting):
+            own = chunk[chunk["pipe"] == pipe]
+            if len(own):
+                waiting.append(own)
+        return True
+
+
+def _parts_of(nodes: Sequence[PipeNode]) -> list[tuple[Part, ...]]:
+    """The instructions of every step of a pipe, as they are in `streams.flatten`."""
+    found: list[tuple[Part, ...]] = []
+    _collect(found, nodes)
+    found.append(())
+    return found
+
+
+def _collect(found: list[tuple[Part, ...]], nodes: Sequence[PipeNode]) -> None:
+    for node in nodes:
+        if isinstance(node, PipeLoop):
+            found.append(())
+            _collect(found, node.body)
+        found.append(tuple(node.parts) if isinstance(node, Burst) else ())
+
+
+def _spans(
+    pipe: Pipe, parts_of: Sequence[tuple[Part, ...]], line: Iterator[tuple[int, float, float]]
+) -> Iterator[Span]:
+    for step, start, end in line:
+        parts = parts_of[step]
+        if len(parts) == 1 and isinstance(parts[0], Instruction):
+            yield Span(pipe, parts[0], start, end)
+            continue
+        clock = start
+        for part in _flatten(parts):
+            yield Span(pipe, part, clock, clock + part.cycles)
+            clock += part.cycles
 
 
 def _flatten(parts: tuple[Part, ...]) -> Iterator[Instruction]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from dataclasses import replace
 from typing import Any
 
 import npusim
@@ -20,12 +19,12 @@ def digest(result: Any) -> str:
     text = hashlib.sha256()
     for task in result.tasks:
         text.update(repr(task).encode())
-    # Cores that work in step have one record; what is folded follows from what it is folded of.
+    # Cores that work in step have one record.
     for run in result.timeline._runs:
         for record in run.records:
             name = core_name(result.timeline._profile, record.blocks[0], record.unit)
-            text.update(repr((record.blocks, name, record.folds, record.end)).encode())
-            for span in replace(record, folds=[]).spans():
+            text.update(repr((record.blocks, name, record.end)).encode())
+            for span in record.spans():
                 done = span.instruction
                 moved = done.transfer.payload_bytes if done.transfer else 0
                 # Kernels that are written in the library alone have the line that runs them.

@@ -1,4 +1,4 @@
-"""Jumping over the steady state ends where playing every event ends: random calls, both ways."""
+"""The compiled player ends to the cycle where SimPy does: random calls, both ways."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ A2 = ("Ascend910B1", "Ascend910B3", "Ascend910B4")  # where the page of the oper
 
 CALLS = 54  # six of every kind
 MANY = 200
-MOST = 0.01  # of the cycles, in every call
-USUAL = 0.001  # of the cycles, in 90 % of the calls
-ROUNDING_CYCLES = 1.0
+MOST = 1e-9  # of the cycles, in every call: what sums in another order differ by
 
 Arguments = dict[str, Any]
 
@@ -143,17 +141,17 @@ OPERATORS: tuple[tuple[Callable[[Random], Any], tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class Pair:
-    """One call: its tasks jumping, and played."""
+    """One call: its tasks by the compiled player, and by SimPy."""
 
     what: str
-    jumped: tuple[TaskResult, ...]
+    compiled: tuple[TaskResult, ...]
     played: tuple[TaskResult, ...]
 
     @property
     def difference(self) -> float:
-        """Of the cycles of the whole call, less what rounding explains."""
-        ours, theirs = (sum(task.cycles for task in each) for each in (self.jumped, self.played))
-        return max(0.0, abs(ours - theirs) - ROUNDING_CYCLES) / theirs
+        """Of the cycles of the whole call."""
+        ours, theirs = (sum(task.cycles for task in each) for each in (self.compiled, self.played))
+        return abs(ours - theirs) / theirs
 
 
 def tasks(chip: str, call: Any, *, exact: bool) -> tuple[TaskResult, ...]:
@@ -184,27 +182,13 @@ def test_cycles_are_those_of_playing_everything(count: int) -> None:
     assert len(pairs(count)) == count
     worst = max(pairs(count), key=lambda pair: pair.difference)
     assert worst.difference <= MOST, worst.what
-    usual = sum(pair.difference <= USUAL for pair in pairs(count))
-    assert usual >= 0.9 * count
-
-
-@COUNTS
-def test_many_calls_jump_and_none_does_when_playing(count: int) -> None:
-    jumping = [
-        pair for pair in pairs(count) if any(task.jumped_ratio > 0.2 for task in pair.jumped)
-    ]
-    assert len(jumping) > count / 3
-    assert not any(task.jumped_ratio for pair in pairs(count) for task in pair.played)
 
 
 @COUNTS
 def test_bytes_and_busy_ratios_are_those_of_playing_everything(count: int) -> None:
     for pair in pairs(count):
-        for one, other in zip(pair.jumped, pair.played, strict=True):
+        for one, other in zip(pair.compiled, pair.played, strict=True):
             assert one.name == other.name
             moved = (one.bytes_read, one.bytes_written, one.hbm_bytes)
             assert moved == (other.bytes_read, other.bytes_written, other.hbm_bytes), pair.what
-            # Groups that are never in step go on for their averages, by which shares move a little.
-            assert dict(one.pipes) == pytest.approx(dict(other.pipes), rel=0.02, abs=1e-6), (
-                pair.what
-            )
+            assert dict(one.pipes) == pytest.approx(dict(other.pipes), abs=1e-9), pair.what

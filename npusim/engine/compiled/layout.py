@@ -1,0 +1,221 @@
+"""A kernel laid out in arrays as `player.h` describes them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.engine.program import Pipe
+from npusim.engine.schedule import projected
+from npusim.engine.state import Flags
+from npusim.engine.streams import Kind, Step, flatten, unordered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.engine.machine import Machine, Treatment
+    from npusim.engine.program import CoreGroup, Transfer
+    from npusim.engine.sharing import Claim
+
+_STEP = np.dtype(
+    [
+        *((name, "f8") for name in ("cycles", "bytes", "latency")),
+        ("count", "i8"),
+        *((name, "i4") for name in ("kind", "flags", "claim", "parts", "waits", "wait_count")),
+        *((name, "i4") for name in ("sets", "set_count", "target", "unused")),
+    ]
+)
+_SET = np.dtype([("delay", "f8"), ("flag", "i4"), ("unused", "i4")])
+_CLAIM = np.dtype([("ceiling", "f8"), ("loads", "f8", 3), ("most", "f8", 3)])
+_UNIT_FLAG, _IN_MTE1 = 1, 2
+
+_POINTERS = (
+    "group_of", "cluster_of", "first_step", "first_flag", "steps", "waits", "sets", "claims",
+    "unordered", "held_first", "held", "issues",
+)  # fmt: skip
+
+
+class KernelStruct(ctypes.Structure):
+    """``Kernel`` of player.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("groups", "pipes", "flags", "clusters")),
+        ("issue_entries", ctypes.c_int32),
+        ("unused", ctypes.c_int32),
+        ("look_after", ctypes.c_int64),
+        ("sync_cycles", ctypes.c_double),
+        ("bandwidths", ctypes.c_double * 3),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+    )
+
+
+class ResultStruct(ctypes.Structure):
+    """``Result`` of player.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("ends", "busy", "times", "cycles", "entries")),
+        ("entry_room", ctypes.c_int64),
+        ("entry_count", ctypes.c_int64),
+        ("jumped_cycles", ctypes.c_double),
+        ("played", ctypes.c_int64),
+    )
+
+
+class _Cluster(NamedTuple):
+    """Groups that share their flags, which have numbers of the whole kernel from ``base`` on."""
+
+    number: int
+    base: int
+    flags: int
+    held: Mapping[int, Sequence[float]]
+    setters: list[tuple[int, object]]
+
+
+class Layout:
+    """The arrays of one kernel: its pipes and their steps, flags, and shares of bandwidth."""
+
+    def __init__(
+        self,
+        groups: Sequence[CoreGroup],
+        machine: Machine,
+        treated: Mapping[Transfer, Treatment],
+    ) -> None:
+        self._machine = machine
+        self._steps: list[tuple[float, ...]] = []
+        self._waits: list[int] = []
+        self._sets: list[tuple[float, int, int]] = []
+        self._claims: dict[Claim, int] = {}
+        self._barriers_in_loops = False
+        self.pipes: list[Pipe] = []
+        self.first_step = [0]
+        self._first_pipe = [0]
+        cluster_of: list[int] = []
+        group_of: list[int] = []
+        issues: list[bool] = []
+        clusters = _clusters(groups)
+        for index, group in enumerate(groups):
+            cluster = clusters[_key(index, group)]
+            issues.append(False)
+            for pipe, nodes in projected(group.program).items():
+                steps = flatten(nodes, group.program.delays, group.size, treated)
+                issues[-1] |= self._add(steps, pipe, cluster)
+                self.pipes.append(pipe)
+                group_of.append(index)
+                cluster_of.append(cluster.number)
+            self._first_pipe.append(len(self.pipes))
+        self._arrays = self._of_steps() | self._of_flags(list(clusters.values()))
+        if self._barriers_in_loops:  # all cores go through them together
+            cluster_of = [0] * len(cluster_of)
+            self._arrays["first_flag"] = self._arrays["first_flag"][[0, -1]]
+        self._arrays |= {
+            "group_of": np.array(group_of, np.int32),
+            "cluster_of": np.array(cluster_of, np.int32),
+            "issues": np.array(issues, np.int32),
+        }
+
+    def pipes_of(self, group: int) -> tuple[int, int]:
+        """The first pipe of a group and the one behind its last."""
+        return self._first_pipe[group], self._first_pipe[group + 1]
+
+    def struct(self, look_after: int) -> KernelStruct:
+        """The kernel for the player, which holds no references to the arrays.
+
+        After so many steps it looks for what repeats; after 0, never.
+        """
+        return KernelStruct(
+            len(self._first_pipe) - 1,
+            len(self.pipes),
+            len(self._arrays["unordered"]),
+            len(self._arrays["first_flag"]) - 1,
+            self._machine.issue_queue,
+            0,
+            look_after,
+            self._machine.sync_cycles,
+            (ctypes.c_double * 3)(*self._machine.rates.bandwidths.values()),
+            *(self._arrays[name].ctypes.data for name in _POINTERS),
+        )
+
+    def _add(self, steps: Sequence[Step], pipe: Pipe, cluster: _Cluster) -> bool:
+        """Add a pipe's steps; whether some work waits inside it."""
+        owner, base, claims = len(self.first_step), cluster.base, self._claims
+        in_mte1 = _IN_MTE1 if pipe is Pipe.MTE1 else 0
+        depth, issues = 0, False
+        for kind, waits, cycles, nbytes, claim, sets, latency, parts, count, target, unit in steps:
+            number = -1 if claim is None else claims.setdefault(claim, len(claims))
+            self._steps.append(
+                (
+                    cycles, nbytes, latency, count, kind, unit | in_mte1, number, len(parts),
+                    len(self._waits), len(waits), len(self._sets), len(sets), target, 0,
+                )
+            )  # fmt: skip
+            for flag in waits:
+                self._waits.append(base + flag)
+            for flag, delay in sets:
+                self._sets.append((delay, base + flag, 0))
+                cluster.setters.append((flag, (owner, delay)))
+            issues |= unit
+            if kind is not Kind.WORK:
+                depth += (kind is Kind.ENTER) - (kind is Kind.TURN)
+                self._barriers_in_loops |= kind is Kind.MEET and depth > 0
+        self.first_step.append(len(self._steps))
+        return issues
+
+    def _of_steps(self) -> dict[str, NDArray[Any]]:
+        return {
+            "first_step": np.array(self.first_step, np.int32),
+            "steps": np.array(self._steps, _STEP),
+            "waits": np.array(self._waits, np.int32),
+            "sets": np.array(self._sets, _SET),
+            "claims": np.array([self._told(claim) for claim in self._claims], _CLAIM),
+        }
+
+    def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, NDArray[Any]]:
+        held: list[float] = []
+        held_first, first_flag = [0], [0]
+        loose: list[bool] = []
+        for cluster in clusters:
+            late = unordered(cluster.setters)
+            for flag in range(cluster.flags):
+                held += cluster.held.get(flag, ())
+                held_first.append(len(held))
+                loose.append(flag in late)
+            first_flag.append(len(loose))
+        return {
+            "first_flag": np.array(first_flag, np.int32),
+            "unordered": np.array(loose, np.int32),
+            "held_first": np.array(held_first, np.int32),
+            "held": np.array(held, np.float64),
+        }
+
+    def _told(self, claim: Claim) -> tuple[float, list[float], list[float]]:
+        loads, most = dict(claim.loads), dict(claim.most)
+        names = self._machine.rates.bandwidths
+        return (
+            claim.ceiling,
+            [loads.get(name, 0.0) for name in names],
+            [most.get(name, 0.0) for name in names],
+        )
+
+
+def _key(index: int, group: CoreGroup) -> Hashable:
+    return ("alone", index) if group.cluster is None else ("cluster", group.cluster)
+
+
+def _clusters(groups: Sequence[CoreGroup]) -> dict[Hashable, _Cluster]:
+    """All clusters in the order of their groups."""
+    most: dict[Hashable, int] = {}
+    first: dict[Hashable, CoreGroup] = {}
+    for index, group in enumerate(groups):
+        key = _key(index, group)
+        first.setdefault(key, group)
+        most[key] = max(most.get(key, 0), len(group.program.flags))
+    clusters: dict[Hashable, _Cluster] = {}
+    base = 0
+    for key, count in most.items():
+        held = Flags.at_launch(first[key]).held
+        clusters[key] = _Cluster(len(clusters), base, count, held, [])
+        base += count
+    return clusters

@@ -108,7 +108,7 @@ def test_more_cores_are_never_slower(chip: str, sizes: Sizes) -> None:
 @given(estimates())
 def test_jumping_ends_at_the_cycle_of_playing(chosen: tuple[str, Sizes, str]) -> None:
     chip, sizes, kind = chosen
-    physics.assert_jumping_is_exact(chip, GROUP_NORM, shapes(sizes, kind), tolerance=2e-3)
+    physics.assert_players_agree(chip, GROUP_NORM, shapes(sizes, kind))
 
 
 @settings(max_examples=25, deadline=None)

@@ -162,7 +162,7 @@ def test_other_chips_differ_in_what_was_asked() -> None:
     assert plain.buffers.ub_bytes > 4096
 
 
-def test_a_jump_that_misses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_player_that_misses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def sloppy(*arguments: Any) -> Played:
         played = play(*arguments)
         return played._replace(
@@ -170,10 +170,10 @@ def test_a_jump_that_misses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     play = compiled.play
-    physics.assert_jumping_is_exact(CHIP, CROSS_ENTROPY, LARGE)
+    physics.assert_players_agree(CHIP, CROSS_ENTROPY, LARGE)
     monkeypatch.setattr(compiled, "play", sloppy)
-    with pytest.raises(AssertionError, match="cycles jumping"):
-        physics.assert_jumping_is_exact(CHIP, CROSS_ENTROPY, LARGE)
+    with pytest.raises(AssertionError, match="cycles compiled"):
+        physics.assert_players_agree(CHIP, CROSS_ENTROPY, LARGE)
 
 
 def test_time_that_depends_on_data_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

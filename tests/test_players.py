@@ -8,13 +8,22 @@ from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec, load_profile
+from npusim.operators.registry import op_types
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.task import run_tasks
+from npusim.values.errors import KernelError
+from support import physics
+from support.row_cases import stood_for
+from support.task_cases import chips_of, task_of
 
 if TYPE_CHECKING:
+    from npusim.engine import KernelRun
     from npusim.runtime.results import TaskResult
 
 CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
@@ -192,3 +201,50 @@ def test_bytes_and_busy_ratios_are_those_of_playing_everything(count: int) -> No
             moved = (one.bytes_read, one.bytes_written, one.hbm_bytes)
             assert moved == (other.bytes_read, other.bytes_written, other.hbm_bytes), pair.what
             assert dict(one.pipes) == pytest.approx(dict(other.pipes), abs=1e-9), pair.what
+
+
+# -- every operator --------------------------------------------------------------------------------
+
+LINES = {"Ascend910B3": 3, "Ascend910A": 3, "Ascend310P3": 3}  # a chip of each line, and cores
+
+
+def assert_alike(run: KernelRun, reference: KernelRun) -> None:
+    """To the last bit but for what sums in another order."""
+    assert run.cycles == pytest.approx(reference.cycles, rel=1e-12)
+    for ours, theirs in zip(run.records, reference.records, strict=True):
+        assert ours.end == pytest.approx(theirs.end, rel=1e-12)
+        assert ours.busy == pytest.approx(theirs.busy, rel=1e-9, abs=1e-6)
+        assert ours.played.times.tolist() == theirs.played.times.tolist()
+        np.testing.assert_allclose(ours.played.cycles, theirs.played.cycles, rtol=1e-9, atol=1e-6)
+
+
+def agrees(op_type: str, chip: str, examples: int) -> None:
+    """Tasks of an operator on a chip with few cores, by both players."""
+
+    @settings(max_examples=examples, deadline=None)
+    @given(data=st.data())
+    def both(data: st.DataObject) -> None:
+        profile = physics.with_cores(chip, LINES[chip])
+        try:
+            made = task_of(op_type, data, profile).kernels(profile, op_type)[0]
+        except KernelError:  # this chip doesn't have it
+            return
+        compiled = run_tasks(made, profile).runs
+        for run, reference in zip(compiled, run_tasks(made, profile, exact=True).runs, strict=True):
+            assert_alike(run, reference)
+
+    both()
+
+
+@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])
+def test_every_operator_ends_where_the_reference_has_it(op_type: str) -> None:
+    chips = [chip for chip in LINES if chip in chips_of(op_type)]
+    agrees(op_type, chips[len(op_type) % len(chips)], 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", LINES)
+def test_every_operator_does_so_on_every_line(chip: str) -> None:
+    for op_type in op_types():
+        if op_type not in stood_for() and chip in chips_of(op_type):
+            agrees(op_type, chip, 2)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NOBODY = -1, SEVERAL = -2 }; /* Flag.setter */
+
 #define EPSILON 1e-9
 #define DONE_CYCLES 1e-6 /* a transfer this close to its end has ended */
 
@@ -195,6 +197,11 @@ static int set_flag(Flag *flag, double time) {
     return 1;
 }
 
+static void go_on(Player *p, int32_t pipe) {
+    p->pipes[pipe].lazy = 0;
+    wake(p, pipe);
+}
+
 /* Take the flags of a step one after the other; 0 if one of them isn't set. */
 static int take(Player *p, int32_t pipe, const Step *step) {
     PipeState *state = &p->pipes[pipe];
@@ -202,6 +209,7 @@ static int take(Player *p, int32_t pipe, const Step *step) {
         Flag *flag = &p->flags[p->kernel->waits[step->waits + state->waited]];
         if (!flag->count) {
             flag->waiter = pipe;
+            if (flag->setter >= 0 && p->pipes[flag->setter].lazy) go_on(p, flag->setter);
             return 0;
         }
         double time = *flag_at(flag, 0);
@@ -322,6 +330,24 @@ static int lets_catch_up(Player *p, int32_t pipe) {
     return 0;
 }
 
+/* Whether a pipe has set more in its loop than anybody needs for long. What it does there concerns
+ * others by its flags alone, so that it makes no difference when it is played. */
+static int is_far_ahead(const Player *p, const Step *body, const Step *end) {
+    const Kernel *k = p->kernel;
+    int far = 0;
+    for (const Step *step = body; step < end; step++) {
+        if (step->kind == MEET || step->claim >= 0) return 0;
+        for (int32_t i = 0; i < step->wait_count; i++)
+            if (p->flags[k->waits[step->waits + i]].unordered) return 0;
+        for (int32_t i = 0; i < step->set_count; i++) {
+            const Flag *flag = &p->flags[k->sets[step->sets + i].flag];
+            if (flag->setter < 0) return 0;
+            far |= flag->count >= MOST_AHEAD;
+        }
+    }
+    return far;
+}
+
 /* An iteration has ended; 0 if the pipe is to let others catch up. */
 static int turn(Player *p, int32_t pipe, const Step *step) {
     PipeState *state = &p->pipes[pipe];
@@ -331,6 +357,11 @@ static int turn(Player *p, int32_t pipe, const Step *step) {
         if (p->played >= p->look_from) {
             Cluster *cluster = &p->clusters[state->cluster];
             if (cluster->leader < 0 || cluster->leader == pipe) cluster->turned = pipe;
+        }
+        if (p->played >= p->lazy_from && turns % (MOST_AHEAD / 4) == 0 &&
+            is_far_ahead(p, p->kernel->steps + state->first_step + step->target, step)) {
+            state->lazy = 1;
+            return 0;
         }
         return step->count - turns < SHORTEST || !lets_catch_up(p, pipe);
     }
@@ -456,6 +487,13 @@ static void run_out(Player *p) {
 
 /* ---- the beginning and the end ------------------------------------------------------------ */
 
+static void note_setter(Flag *flag, int32_t pipe) {
+    if (flag->setter == NOBODY)
+        flag->setter = pipe;
+    else if (flag->setter != pipe)
+        flag->setter = SEVERAL;
+}
+
 static int prepare(Player *p) {
     const Kernel *k = p->kernel;
     size_t pipes = (size_t)k->pipe_count, groups = (size_t)k->group_count;
@@ -475,6 +513,7 @@ static int prepare(Player *p) {
     for (int32_t i = 0; i < k->flag_count; i++) {
         p->flags[i].waiter = -1;
         p->flags[i].unordered = k->unordered[i];
+        p->flags[i].setter = k->unordered[i] ? SEVERAL : NOBODY;
         for (int32_t n = k->held_first[i]; n < k->held_first[i + 1]; n++)
             if (!set_flag(&p->flags[i], k->held[n])) return 0;
     }
@@ -492,7 +531,11 @@ static int prepare(Player *p) {
         state->first_step = k->first_step[i];
         state->alarm = NAN;
         wake(p, i);
+        for (int32_t s = k->first_step[i]; s < k->first_step[i + 1]; s++)
+            for (int32_t n = 0; n < k->steps[s].set_count; n++)
+                note_setter(&p->flags[k->sets[k->steps[s].sets + n].flag], i);
     }
+    p->lazy_from = k->look_after ? k->look_after / 2 : INT64_MAX;
     return steady_prepare(p);
 }
 
@@ -509,6 +552,11 @@ Player *npusim_begin(const Kernel *kernel, Result *result) {
 int npusim_go(Player *p) {
     Result *result = p->result;
     p->paused = 0;
+    advance(p);
+    run_out(p);
+    p->lazy_from = INT64_MAX; /* nobody needs the others any more, but they end, too */
+    for (int32_t i = 0; i < p->kernel->pipe_count && !p->failed && !p->paused; i++)
+        if (p->pipes[i].lazy) go_on(p, i);
     advance(p);
     run_out(p);
     result->played = p->played;

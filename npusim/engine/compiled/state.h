@@ -6,6 +6,7 @@
 
 #define RESOURCES 3
 #define DEEPEST 24
+#define MOST_AHEAD 1024 /* flags that nobody needs yet, where a kernel is long */
 #define SHORTEST 4 /* loops with fewer iterations left aren't held up, nor jumped over */
 
 enum { BEFORE, BUSY_UNTIL, MOVING, MOVED, MEETING, FINISHED }; /* PipeState.stage */
@@ -15,7 +16,8 @@ typedef struct {
     double *times; /* ring */
     int64_t room, first, count;
     int64_t taken; /* so far */
-    int32_t waiter, unordered;
+    int32_t waiter, setter; /* pipes; below 0: none, or several */
+    int32_t unordered, unused;
 } Flag;
 
 typedef struct {
@@ -28,6 +30,7 @@ typedef struct {
     int32_t place, stage, waited, depth;
     Run runs[DEEPEST]; /* the loops that it is in */
     double clock, started, arrived, busy, alarm;
+    int32_t lazy;     /* it waits until somebody needs what it sets */
     int32_t moves_in; /* loop in which it jumps; -1: in none */
 } PipeState;
 
@@ -91,7 +94,7 @@ struct Player {
     double updated, now;
     int64_t version, played;
     int changed, paused, failed, begun;
-    int64_t look_from, match_from, give_up_at, window; /* steps played */
+    int64_t lazy_from, look_from, match_from, give_up_at, window; /* steps played */
 };
 
 /* steady.c */

@@ -121,7 +121,7 @@ static int32_t moved_in(const PipeState *before, const PipeState *now) {
 /* Whether a pipe is at the step where it was, and not fewer iterations from the end of a loop. */
 static int pipe_is_back(const PipeState *before, const PipeState *now) {
     if (before->place != now->place || before->stage != now->stage ||
-        before->waited != now->waited || before->depth != now->depth ||
+        before->waited != now->waited || before->depth != now->depth || before->lazy != now->lazy ||
         isnan(before->alarm) != isnan(now->alarm))
         return 0;
     for (int32_t level = 0; level < now->depth; level++)

@@ -134,7 +134,7 @@ def test_groups_that_are_never_in_step_end_to_the_cycle() -> None:
     assert_alike(play(*groups, on=on), play(*groups, on=on, exact=True), 1e-12)
 
 
-@pytest.mark.parametrize("look_after", [2000, 5000])
+@pytest.mark.parametrize("look_after", [50_000, 200_000])
 def test_a_jump_lands_where_playing_does(look_after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [(cores, out_of_step(10 * count, begun)) for cores, begun, count in UNEVEN]
     on = machine(MemoryRates(hbm=1e5, l2_read=2243.0, l2_write=1754.0))

@@ -6,7 +6,6 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -240,9 +239,9 @@ def test_loads_of_many_cores_wait_for_each_others_code_and_small_kernels_take_no
 
 def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
     def record(blocks: tuple[int, ...], unit: Unit, busy: dict[Pipe, float]) -> CoreRecord:
-        none = np.zeros(0)
-        done = GroupPlayed(1000.0, busy, none.astype(np.int64), none)
-        return CoreRecord(blocks, unit, Program(), done, lambda: iter(()))
+        return CoreRecord(
+            blocks, unit, Program(), GroupPlayed(1000.0, busy, (), ()), lambda: iter(())
+        )
 
     one = record((0, 1), VECTOR, {Pipe.VECTOR: 500.0})
     idle, cube = record((2, 3, 4), VECTOR, {}), record((0,), Unit("cube"), {Pipe.CUBE: 250.0})

@@ -8,19 +8,18 @@ machine.
 
 from __future__ import annotations
 
+from array import array
 from bisect import insort
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from npusim.engine.clock import Alarm, Clock
 from npusim.engine.issue import IssueQueue
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, GroupState, PipeState, Stage, State
 from npusim.engine.streams import Kind, Step
-from npusim.engine.timeline import ENTRY, Chunks, GroupPlayed, Played
+from npusim.engine.timeline import Chunks, GroupPlayed, Played
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
@@ -59,15 +58,15 @@ def replay(
         player.play()
     finally:
         player.fall_apart()
-    yield np.array(entries, ENTRY)
+    yield entries
 
 
 def _played(group: GroupState) -> GroupPlayed:
     return GroupPlayed(
         group.end,
         {state.pipe: state.busy for state in group.pipes},
-        np.array([times for state in group.pipes for times in state.times], np.int64),
-        np.array([cycles for state in group.pipes for cycles in state.cycles], np.float64),
+        array("q", [times for state in group.pipes for times in state.times]),
+        array("d", [cycles for state in group.pipes for cycles in state.cycles]),
     )
 
 

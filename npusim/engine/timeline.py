@@ -10,17 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from npusim.engine.program import Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode, Repeat, projected
 
 # What a player notes down of a group: which of its pipes did which of its steps from when to when.
-ENTRY = np.dtype([("pipe", "i4"), ("step", "i4"), ("start", "f8"), ("end", "f8")])
-Chunks = Iterator[NDArray[Any]]  # of entries, those of each pipe in the order of time
+Entry = tuple[int, int, float, float]
+Chunks = Iterator[Sequence[Entry]]  # those of each pipe in the order of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class GroupPlayed(NamedTuple):
 
     end: float
     busy: dict[Pipe, float]
-    times: NDArray[np.int64]
-    cycles: NDArray[np.float64]
+    times: Sequence[int]
+    cycles: Sequence[float]
 
 
 class Played(NamedTuple):
@@ -98,7 +95,7 @@ class CoreRecord:
     def totals(self) -> list[Total]:
         """Every instruction with its executions and its cycles."""
         found: dict[int, Total] = {}
-        all_times, all_cycles = self.played.times.tolist(), self.played.cycles.tolist()
+        all_times, all_cycles = self.played.times, self.played.cycles
         step = 0
         for pipe, nodes in projected(self.program).items():
             for parts in _parts_of(nodes):
@@ -119,25 +116,20 @@ class _Feed:
 
     def __init__(self, chunks: Chunks, pipes: int) -> None:
         self._chunks = chunks
-        self._waiting: list[deque[NDArray[Any]]] = [deque() for _ in range(pipes)]
+        self._waiting: list[deque[Entry]] = [deque() for _ in range(pipes)]
 
-    def line(self, pipe: int) -> Iterator[tuple[int, float, float]]:
-        """What one pipe did: step, start and end."""
+    def line(self, pipe: int) -> Iterator[Entry]:
+        """What one pipe did."""
         waiting = self._waiting[pipe]
         while waiting or self._more():
-            if waiting:
-                for _, step, start, end in waiting.popleft().tolist():
-                    yield step, start, end
+            while waiting:
+                yield waiting.popleft()
 
     def _more(self) -> bool:
         chunk = next(self._chunks, None)
-        if chunk is None:
-            return False
-        for pipe, waiting in enumerate(self._waiting):
-            own = chunk[chunk["pipe"] == pipe]
-            if len(own):
-                waiting.append(own)
-        return True
+        for entry in chunk or ():
+            self._waiting[entry[0]].append(entry)
+        return chunk is not None
 
 
 def _parts_of(nodes: Sequence[PipeNode]) -> list[tuple[Part, ...]]:
@@ -157,9 +149,9 @@ def _collect(found: list[tuple[Part, ...]], nodes: Sequence[PipeNode]) -> None:
 
 
 def _spans(
-    pipe: Pipe, parts_of: Sequence[tuple[Part, ...]], line: Iterator[tuple[int, float, float]]
+    pipe: Pipe, parts_of: Sequence[tuple[Part, ...]], line: Iterator[Entry]
 ) -> Iterator[Span]:
-    for step, start, end in line:
+    for _, step, start, end in line:
         parts = parts_of[step]
         if len(parts) == 1 and isinstance(parts[0], Instruction):
             yield Span(pipe, parts[0], start, end)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import Pipe
 from npusim.engine.schedule import projected
@@ -14,22 +14,15 @@ from npusim.engine.state import Flags
 from npusim.engine.streams import Kind, Step, flatten, unordered
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
     from npusim.engine.sharing import Claim
 
-_STEP = np.dtype(
-    [
-        *((name, "f8") for name in ("cycles", "bytes", "latency")),
-        ("count", "i8"),
-        *((name, "i4") for name in ("kind", "flags", "claim", "parts", "waits", "wait_count")),
-        *((name, "i4") for name in ("sets", "set_count", "target", "unused")),
-    ]
-)
-_SET = np.dtype([("delay", "f8"), ("flag", "i4"), ("unused", "i4")])
-_CLAIM = np.dtype([("ceiling", "f8"), ("loads", "f8", 3), ("most", "f8", 3)])
+# The structs of player.h, native and aligned.
+_STEP = Struct("3dq10i")  # cycles, bytes, latency; iterations; kind, flags, claim, parts, waits ...
+_SET = Struct("d2i")  # delay; flag
+_CLAIM = Struct("7d")  # ceiling, loads and most of each resource
+ENTRY = Struct("2i2d")  # pipe, step; start, end
 _UNIT_FLAG, _IN_MTE1 = 1, 2
 
 _POINTERS = (
@@ -84,9 +77,9 @@ class Layout:
         treated: Mapping[Transfer, Treatment],
     ) -> None:
         self._machine = machine
-        self._steps: list[tuple[float, ...]] = []
+        self._steps: list[bytes] = []
         self._waits: list[int] = []
-        self._sets: list[tuple[float, int, int]] = []
+        self._sets: list[bytes] = []
         self._claims: dict[Claim, int] = {}
         self._barriers_in_loops = False
         self.pipes: list[Pipe] = []
@@ -109,11 +102,11 @@ class Layout:
         self._arrays = self._of_steps() | self._of_flags(list(clusters.values()))
         if self._barriers_in_loops:  # all cores go through them together
             cluster_of = [0] * len(cluster_of)
-            self._arrays["first_flag"] = self._arrays["first_flag"][[0, -1]]
+            self._arrays["first_flag"] = array("i", [0, self._arrays["first_flag"][-1]])
         self._arrays |= {
-            "group_of": np.array(group_of, np.int32),
-            "cluster_of": np.array(cluster_of, np.int32),
-            "issues": np.array(issues, np.int32),
+            "group_of": array("i", group_of),
+            "cluster_of": array("i", cluster_of),
+            "issues": array("i", issues),
         }
 
     def pipes_of(self, group: int) -> tuple[int, int]:
@@ -135,7 +128,7 @@ class Layout:
             look_after,
             self._machine.sync_cycles,
             (ctypes.c_double * 3)(*self._machine.rates.bandwidths.values()),
-            *(self._arrays[name].ctypes.data for name in _POINTERS),
+            *(self._arrays[name].buffer_info()[0] for name in _POINTERS),
         )
 
     def _add(self, steps: Sequence[Step], pipe: Pipe, cluster: _Cluster) -> bool:
@@ -146,7 +139,7 @@ class Layout:
         for kind, waits, cycles, nbytes, claim, sets, latency, parts, count, target, unit in steps:
             number = -1 if claim is None else claims.setdefault(claim, len(claims))
             self._steps.append(
-                (
+                _STEP.pack(
                     cycles, nbytes, latency, count, kind, unit | in_mte1, number, len(parts),
                     len(self._waits), len(waits), len(self._sets), len(sets), target, 0,
                 )
@@ -154,7 +147,7 @@ class Layout:
             for flag in waits:
                 self._waits.append(base + flag)
             for flag, delay in sets:
-                self._sets.append((delay, base + flag, 0))
+                self._sets.append(_SET.pack(delay, base + flag, 0))
                 cluster.setters.append((flag, (owner, delay)))
             issues |= unit
             if kind is not Kind.WORK:
@@ -163,16 +156,16 @@ class Layout:
         self.first_step.append(len(self._steps))
         return issues
 
-    def _of_steps(self) -> dict[str, NDArray[Any]]:
+    def _of_steps(self) -> dict[str, array[float]]:
         return {
-            "first_step": np.array(self.first_step, np.int32),
-            "steps": np.array(self._steps, _STEP),
-            "waits": np.array(self._waits, np.int32),
-            "sets": np.array(self._sets, _SET),
-            "claims": np.array([self._told(claim) for claim in self._claims], _CLAIM),
+            "first_step": array("i", self.first_step),
+            "steps": array("B", b"".join(self._steps)),
+            "waits": array("i", self._waits),
+            "sets": array("B", b"".join(self._sets)),
+            "claims": array("B", b"".join(map(self._told, self._claims))),
         }
 
-    def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, NDArray[Any]]:
+    def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[float]]:
         held: list[float] = []
         held_first, first_flag = [0], [0]
         loose: list[bool] = []
@@ -184,20 +177,16 @@ class Layout:
                 loose.append(flag in late)
             first_flag.append(len(loose))
         return {
-            "first_flag": np.array(first_flag, np.int32),
-            "unordered": np.array(loose, np.int32),
-            "held_first": np.array(held_first, np.int32),
-            "held": np.array(held, np.float64),
+            "first_flag": array("i", first_flag),
+            "unordered": array("i", loose),
+            "held_first": array("i", held_first),
+            "held": array("d", held),
         }
 
-    def _told(self, claim: Claim) -> tuple[float, list[float], list[float]]:
-        loads, most = dict(claim.loads), dict(claim.most)
+    def _told(self, claim: Claim) -> bytes:
         names = self._machine.rates.bandwidths
-        return (
-            claim.ceiling,
-            [loads.get(name, 0.0) for name in names],
-            [most.get(name, 0.0) for name in names],
-        )
+        told = [dict(each).get(name, 0.0) for each in (claim.loads, claim.most) for name in names]
+        return _CLAIM.pack(claim.ceiling, *told)
 
 
 def _key(index: int, group: CoreGroup) -> Hashable:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Self
 
 from npusim.engine import player as reference
-from npusim.engine.compiled.layout import Layout, ResultStruct
+from npusim.engine.compiled.layout import ENTRY, Layout, ResultStruct
 from npusim.engine.compiled.library import library
-from npusim.engine.timeline import ENTRY, Chunks, GroupPlayed, Played
+from npusim.engine.timeline import Chunks, Entry, GroupPlayed, Played
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
 
@@ -66,12 +63,12 @@ class _Playing:
         self._library = loaded
         self._layout = layout = Layout(groups, machine, treated)
         pipes, steps = len(layout.pipes), layout.first_step[-1]
-        self._ends, self._busy = np.zeros(len(groups)), np.zeros(pipes)
-        self._times, self._cycles = np.zeros(steps, np.int64), np.zeros(steps)
-        self._entries = np.empty(entries, ENTRY)
+        self._ends, self._busy = array("d", [0.0]) * len(groups), array("d", [0.0]) * pipes
+        self._times, self._cycles = array("q", [0]) * steps, array("d", [0.0]) * steps
+        self._entries = array("B", bytes(ENTRY.size * entries))
         arrays = self._ends, self._busy, self._times, self._cycles, self._entries
         self._kernel = layout.struct(0 if entries else LOOK_AFTER)
-        self._result = ResultStruct(*(each.ctypes.data for each in arrays), entries)
+        self._result = ResultStruct(*(each.buffer_info()[0] for each in arrays), entries)
 
     def __enter__(self) -> Self:
         self._player = self._library.npusim_begin(
@@ -91,9 +88,9 @@ class _Playing:
 
     def played(self) -> Played:
         """What there is to know of the whole kernel."""
-        layout, busy = self._layout, self._busy.tolist()
+        layout, busy = self._layout, self._busy
         groups = []
-        for index, end in enumerate(self._ends.tolist()):
+        for index, end in enumerate(self._ends):
             first, last = layout.pipes_of(index)
             steps = slice(layout.first_step[first], layout.first_step[last])
             groups.append(
@@ -106,11 +103,13 @@ class _Playing:
             )
         return Played(tuple(groups), self._result.jumped_cycles)
 
-    def entries_of(self, index: int) -> NDArray[Any]:
+    def entries_of(self, index: int) -> list[Entry]:
         """What a group has done since it went on, in numbers of its own pipes and their steps."""
         first, last = self._layout.pipes_of(index)
-        noted = self._entries[: self._result.entry_count]
-        own = noted[(noted["pipe"] >= first) & (noted["pipe"] < last)].copy()
-        own["step"] -= np.array(self._layout.first_step, np.int32)[own["pipe"]]
-        own["pipe"] -= first
-        return own
+        first_step = self._layout.first_step
+        noted = memoryview(self._entries)[: self._result.entry_count * ENTRY.size]
+        return [
+            (pipe - first, step - first_step[pipe], start, end)
+            for pipe, step, start, end in ENTRY.iter_unpack(noted)
+            if first <= pipe < last
+        ]

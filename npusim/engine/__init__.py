@@ -1,4 +1,4 @@
-"""SimPy plays instruction streams against a chip.
+"""Instruction streams are played against a chip: by SimPy, or to the same bit in C.
 
 In go the programs of all cores, out comes a timeline.
 """

@@ -79,7 +79,7 @@ def test_turned_parts_beside_packed_heads() -> None:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         wanted = weights / weights.sum(-1, keepdims=True) @ values
         np.testing.assert_allclose(got, wanted, atol=2e-2)
-    assert DEVICE.check(name, **given, queryRope=turned[0]).code == 161001
+    assert DEVICE.check(name, **given, queryRope=turned[0], keyRope=None).code == 161001
     assert DEVICE.check(name, **{**given, **rope, "attenMaskOptional": None}).code == 161001
     assert DEVICE.check(name, **{**given, **rope, "keepProb": 0.5}).code == 161002
     assert DEVICE.check(name, **{**given, **rope, "sparseMode": 6}).code == 161002
@@ -136,7 +136,7 @@ def test_what_the_pages_refuse_of_packed_sequences() -> None:
     call: dict[str, Any] = {"query": "fp16[201,4,16]", "key": "fp16[290,2,16]",
                             "value": "fp16[290,2,16]", **SAID}  # fmt: skip
     name = "aclnnFlashAttentionVarLenScore"
-    for change, code in (({"inputLayout": "BSH"}, 161002), ({"sparseMode": 9}, 561002)):
+    for change, code in (({"inputLayout": "BSH"}, 161002), ({"sparseMode": 9}, 561103)):
         assert DEVICE.check(name, **{**call, **change}).code == code
     for output in ("softmaxMaxOut", "attentionOutOut"):
         assert DEVICE.check(name, **call, **{output: None}).code == 161001

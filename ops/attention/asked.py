@@ -24,7 +24,8 @@ _ALIASES = {
     "pretockens": "before", "pretokens": "before", "nexttockens": "after", "nexttokens": "after",
     "actualseqqlen": "ends", "actualseqkvlen": "keyends", "actualseqlengths": "ends",
     "actualseqlengthskv": "keyends", "inputlayout": "layout", "softmaxlse": "lse",
-    "deqscale1": "dequantscale1", "deqscale2": "dequantscale2",
+    "deqscale1": "dequantscale1", "deqscale2": "dequantscale2", "dqout": "dq", "dkout": "dk",
+    "dvout": "dv", "attentionoutout": "attentionout", "sinkin": "sink", "keyinrope": "keyrope",
 }  # fmt: skip
 
 
@@ -76,6 +77,10 @@ class Asked:
     def entries(self, word: str) -> list[int]:
         """A list of whole numbers, empty where it isn't given."""
         return numbers(self.call.arguments.get(self.names.get(word, ""))) or []
+
+    def ends(self, word: str) -> list[int]:
+        """Where sequences end; zeros at the tail are sequences that are left out."""
+        return without_tail(self.entries(word))
 
     @cached_property
     def layout(self) -> str:
@@ -156,15 +161,22 @@ class Asked:
         """Queries and keys of each sequence, of packed ones only where both lists are given."""
         if not self.packed:
             return [(self.query.get("S", 0), self.key.get("S", 0))] * self.batch
-        ends, keys = (self.entries(word) for word in ("ends", "keyends"))
+        ends, keys = (self.ends(word) for word in ("ends", "keyends"))
         if self.paged:
-            return list(zip(_apart(ends), keys, strict=False))
+            return list(zip(_apart(ends), self.entries("keyends"), strict=False))
         return list(zip(_apart(ends), _apart(keys), strict=False))
 
     @property
     def single(self) -> bool:
         """Every sequence has one query (decoding)."""
         return not self.packed and self.query.get("S") == 1
+
+
+def without_tail(ends: list[int]) -> list[int]:
+    """The same with the last end instead of zeros behind it."""
+    last = next((each for each in reversed(ends) if each), 0)
+    kept = len(ends) - next((at for at, each in enumerate(reversed(ends)) if each), len(ends))
+    return [*ends[:kept], *[last] * (len(ends) - kept)]
 
 
 def _apart(ends: list[int]) -> list[int]:

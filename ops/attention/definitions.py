@@ -12,17 +12,14 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.ops.attention.checks import (
-    fits_together,
-    packed,
-    suits_one_core,
-    turned,
-    turned_together,
-)
+from npusim.ops.attention.checks import fits_together, packed, suits_one_core
+from npusim.ops.attention.gradient_limits import GRADIENT
+from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import rows
 from npusim.ops.attention.results import backward, forward, inference, prompt
 from npusim.ops.attention.training_limits import HOST, TRAINING
+from npusim.ops.attention.training_ropes import ROPES
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
@@ -51,6 +48,9 @@ _LENGTHS = (ints("actualSeqQLenOptional?", "actual_seq_qlen"),
 _STARTS = (ints("qStartIdxOptional?", None), ints("kvStartIdxOptional?", None))
 _PSE = (whole("pseType?", "pse_type"),)
 _PACKED = (*_LENGTHS, *_STARTS)
+_OUT_LAYOUT, _IN_LAYOUT = (
+    (text(f"softmax{side}Layout?", f"softmax_{side.lower()}_layout"),) for side in ("Out", "In")
+)
 _OWN: tuple[Attribute, ...] = (
     real("scale_value?"), real("keep_prob?"), whole("pre_tockens?"), whole("next_tockens?"),
     *_HEADS, *_SPARSE, whole("pse_type?"), ints("prefix?"), ints("actual_seq_qlen?"),
@@ -116,7 +116,7 @@ def _fits(
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
-         "softmax_sum? softmax_in? attention_in? sink_in?")  # fmt: skip
+         "softmax_sum? softmax_in? attention_in? sink_in? query_rope? key_rope?")  # fmt: skip
 _GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
               "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
               "attentionInOptional?")  # fmt: skip
@@ -139,17 +139,19 @@ OPERATORS = family(
             Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScoreV3",
-                f"{_CALLED}{_UNSAID} queryRope? keyRope? -> {_CALLED_RESULTS}",
+                f"{_CALLED}{_UNSAID} queryRope keyRope -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
-                _called(*_LENGTHS, last=(text("softmaxOutLayout?", "softmax_out_layout"),))),
+                _called(*_LENGTHS, last=_OUT_LAYOUT)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV5",
+                f"{_CALLED}{_UNSAID} queryRope? keyRope? sinkOptional? -> {_CALLED_RESULTS}",
+                _called(*_PACKED, last=(*_PSE, *_OUT_LAYOUT))),
         ), kernel="flash_attention_score", infer=forward,
             checks=((packed, "input_layout"), *rows(HOST),
-                (turned_together, "query_rope", "key_rope", "atten_mask"),
-                (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
-                 "sparse_mode"), *rows(TRAINING),
+                *rows(ROPES), *rows(TRAINING),
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
-        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink?", _BACKWARD, (
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink? dq_rope? dk_rope?",
+            _BACKWARD, (
             Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
             Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_STARTS, last=_PSE)),
@@ -161,11 +163,18 @@ OPERATORS = family(
             Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_PACKED, last=_PSE)),
             Aclnn("aclnnFlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
-                _called(*_LENGTHS, last=(text("softmaxInLayout?", "softmax_in_layout"),)),
+                _called(*_LENGTHS, last=_IN_LAYOUT), host="records:unpadding_gradient"),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV3",
+                f"{_GRAD_CALL} - queryRope keyInRope -> dqOut dkOut dvOut dpseOut? - "
+                "dqRopeOut dkRopeOut", _called(*_PACKED, last=_PSE)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV5",
+                f"{_GRAD_CALL} sinkInOptional? queryRope? keyInRope? -> {_GRADIENTS} dsinkOut? "
+                "dqRopeOut? dkRopeOut?", _called(*_PACKED, last=(*_PSE, *_IN_LAYOUT)),
                 host="records:unpadding_gradient"),
         ), kernel="flash_attention_score_grad", infer=backward,
             checks=((packed, "input_layout"), *rows(HOST),
-                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(TRAINING),
+                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(GRADIENT_HOST),
+                *rows(ROPES), *rows(TRAINING), *rows(GRADIENT),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
     ),
     inference=(

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 PARAM = StatusCode.ACLNN_ERR_PARAM_INVALID
 TILING = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+# What a tiling that fails gives where host code launches the operator itself (level 0), as for
+# training; interfaces that are generated give TILING. Pages aclnnFlashAttentionScoreV3.md and
+# aclnnFlashAttentionVarLenScoreV5.md; logs of devices in vllm-project/vllm-ascend issue 6573 and
+# vllm-project/vllm-omni issue 845.
+LAUNCH = StatusCode.ACLNN_ERR_INNER_NULLPTR
 
 _SPLIT = ("A2", "A3")  # the products that these pages and tilings are for
 

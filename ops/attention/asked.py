@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.contract import TensorArg
 from npusim.operators.results import numbers
+from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 FAR = 2**31 - 1  # tokens before and after, where nobody limits them
-_UNPACKED = {3: ("BSH", "SBH"), 4: ("BNSD", "BSND")}
+_PACKED_IN = 8  # numbers of 4 bits in an INT32
 
 # What operator types and interfaces call the same thing, without case, underscores, "Optional".
 _ALIASES = {
@@ -139,7 +140,10 @@ class Asked:
         if not named and "H" in self.axes and (own := self.query.get("D")):
             first = self.shape("key")  # the heads of values are those of keys
             named = 0 if first is None else first[-1] // own
-        return self._whole(word, named)
+        found = self._whole(word, named)
+        if self.kind(word) is INT32:
+            found |= {axis: found[axis] * _PACKED_IN for axis in "DH" if axis in found}
+        return found
 
     @property
     def _infers(self) -> bool:

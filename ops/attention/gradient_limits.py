@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import sizes
-from npusim.ops.attention.asked import Asked
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.limits import LAUNCH, PARAM, Limit
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Finding
+    from npusim.ops.attention.asked import Asked
 
 _HOST = "aclnn_flash_attention_score_grad.cpp"
 _COMMON = "flash_attention_score_grad_tiling_common.cpp"

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import sizes
-from npusim.ops.attention.asked import Asked
 from npusim.ops.attention.limits import PARAM, Limit
 from npusim.values.dtypes import BFLOAT16
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Finding
+    from npusim.ops.attention.asked import Asked
 
 _HOST = "aclnn_flash_attention_score.cpp"
 _PAGE = "aclnnFlashAttentionVarLenScoreV3.md"

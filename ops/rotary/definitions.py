@@ -1,11 +1,18 @@
 """Rotary position embeddings: pairs of a row turned by angles, and their gradient."""
 
-from npusim.operators.checks import attribute_at_least, attribute_in, rank_is, same_dtype
+from npusim.operators.checks import attribute_at_least, attribute_in, rank_in, rank_is, same_dtype
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text, whole
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits
 from npusim.ops.rotary.checks import caches_fit
-from npusim.ops.rotary.limits import applicable, interleavable, turnable
+from npusim.ops.rotary.limits import (
+    alike,
+    angle_gradients_fit,
+    applicable,
+    interleavable,
+    matrix_fits,
+    turnable,
+)
 
 _MODE = (whole("mode?"),)
 _IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
@@ -24,6 +31,7 @@ OPERATORS = family(
                 (whole("layout"), text("rotaryMode", "rotary_mode")))),
             kernel="apply_rotary", checks=(
                 (rank_is, 4, "query", "key", "cos", "sin"),
+                (alike, "query", "key", "cos", "sin"),
                 (applicable, "query", "key", "layout", "rotary_mode"),
                 (fits, "query", "b s n d", "key", "b s m d", "cos", "b s 1 d", "sin", "b s 1 d"),
             )),
@@ -32,21 +40,24 @@ OPERATORS = family(
              Aclnn("aclnnRotaryPositionEmbeddingV2", "x cos sin rotate? -> out",
                 (whole("mode"),))),
             ("RotaryMul",), kernel="Rotary", infer=like, checks=(
-                (rank_is, 4, "x", "cos", "sin", "y"),
+                (rank_in, (3, 4), "x", "cos", "sin", "y"),
+                (alike, "x", "cos", "sin", "y", "rotate"),
                 (broadcast, "y", "x", "cos"), (broadcast, "y", "x", "sin"),
                 (fits, "x", "*x", "y", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
-                (turnable, "x", "cos", "mode"),
+                (turnable, "x", "cos", "mode"), (matrix_fits, "x", "rotate"),
             )),
         Operator("RotaryPositionEmbeddingGrad", "dy cos sin x? -> dx dcos? dsin?", _MODE,
             Aclnn("aclnnRotaryPositionEmbeddingGrad",
                 "dy cos sin xOptional? -> dxOut dcosOut dsinOut", (whole("mode"),)),
             kernel="RotaryGrad", infer=like, checks=(
                 (rank_is, 4, "dy", "cos", "sin", "dx"),
+                (alike, "dy", "cos", "sin", "x", "dx", "dcos", "dsin"),
                 (broadcast, "dx", "dy", "cos"), (broadcast, "dx", "dy", "sin"),
                 (fits, "dy", "*x", "dx", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
                 (turnable, "dy", "cos", "mode", "dcos", "dsin"),
+                (angle_gradients_fit, "dy", "cos", "x", "dcos", "dsin"),
             )),
     ),
     key_cache=(

@@ -1,7 +1,7 @@
-"""What pages and host tilings ask of rotary embeddings on A2 and A3 (561002).
+"""What pages and host tilings ask of rotary embeddings (561002), the same on every product.
 
-Sources: pages aclnnRotaryPositionEmbedding.md, aclnnRotaryPositionEmbeddingGrad.md and
-aclnnApplyRotaryPosEmbV2.md; ops-transformer posembedding, rope_rotate_half_tiling.cpp,
+Sources: pages aclnnRotaryPositionEmbedding.md, aclnnRotaryPositionEmbeddingV2.md,
+aclnnRotaryPositionEmbeddingGrad.md and aclnnApplyRotaryPosEmbV2.md; ops-transformer posembedding, rope_rotate_half_tiling.cpp,
 rope_interleaved_tiling.cpp, apply_rotary_pos_emb_tiling.cpp and interleave_rope_tiling.cpp.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, ...]
 
-_FAMILIES = ("A2", "A3")  # the products that these pages and tilings are for
+_ALIGNED_ONLY = ("910",)  # products whose rows have to be whole blocks, each half of them
 _COLUMNS = 896  # below which D has to be
 _MOST = 1000  # below which B and N have to be, interleaved their product
 _ANGLE_GRADIENTS = 1024  # sequences times heads, where angles have gradients
@@ -36,10 +36,47 @@ _LAYOUTS = {"BNSD": (0, 1, 2), "BSND": (0, 2, 1), "SBND": (1, 2, 0)}  # places o
 
 
 def _tiling(title: str, test: Callable[[Call], Finding]) -> Check:
-    def asked(call: Call) -> Finding:
-        return test(call) if call.profile.family in _FAMILIES else None
+    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, test)
 
-    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, asked)
+
+def alike(first: str, *others: str) -> Check:
+    """561002 for tensors of other dtypes than the first."""
+
+    def test(call: Call) -> Finding:
+        wanted = call.spec(first).dtype
+        for name, spec in call.given(*others):
+            if spec.dtype is not wanted:
+                return f"{name} should be {wanted.name} like {first}, but is {spec.dtype.name}."
+        return None
+
+    return _tiling(f"tensors differ from {first} in dtype", test)
+
+
+def angle_gradients_fit(dy: str, cos: str, x: str, *gradients: str) -> Check:
+    """561002 for an x that isn't like dy, and gradients of angles that aren't like these."""
+
+    def test(call: Call) -> Finding:
+        for name, like in ((x, dy), *((each, cos) for each in gradients)):
+            wanted = call.spec(like).shape
+            if call.is_given(x) and call.is_given(name) and call.spec(name).shape != wanted:
+                given = sizes(call.spec(name).shape)
+                return f"{name} should have the sizes of {like} {sizes(wanted)}, but has {given}."
+        return None
+
+    return _tiling(f"{x} and the gradients of angles have other sizes", test)
+
+
+def matrix_fits(x: str, rotate: str) -> Check:
+    """561002 for a matrix that doesn't turn the rows of x."""
+
+    def test(call: Call) -> Finding:
+        columns = call.spec(x).shape[-1:]
+        if not call.is_given(rotate) or call.spec(rotate).shape == columns * 2:
+            return None
+        given = sizes(call.spec(rotate).shape)
+        return f"{rotate} should have sizes {sizes(columns * 2)}, but has {given}."
+
+    return _tiling(f"{rotate} isn't a matrix of as many rows and columns as {x} has", test)
 
 
 def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
@@ -54,6 +91,10 @@ def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
         if columns % 2 or columns >= _COLUMNS:
             return f"D of {x} should be even and below {_COLUMNS}, but is {columns}."
         readings = list(_readings(shape, angles, interleaved=interleaved))
+        if not readings and len(shape) == len("TND"):
+            forms = "T1D" if interleaved else "T1D or TND"
+            return (f"{cos} should be {forms} of {x} {sizes(shape)}, but has sizes "
+                    f"{sizes(angles)}.")  # fmt: skip
         if not readings:
             forms = "11SD" if interleaved else "11SD, B1SD or BNSD"
             return (f"{cos} should be {forms} of {x} {sizes(shape)} (BNSD, BSND or SBND), but has "
@@ -62,16 +103,22 @@ def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
         wrong = [_too_many(*each, interleaved, wants_angles) for each in readings]
         if all(wrong):
             return f"{x} {sizes(shape)}: {wrong[0]}"
-        block = 32 // given.dtype.itemsize
-        if interleaved or angle_gradients:
+        is_ragged = bool(columns // 2 % (32 // given.dtype.itemsize))
+        if interleaved or angle_gradients or len(shape) == len("TND"):
             return None
-        return _crowded(call, shape, angles, is_ragged=bool(columns // 2 % block))
+        if is_ragged and call.profile.family in _ALIGNED_ONLY:
+            return f"D of {x} should be a multiple of 64 bytes on {call.profile.name}."
+        return _crowded(call, shape, angles, is_ragged=is_ragged)
 
     return _tiling("D isn't even and below 896, or B, N and the angles' axes don't fit", test)
 
 
 def _readings(shape: Shape, angles: Shape, *, interleaved: bool) -> Iterator[tuple[int, int]]:
     """Batch and heads in each layout that the angles may have."""
+    if len(shape) == len("TND"):
+        if angles[0] == shape[0] and (angles[1] == 1 or (angles[1] == shape[1] and not interleaved)):
+            yield 1, shape[1]
+        return
     for b, n, s in _LAYOUTS.values():
         own = [angles[axis] == shape[axis] for axis in (b, n, s)]
         one = [angles[axis] == 1 for axis in (b, n, s)]
@@ -112,8 +159,10 @@ def applicable(query: str, key: str, layout: str, mode: str) -> Check:
 
     def test(call: Call) -> Finding:
         spec, keys = call.spec(query), call.spec(key).shape
-        if len(spec.shape) != len(keys) or spec.is_empty:
+        if len(spec.shape) != len(keys):
             return None
+        if spec.is_empty or call.spec(key).is_empty:
+            return f"{query} and {key} can't be empty."
         if (said := call.arguments.get(layout)) not in (None, _BSND):
             return f"{layout} should be {_BSND} (BSND), but is {said}."
         if (said := call.arguments.get(mode)) not in (None, "", *_APPLIED_MODES):

@@ -28,8 +28,17 @@ _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOpti
            "attenMaskOptional?")  # fmt: skip
 _RESULTS = "softmax_max softmax_sum softmax_out attention_out"
 _CALLED_RESULTS = "softmaxMaxOut softmaxSumOut softmaxOutOut? attentionOutOut"
+_ASKED_FORWARD = f"{_CALLED} -> {_CALLED_RESULTS}"
+_DOCS = "hicann/ops-transformer attention"
 _HEADS = (whole("head_num"), text("input_layout"))
 _SPARSE = (whole("inner_precise?", None), whole("sparse_mode?"))
+
+
+def _trained(name: str, tensors: str, attributes: tuple[Attribute, ...], host: str = "") -> Aclnn:
+    """An interface for training, every rule of whose page is checked."""
+    folder = f"flash_attention_score{'_grad' * ('Grad' in name)}"
+    rules = f"{_DOCS}/{folder}/docs/aclnn{name}.md"
+    return Aclnn(f"aclnn{name}", tensors, attributes, host=host, rules=rules)
 
 
 def _called(*more: Attribute, last: tuple[Attribute, ...] = ()) -> tuple[Attribute, ...]:
@@ -99,6 +108,7 @@ _FUSED_OWN = (
     "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix? "
     "query_rope? key_rope? key_rope_antiquant_scale? dequant_scale_query? learnable_sink?"
 )
+_FUSED_DOCS = f"{_DOCS}/fused_infer_attention_score/docs"
 _FUSED_LENGTHS = (
     ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
     ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
@@ -127,23 +137,23 @@ OPERATORS = family(
     "attention",
     records=(
         Operator("FlashAttentionScore", f"{_TURNED} sink? -> {_RESULTS}", _FORWARD, (
-            Aclnn("aclnnFlashAttentionScore", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionScore", _ASKED_FORWARD,
                 _called()),
-            Aclnn("aclnnFlashAttentionScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionScoreV2", _ASKED_FORWARD,
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScore", _ASKED_FORWARD,
                 _called(*_LENGTHS)),
-            Aclnn("aclnnFlashAttentionScoreV3",
+            _trained("FlashAttentionScoreV3",
                 f"{_CALLED}{_UNSAID} - - sinkOptional? -> {_CALLED_RESULTS}",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScoreV2", _ASKED_FORWARD,
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV3",
+            _trained("FlashAttentionVarLenScoreV3",
                 f"{_CALLED}{_UNSAID} queryRope keyRope -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScoreV4", _ASKED_FORWARD,
                 _called(*_LENGTHS, last=_OUT_LAYOUT)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV5",
+            _trained("FlashAttentionVarLenScoreV5",
                 f"{_CALLED}{_UNSAID} queryRope? keyRope? sinkOptional? -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=(*_PSE, *_OUT_LAYOUT))),
         ), kernel="flash_attention_score", infer=forward,
@@ -152,22 +162,22 @@ OPERATORS = family(
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
         Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink? dq_rope? dk_rope?",
             _BACKWARD, (
-            Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
-            Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
+            _trained("FlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_LENGTHS)),
-            Aclnn("aclnnFlashAttentionScoreGradV3",
+            _trained("FlashAttentionScoreGradV3",
                 f"{_GRAD_CALL} sinkInOptional? -> {_GRADIENTS} dsinkOut?",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_LENGTHS, last=_IN_LAYOUT), host="records:unpadding_gradient"),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV3",
+            _trained("FlashAttentionUnpaddingScoreGradV3",
                 f"{_GRAD_CALL} - queryRope keyInRope -> dqOut dkOut dvOut dpseOut? - "
                 "dqRopeOut dkRopeOut", _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV5",
+            _trained("FlashAttentionUnpaddingScoreGradV5",
                 f"{_GRAD_CALL} sinkInOptional? queryRope? keyInRope? -> {_GRADIENTS} dsinkOut? "
                 "dqRopeOut? dkRopeOut?", _called(*_PACKED, last=(*_PSE, *_IN_LAYOUT)),
                 host="records:unpadding_gradient"),
@@ -212,16 +222,18 @@ OPERATORS = family(
              Aclnn("aclnnFusedInferAttentionScoreV2",
                 f"{_FUSED_CALL} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID,
-                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None))),
+                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None)),
+                rules=f"{_FUSED_DOCS}/aclnnFusedInferAttentionScoreV2.md"),
              *(Aclnn(name, f"{_FUSED_CALL} queryRopeOptional? keyRopeOptional? "
                 f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID, whole("keyAntiquantMode?", None),
-                 whole("valueAntiquantMode?", None), *mode))
-               for name, more, mode in (
-                   ("aclnnFusedInferAttentionScoreV3", "", ()),
+                 whole("valueAntiquantMode?", None), *mode), rules=rules)
+               for name, more, mode, rules in (
+                   ("aclnnFusedInferAttentionScoreV3", "", (),
+                    f"{_FUSED_DOCS}/aclnnFusedInferAttentionScoreV3.md"),
                    ("aclnnFusedInferAttentionScoreV4",
                     " dequantScaleQueryOptional? learnableSinkOptional?",
-                    (whole("queryQuantMode?", None),))))),
+                    (whole("queryQuantMode?", None),), "")))),
             kernel="fused_infer_attention_score", infer=inference, checks=rows(INFERENCE)),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),

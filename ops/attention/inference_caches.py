@@ -134,7 +134,8 @@ def _latent(a: Asked) -> Finding:
     if not a.packed and queries > 1 and a.entries("ends"):
         return f"{a.name('ends')} is for TND with several queries and D {_LATENT}."
     if queries > _MOST_LATENT_QUERIES:
-        return f"At most {_MOST_LATENT_QUERIES} queries of a sequence, not {queries}, with D {_LATENT}."
+        most = f"At most {_MOST_LATENT_QUERIES} queries of a sequence"
+        return f"{most}, not {queries}, with D {_LATENT}."
     heads = a.whole("heads", 1)
     if heads & (heads - 1) or heads > 128:
         return (

@@ -60,7 +60,7 @@ def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
 
 
 def unpadding_gradient(host: Host, *given: GlobalTensor | None, **said: Any) -> Any:
-    """aclnnFlashAttentionUnpaddingScoreGradV4, V5: maxima and sums as the queries are get turned."""
+    """aclnnFlashAttentionUnpaddingScoreGradV4 and V5: maxima and sums may be as the queries are."""
     inputs = list(given)
     key, value = inputs[1:3]
     if key is not None and value is not None and key.shape != value.shape:

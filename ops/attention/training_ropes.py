@@ -1,8 +1,8 @@
 """Limits of turned parts beside queries and keys in training (MLA).
 
-Sources: pages aclnnFlashAttentionVarLenScoreV3.md and V5, aclnnFlashAttentionUnpaddingScoreGradV3.md
-and V5; ops-transformer aclnn_flash_attention_score.cpp (isSupportMultiInput, AnalysisInput: heads
-that the host pads aren't taken with a rope).
+Sources: pages aclnnFlashAttentionVarLenScoreV3.md and aclnnFlashAttentionUnpaddingScoreGradV3.md,
+and V5 of both; ops-transformer aclnn_flash_attention_score.cpp (isSupportMultiInput, AnalysisInput:
+heads that the host pads aren't taken with a rope).
 """
 
 from __future__ import annotations

@@ -101,7 +101,9 @@ OPERATORS = family(
                 "compressSeqOffsetOptional? seqLensOptional? -> keyCacheRef valueCacheRef",
                 (text("cacheModeOptional?", "cache_mode"),
                  text("scatterModeOptional?", "scatter_mode"),
-                 ints("stridesOptional?", None), ints("offsetsOptional?", None))),
+                 ints("stridesOptional?", None), ints("offsetsOptional?", None)),
+                rules="hicann/ops-transformer attention/scatter_pa_kv_cache/docs/"
+                    "aclnnScatterPaKvCache.md"),
             checks=((paged_kinds, *_PAGED, "cache_mode"),
                 (paged_shapes, *_PAGED, "cache_mode", "scatter_mode"))),
     ),

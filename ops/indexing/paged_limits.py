@@ -63,12 +63,7 @@ def paged_shapes(*names: str) -> Check:
 def _objections(call: Call, *names: str) -> Iterator[str]:
     key, keys, slots, value, values, lens, offsets, sequences, layout, mode = names
     said, how = (str(call.arguments.get(each) or "") for each in (layout, mode))
-    if said not in _LAYOUTS:
-        yield f"{layout} should be Norm or PA_NZ, but is {said}."
-    if how not in (*_PLAIN, _HEADS_FIRST, *_COMPRESSED):
-        yield f"{mode} should be None, Nct, NHSD, Alibi, Rope or Omni, but is {how}."
-    if said == "PA_NZ" and how not in _PLAIN:
-        yield f"{mode} {how} isn't for {said}."
+    yield from _modes(call, layout, mode)
     shape, empty = call.spec(key).shape, call.spec(value).is_empty
     if call.spec(key).is_empty or call.spec(keys).is_empty or call.spec(slots).is_empty:
         yield f"{key}, {keys} and {slots} can't be empty."
@@ -93,6 +88,20 @@ def _objections(call: Call, *names: str) -> Iterator[str]:
         row = sum(prod(call.spec(each).shape[1:]) for each in (key, value)) * size
         if heads >= _MOST_HEADS or row >= _MOST_ROW_BYTES:
             yield f"Less than {_MOST_HEADS} heads and {_MOST_ROW_BYTES} bytes of a token in {how}."
+
+
+def _modes(call: Call, layout: str, mode: str) -> Iterator[str]:
+    said, how = (str(call.arguments.get(each) or "") for each in (layout, mode))
+    if said not in _LAYOUTS:
+        yield f"{layout} should be Norm or PA_NZ, but is {said}."
+    if how not in (*_PLAIN, _HEADS_FIRST, *_COMPRESSED):
+        yield f"{mode} should be None, Nct, NHSD, Alibi, Rope or Omni, but is {how}."
+    if said == "PA_NZ" and how not in _PLAIN:
+        yield f"{mode} {how} isn't for {said}."
+    for name in ("stridesOptional", "offsetsOptional"):
+        found = call.arguments.get(name)
+        if how == "Nct" and isinstance(found, tuple) and (len(found) != 2 or min(found) < 0):
+            yield f"{name} should have 2 entries, for keys and values, but is {list(found)}."
 
 
 def _slots(call: Call, tokens: int, how: str, *names: str) -> Iterator[str]:

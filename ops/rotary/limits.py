@@ -1,8 +1,9 @@
 """What pages and host tilings ask of rotary embeddings (561002), the same on every product.
 
 Sources: pages aclnnRotaryPositionEmbedding.md, aclnnRotaryPositionEmbeddingV2.md,
-aclnnRotaryPositionEmbeddingGrad.md and aclnnApplyRotaryPosEmbV2.md; ops-transformer posembedding, rope_rotate_half_tiling.cpp,
-rope_interleaved_tiling.cpp, apply_rotary_pos_emb_tiling.cpp and interleave_rope_tiling.cpp.
+aclnnRotaryPositionEmbeddingGrad.md, aclnnApplyRotaryPosEmbV2.md and aclnnRopeWithSinCosCache.md;
+ops-transformer posembedding, rope_rotate_half_tiling.cpp, rope_interleaved_tiling.cpp,
+apply_rotary_pos_emb_tiling.cpp and interleave_rope_tiling.cpp.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SCALE = 8  # B * N over S, from which on the tiling refuses BNSD
 _RAGGED_COLUMNS, _RAGGED_SCALE = 80, 2
 _APPLIED, _INTERLEAVED_COLUMNS = 128, 64
 _BSND = 1  # a layout
+_CACHED_GRAIN = 64  # bytes of a head, and of its turned part
+_SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (16, 16, 16, 16))
 _APPLIED_MODES = ("half", "interleave", "quarter")
 _WIDE_BYTES = 4
 _LAYOUTS = {"BNSD": (0, 1, 2), "BSND": (0, 2, 1), "SBND": (1, 2, 0)}  # places of B, N and S
@@ -116,7 +119,9 @@ def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
 def _readings(shape: Shape, angles: Shape, *, interleaved: bool) -> Iterator[tuple[int, int]]:
     """Batch and heads in each layout that the angles may have."""
     if len(shape) == len("TND"):
-        if angles[0] == shape[0] and (angles[1] == 1 or (angles[1] == shape[1] and not interleaved)):
+        if angles[0] == shape[0] and (
+            angles[1] == 1 or (angles[1] == shape[1] and not interleaved)
+        ):
             yield 1, shape[1]
         return
     for b, n, s in _LAYOUTS.values():
@@ -206,3 +211,40 @@ def interleavable(x: str, cos: str, sin: str) -> Check:
         return f"{cos} should have sizes {sizes(wanted)}, or 1 for S, but has {sizes(angles)}."
 
     return _tiling("D isn't 64, or angles aren't [B, 1, S or 1, D]", test)
+
+
+def cached_angles_fit(*names: str) -> Check:
+    """161002 for what the page of RopeWithSinCosCache doesn't take: rows, heads, sections."""
+    positions, query, key, cache, sections, size = names
+
+    def test(call: Call) -> Finding:
+        spec, heads = call.spec(query), call.integer(size)
+        grain = _CACHED_GRAIN // spec.dtype.itemsize
+        for name in (positions, query, key, cache):
+            if call.spec(name).is_empty:
+                return f"{name} can't be empty."
+        for name in (query, key):
+            if (columns := call.spec(name).shape[-1]) % heads:
+                return f"Columns of {name} should be a multiple of {size} {heads}, not {columns}."
+        turned = call.spec(cache).shape[-1]
+        if heads % grain or turned % grain or turned > heads:
+            wanted = f"multiples of {grain}, the second at most the first"
+            return f"{size} {heads} and columns of {cache} {turned} should be {wanted}."
+        parts = call.ints(sections) if call.is_given(sections) else ()
+        places = call.spec(positions).shape
+        if not any(parts):
+            if places == spec.shape[:1]:
+                return None
+            return f"{positions} should be {sizes(spec.shape[:1])}, but has sizes {sizes(places)}."
+        if parts not in _SECTIONS:
+            allowed = ", ".join(map(sizes, _SECTIONS))
+            return f"{sections} should be one of {allowed}, but is {sizes(parts)}."
+        if 2 * sum(parts) != turned:
+            return f"{sections} {sizes(parts)} should add up to half of {turned} columns."
+        wanted_places = (len(parts), spec.shape[0])
+        if places == wanted_places:
+            return None
+        return f"{positions} should be {sizes(wanted_places)}, but has sizes {sizes(places)}."
+
+    title = "heads, rows or sections aren't those of the page"
+    return Check(StatusCode.ACLNN_ERR_PARAM_INVALID, title, test)

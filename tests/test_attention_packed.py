@@ -43,13 +43,15 @@ def stats(q: Array, k: Array) -> list[tuple[Array, Array]]:
     return found
 
 
-@pytest.mark.parametrize("version", ["", "V2", "V4", "V4 as the queries"])
+@pytest.mark.parametrize(
+    "version", ["", "V2", "V4", "V4 as the queries", "V5", "V5 as the queries"]
+)
 def test_maxima_and_sums_of_packed_sequences(version: str) -> None:
     """By default head by head in each sequence: the device's kernel has no other place for them."""
     name, _, as_input = version.partition(" ")
     q, k = packed(sum(ROWS), HEADS, 0), packed(sum(KEYS), SHARED, 1)
-    more = {"softmaxOutLayout": "same_as_input" if as_input else ""} if name == "V4" else {}
-    more |= {"pseType": 1} if name == "V2" else {}
+    more = {"softmaxOutLayout": "same_as_input" if as_input else ""} if name > "V2" else {}
+    more |= {"pseType": 1} if name in ("V2", "V5") else {}
     found = DEVICE.run(
         f"aclnnFlashAttentionVarLenScore{name}", query=q, key=k, value=k, softmaxOutOut=None,
         **SAID, **more,
@@ -119,6 +121,7 @@ def test_gradients_of_packed_sequences() -> None:
         ("V2", kept, {"pseType": 1}),
         ("V4", kept, {"softmaxInLayout": ""}),
         ("V4", turned, {"softmaxInLayout": "same_as_input"}),
+        ("V5", turned, {"softmaxInLayout": "same_as_input", "pseType": 1}),
     ):
         rows = np.concatenate(order, 1).reshape(2, sum(ROWS), HEADS, 1)
         top, total = np.repeat(rows, 8, 3).astype(np.float32)

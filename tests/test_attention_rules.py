@@ -344,6 +344,24 @@ def test_which_product_takes_it(soc: str, name: str, call: str, wanted: int | No
     assert code(soc, name, read(call)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ("", None),  # gradients of ropes aren't modelled
+        ("queryRope=null", NULL),
+        ("attenMaskOptional=-", NULL),
+        ("keepProb=0.9", REFUSED),
+        ("queryRope=bf16[256,4,30] keyInRope=bf16[256,4,30]", REFUSED),
+    ],
+)
+def test_gradients_with_ropes(change: str, wanted: int | None) -> None:
+    results = " ".join(f"{name}RopeOut=bf16[256,4,32]" for name in ("dq", "dk"))
+    call = f"{_PACKED_GRAD} pseType=1 {_ROPES} {results} attenMaskOptional=bool[156,156]"
+    call += " ".join(("", *(f"{name}Out=bf16[256,4,64]" for name in ("dq", "dk", "dv"))))
+    words = {**read(call), **read(change)}
+    assert code(A2, "aclnnFlashAttentionUnpaddingScoreGradV3", words) == wanted
+
+
 @pytest.mark.parametrize("version", ["ScoreV4", "ScoreGradV4"])
 def test_what_only_ascend_950_has_is_a_no(version: str) -> None:
     found = Device(A2).check(f"aclnnFlashAttention{version}")

@@ -66,9 +66,9 @@ def _objections(call: Call, names: list[str], mode: str) -> Iterator[str]:
         yield f"{keys} and {latent} should be alike but for D: {shapes}."
     page = given[keys][axis]
     count = batch * (ceil(length / max(1, page)) if mode.startswith("PA_BLK") else length)
-    wanted = (batch, length) if mode == MODES[0] else (count,)
-    if given[index] != wanted:
-        yield f"{index} should be {sizes(wanted)} in {mode}, but has sizes {sizes(given[index])}."
+    places = (batch, length) if mode == MODES[0] else (count,)
+    if given[index] != places:
+        yield f"{index} should be {sizes(places)} in {mode}, but has sizes {sizes(given[index])}."
     for name, cache, width in zip(scales, (keys, latent), reversed(WIDTHS), strict=True):
         yield from _of_scales(call, name, cache, width, mode)
 

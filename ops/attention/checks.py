@@ -9,8 +9,8 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.checks import invalid
 from npusim.operators.contract import Check, TensorArg
 from npusim.ops.attention.call import NotCoveredError
+from npusim.ops.attention.limits import LAUNCH, TILING
 from npusim.values.errors import KernelError
-from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def suits_one_core(
     inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: str
 ) -> Check:
-    """561002 for what the tiling refuses where cube and vector unit share a core."""
+    """561002 or 561103 for what the tiling refuses where cube and vector unit share a core."""
 
     def test(call: Call) -> Finding:
         from npusim.ops.attention import inference, suited
@@ -36,7 +36,7 @@ def suits_one_core(
             return None  # other checks tell
 
     title = "the tiling for a core of cube and vector unit refuses the tensors"
-    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, test)
+    return Check(TILING if read == "fused_call" else LAUNCH, title, test)
 
 
 def fits_together(

@@ -16,7 +16,7 @@ from npusim.ops.attention.checks import fits_together, packed, suits_one_core
 from npusim.ops.attention.gradient_limits import GRADIENT
 from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
-from npusim.ops.attention.limits import rows
+from npusim.ops.attention.limits import launched, rows
 from npusim.ops.attention.results import backward, forward, inference, prompt
 from npusim.ops.attention.training_limits import HOST, TRAINING
 from npusim.ops.attention.training_ropes import ROPES
@@ -198,8 +198,9 @@ OPERATORS = family(
                for name, more in (("aclnnPromptFlashAttentionV2", ()),
                                   ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
-            checks=(*rows(INFERENCE), _fits("fused_call", _ASKED, "attention_out", _INFERENCE),
-                _fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
+            checks=(*rows(launched(INFERENCE)),
+                _fits("prompt_call", _ASKED, "attention_out", _INFERENCE),
+                _fits("prompt_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
             tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",
                 (ints("actualSeqLengths?", "actual_seq_lengths_kv"), *_NUMBER, _LAYOUT, _SHARED,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 FAR = 2**31 - 1  # tokens before and after, where nobody limits them
+_LATENT = 512  # columns
 _PACKED_IN = 8  # numbers of 4 bits in an INT32
 
 # What operator types and interfaces call the same thing, without case, underscores, "Optional".
@@ -174,6 +175,11 @@ class Asked:
     def single(self) -> bool:
         """Every sequence has one query (decoding)."""
         return not self.packed and self.query.get("S") == 1
+
+    @property
+    def latent(self) -> bool:
+        """Keys are compressed, with turned parts beside (MLA)."""
+        return self.query.get("D") == _LATENT and self.spec("queryrope") is not None
 
 
 def without_tail(ends: list[int]) -> list[int]:

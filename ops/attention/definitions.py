@@ -199,7 +199,6 @@ OPERATORS = family(
                                   ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
             checks=(*rows(launched(INFERENCE)),
-                _fits("prompt_call", _ASKED, "attention_out", _INFERENCE),
                 _fits("prompt_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
             tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",

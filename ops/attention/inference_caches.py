@@ -58,7 +58,7 @@ def _pages(a: Asked) -> Finding:
         return f"{a.name('blocktable')} should be INT32 [B, pages], but has sizes {given}."
     if not lengths:
         return f"{a.name('blocktable')} needs actualSeqLengthsKv."
-    if a.query.get("D") == _LATENT and a.spec("queryrope") is not None:
+    if a.latent:
         fits = size in _LATENT_PAGES
         wanted = "16 or 128 beside a rope"
     elif a.single:
@@ -127,7 +127,7 @@ def _ropes(a: Asked) -> Finding:
 
 
 def _latent(a: Asked) -> Finding:
-    if a.query.get("D") != _LATENT or a.spec("queryrope") is None:
+    if not a.latent:
         return None
     mode, given = a.whole("sparsemode", 0), a.spec("attenmask") is not None
     queries = a.query.get("S", 0)

@@ -36,6 +36,8 @@ _GRAIN, _BYTE_GRAIN = 16, 32  # columns of a head
 _PACKED_COLUMNS = ((64, 64), (128, 128), (192, 192), (192, 128))  # of queries and of values
 _LATENT, _TURNED_BESIDE = 512, 128
 _LATENT_LAYOUTS = ("TND_NTD", "BNSD_NBSD", "BSND_NBSD", "BSH_NBSD")
+_OUT_OF_ORDER = "BNSD_BSND"
+_BY_ATB = 2  # innerPrecise, with keys in pages
 _TRIANGLE, _ALL, _LEFT, _RIGHT, _BAND = 2048, 1, 2, 3, 4
 _UNALIGNED_BATCH = 128
 
@@ -45,9 +47,10 @@ def _layout(a: Asked) -> Finding:
     if a.layout not in LAYOUTS or (shape is not None and len(shape) != len(a.axes)):
         given = sizes(shape or ())
         return f"{a.name('layout')} {a.layout} isn't supported for query with sizes {given}."
-    latent = a.query.get("D") == _LATENT and a.spec("queryrope") is not None
-    if a.layout in _LATENT_LAYOUTS and not latent:
+    if a.layout in _LATENT_LAYOUTS and not a.latent:
         return f"{a.name('layout')} {a.layout} is for D {_LATENT} with a rope."
+    if a.layout == _OUT_OF_ORDER and a.single and "FusedInfer" in a.call.contract.name:
+        return f"{a.name('layout')} {a.layout} isn't for single tokens."
     return None
 
 
@@ -308,10 +311,16 @@ def _tokens(a: Asked) -> Finding:
 
 
 def _precision(a: Asked) -> Finding:
-    found = a.whole("innerprecise", 0)
-    if 0 <= found <= 3 or "FusedInfer" not in a.call.contract.name:
+    name = a.call.contract.name
+    if "Prompt" in name:
+        return None  # the host code warns, and looks at two bits
+    found, most = a.whole("innerprecise", 0), 3
+    tokens = a.single and a.layout != _OUT_OF_ORDER and not (a.paged and found == _BY_ATB)
+    if "Incre" in name or a.latent or tokens:
+        most = 1
+    if 0 <= found <= most:
         return None
-    return f"{a.name('innerprecise')} should be 0 to 3, but is {found}."
+    return f"{a.name('innerprecise')} should be 0 to {most} here, but is {found}."
 
 
 def _alone(a: Asked) -> Finding:
@@ -351,5 +360,5 @@ INFERENCE = (
     Limit(TILING, "softmaxLse isn't [B, N, S, 1] or [T, N, 1]", _FUSED, _logarithms),
     Limit(TILING, "tokens before and after leave nothing to see", _PROMPT, _tokens),
     *SCALES,
-    Limit(TILING, "innerPrecise isn't 0 to 3", _PAGE, _precision),
+    Limit(TILING, "innerPrecise isn't 0 to 3, or 0 and 1 for single tokens", _INCRE, _precision),
 )

@@ -196,7 +196,7 @@ def _result(a: Asked) -> Finding:
     if count not in (1, heads * columns):
         return f"{name} should have 1 or {heads * columns} elements, but has {count}."
     if scale.dtype not in (FLOAT, query):
-        wanted = "FLOAT" if query is INT8 else f"FLOAT or {query.name}"
+        wanted = "FLOAT or BFLOAT16" if query is BFLOAT16 else "FLOAT"
         return f"{name} should be {wanted}, but is {scale.dtype.name}."
     if count > 1:
         if a.spec("querypaddingsize") or a.spec("kvpaddingsize") or a.whole("softmaxlseflag", 0):
@@ -257,13 +257,12 @@ def _prefix(a: Asked) -> Finding:
 
 def _alone(a: Asked) -> Finding:
     """What packed sequences and latent heads don't take of all this."""
-    latent = a.query.get("D") == 512 and a.spec("queryrope") is not None
-    if not (a.packed or latent):
+    if not (a.packed or a.latent):
         return None
     given = [a.name(word) for word in ("antiquantscale", *_APART, "quantscale1", "quantscale2",
              "keysharedprefix", "kvpaddingsize", "querypaddingsize") if a.spec(word)]  # fmt: skip
-    if (given and not a.paged) or (given and latent):
-        where = "latent heads (D 512)" if latent else a.layout
+    if (given and not a.paged) or (given and a.latent):
+        where = "latent heads (D 512)" if a.latent else a.layout
         return f"{given[0]} isn't for {where}."
     return None
 

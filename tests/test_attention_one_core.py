@@ -148,5 +148,5 @@ def test_a_refusal_names_a_call_that_is_taken() -> None:
     assert "cast to FLOAT16" in status.remedy
     assert device.estimate("aclnnPromptFlashAttention", **spec("fp16"), **given).cycles > 0
     status = device.check("aclnnPromptFlashAttention", **spec("fp16", 40), **given)
-    assert status.code == 561002
+    assert status.code == 561103
     assert "multiples of 16" in status.message

@@ -43,13 +43,15 @@ def stats(q: Array, k: Array) -> list[tuple[Array, Array]]:
     return found
 
 
-@pytest.mark.parametrize("version", ["", "V2", "V4", "V4 as the queries"])
+@pytest.mark.parametrize(
+    "version", ["", "V2", "V4", "V4 as the queries", "V5", "V5 as the queries"]
+)
 def test_maxima_and_sums_of_packed_sequences(version: str) -> None:
     """By default head by head in each sequence: the device's kernel has no other place for them."""
     name, _, as_input = version.partition(" ")
     q, k = packed(sum(ROWS), HEADS, 0), packed(sum(KEYS), SHARED, 1)
-    more = {"softmaxOutLayout": "same_as_input" if as_input else ""} if name == "V4" else {}
-    more |= {"pseType": 1} if name == "V2" else {}
+    more = {"softmaxOutLayout": "same_as_input" if as_input else ""} if name > "V2" else {}
+    more |= {"pseType": 1} if name in ("V2", "V5") else {}
     found = DEVICE.run(
         f"aclnnFlashAttentionVarLenScore{name}", query=q, key=k, value=k, softmaxOutOut=None,
         **SAID, **more,
@@ -79,7 +81,7 @@ def test_turned_parts_beside_packed_heads() -> None:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         wanted = weights / weights.sum(-1, keepdims=True) @ values
         np.testing.assert_allclose(got, wanted, atol=2e-2)
-    assert DEVICE.check(name, **given, queryRope=turned[0]).code == 161001
+    assert DEVICE.check(name, **given, queryRope=turned[0], keyRope=None).code == 161001
     assert DEVICE.check(name, **{**given, **rope, "attenMaskOptional": None}).code == 161001
     assert DEVICE.check(name, **{**given, **rope, "keepProb": 0.5}).code == 161002
     assert DEVICE.check(name, **{**given, **rope, "sparseMode": 6}).code == 161002
@@ -119,6 +121,7 @@ def test_gradients_of_packed_sequences() -> None:
         ("V2", kept, {"pseType": 1}),
         ("V4", kept, {"softmaxInLayout": ""}),
         ("V4", turned, {"softmaxInLayout": "same_as_input"}),
+        ("V5", turned, {"softmaxInLayout": "same_as_input", "pseType": 1}),
     ):
         rows = np.concatenate(order, 1).reshape(2, sum(ROWS), HEADS, 1)
         top, total = np.repeat(rows, 8, 3).astype(np.float32)
@@ -136,7 +139,7 @@ def test_what_the_pages_refuse_of_packed_sequences() -> None:
     call: dict[str, Any] = {"query": "fp16[201,4,16]", "key": "fp16[290,2,16]",
                             "value": "fp16[290,2,16]", **SAID}  # fmt: skip
     name = "aclnnFlashAttentionVarLenScore"
-    for change, code in (({"inputLayout": "BSH"}, 161002), ({"sparseMode": 9}, 561002)):
+    for change, code in (({"inputLayout": "BSH"}, 161002), ({"sparseMode": 9}, 561103)):
         assert DEVICE.check(name, **{**call, **change}).code == code
     for output in ("softmaxMaxOut", "attentionOutOut"):
         assert DEVICE.check(name, **call, **{output: None}).code == 161001

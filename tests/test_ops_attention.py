@@ -325,7 +325,7 @@ def test_queries_and_keys_with_a_rope(api: str) -> None:
     assert done.outputs is not None
     np.testing.assert_allclose(done.outputs["attentionOut"].astype(float), want, atol=3e-3)
     del call["keyRopeOptional"]
-    assert "keyrope is null" in device.check(api, **call).message
+    assert "keyRope is null" in device.check(api, **call).message
     plain = {name: call[name] for name in ("numHeads", "numKeyValueHeads", "inputLayout")}
     plain |= {"query": "fp16[2,16,4,64]", "key0": "fp16[2,1,96,64]", "value0": "fp16[2,1,96,64]"}
     prefix = "fp16[1,1,16,64]"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from npusim import Device
-from npusim.cli.arguments import read_assignments
-from npusim.operators.resolve import resolve
+from support.coded import Rows, code, read, spread
 
 A2, INFERENCE = "Ascend910B3", "Ascend310P3"
 REFUSED, TILING = 161002, 561002
 
-# The call that is taken, and changes of it with the code that they give; 0 is taken too, and None
-# what a device may take and isn't modelled.
 _QUANT = "x1=int8[16,64] x2=int8[64,128] transposeX1=false transposeX2=false"
 _WIDENED = (
     "x=fp16[16,256] weight=int8[256,128] antiquantScale=fp16[128] antiquantGroupSize=0 "
@@ -33,7 +29,7 @@ _ROUTED = (
     "dropPadMode=0 expertTokensNumType=1 expertTokensNumFlag=true quantMode=-1 "
     "activeExpertRangeOptional=[0,64] rowIdxType=0"
 )
-CALLS: list[tuple[str, str, dict[str, int | None]]] = [
+CALLS: Rows = [
     ("aclnnQuantMatmulV3", f"{_QUANT} scale=int64[128] out=fp16[16,128]", {
         "scale=fp32[128]": REFUSED, "scale=fp32[128] out=bf16[16,128]": 0,
         "offset=fp32[128]": REFUSED, "offset=fp32[128] out=int8[16,128]": None,
@@ -144,26 +140,7 @@ ON_INFERENCE: list[tuple[str, str, int]] = [
 ]  # fmt: skip
 
 
-def code(soc: str, name: str, words: dict[str, str]) -> int | None:
-    """The code of a call; None where only a device knows."""
-    listed = [f"{key}={value}" for key, value in words.items()]
-    arguments = read_assignments(resolve(name, words), listed)
-    status = Device(soc).check(name, **arguments)
-    return None if status.code == 561003 and "not modelled" in status.message else status.code
-
-
-def read(text: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in text.split())
-
-
-ROWS = [
-    (name, call, change, wanted)
-    for name, call, changes in CALLS
-    for change, wanted in {"": 0, **changes}.items()
-]
-
-
-@pytest.mark.parametrize(("name", "call", "change", "wanted"), ROWS)
+@pytest.mark.parametrize(("name", "call", "change", "wanted"), spread(CALLS))
 def test_both_sides_of_each_limit(name: str, call: str, change: str, wanted: int | None) -> None:
     assert code(A2, name, {**read(call), **read(change)}) == wanted
 

@@ -206,7 +206,8 @@ class Host:
             self._chain.tasks += later
             value = target
         if value.buffer is not target.buffer:
-            self._chain.launch("TensorMove", value.view(*target.shape), target)
+            if target.numel:
+                self._chain.launch("TensorMove", value.view(*target.shape), target)
             value = target
         self._chain.finish(name, value)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.contract import TensorArg
 from npusim.operators.results import numbers
+from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 FAR = 2**31 - 1  # tokens before and after, where nobody limits them
-_UNPACKED = {3: ("BSH", "SBH"), 4: ("BNSD", "BSND")}
+_LATENT = 512  # columns
+_PACKED_IN = 8  # numbers of 4 bits in an INT32
 
 # What operator types and interfaces call the same thing, without case, underscores, "Optional".
 _ALIASES = {
@@ -24,7 +26,8 @@ _ALIASES = {
     "pretockens": "before", "pretokens": "before", "nexttockens": "after", "nexttokens": "after",
     "actualseqqlen": "ends", "actualseqkvlen": "keyends", "actualseqlengths": "ends",
     "actualseqlengthskv": "keyends", "inputlayout": "layout", "softmaxlse": "lse",
-    "deqscale1": "dequantscale1", "deqscale2": "dequantscale2",
+    "deqscale1": "dequantscale1", "deqscale2": "dequantscale2", "dqout": "dq", "dkout": "dk",
+    "dvout": "dv", "attentionoutout": "attentionout", "sinkin": "sink", "keyinrope": "keyrope",
 }  # fmt: skip
 
 
@@ -76,6 +79,10 @@ class Asked:
     def entries(self, word: str) -> list[int]:
         """A list of whole numbers, empty where it isn't given."""
         return numbers(self.call.arguments.get(self.names.get(word, ""))) or []
+
+    def ends(self, word: str) -> list[int]:
+        """Where sequences end; zeros at the tail are sequences that are left out."""
+        return without_tail(self.entries(word))
 
     @cached_property
     def layout(self) -> str:
@@ -134,7 +141,10 @@ class Asked:
         if not named and "H" in self.axes and (own := self.query.get("D")):
             first = self.shape("key")  # the heads of values are those of keys
             named = 0 if first is None else first[-1] // own
-        return self._whole(word, named)
+        found = self._whole(word, named)
+        if self.kind(word) is INT32:
+            found |= {axis: found[axis] * _PACKED_IN for axis in "DH" if axis in found}
+        return found
 
     @property
     def _infers(self) -> bool:
@@ -156,15 +166,27 @@ class Asked:
         """Queries and keys of each sequence, of packed ones only where both lists are given."""
         if not self.packed:
             return [(self.query.get("S", 0), self.key.get("S", 0))] * self.batch
-        ends, keys = (self.entries(word) for word in ("ends", "keyends"))
+        ends, keys = (self.ends(word) for word in ("ends", "keyends"))
         if self.paged:
-            return list(zip(_apart(ends), keys, strict=False))
+            return list(zip(_apart(ends), self.entries("keyends"), strict=False))
         return list(zip(_apart(ends), _apart(keys), strict=False))
 
     @property
     def single(self) -> bool:
         """Every sequence has one query (decoding)."""
         return not self.packed and self.query.get("S") == 1
+
+    @property
+    def latent(self) -> bool:
+        """Keys are compressed, with turned parts beside (MLA)."""
+        return self.query.get("D") == _LATENT and self.spec("queryrope") is not None
+
+
+def without_tail(ends: list[int]) -> list[int]:
+    """The same with the last end instead of zeros behind it."""
+    last = next((each for each in reversed(ends) if each), 0)
+    kept = len(ends) - next((at for at, each in enumerate(reversed(ends)) if each), len(ends))
+    return [*ends[:kept], *[last] * (len(ends) - kept)]
 
 
 def _apart(ends: list[int]) -> list[int]:

@@ -9,11 +9,8 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.checks import invalid
 from npusim.operators.contract import Check, TensorArg
 from npusim.ops.attention.call import NotCoveredError
-from npusim.values.dtypes import BFLOAT16
+from npusim.ops.attention.limits import LAUNCH, TILING
 from npusim.values.errors import KernelError
-from npusim.values.status import StatusCode
-
-_PREFIX_COMPRESSED = 6  # a sparse mode
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 def suits_one_core(
     inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: str
 ) -> Check:
-    """561002 for what the tiling refuses where cube and vector unit share a core."""
+    """561002 or 561103 for what the tiling refuses where cube and vector unit share a core."""
 
     def test(call: Call) -> Finding:
         from npusim.ops.attention import inference, suited
@@ -39,7 +36,7 @@ def suits_one_core(
             return None  # other checks tell
 
     title = "the tiling for a core of cube and vector unit refuses the tensors"
-    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, test)
+    return Check(TILING if read == "fused_call" else LAUNCH, title, test)
 
 
 def fits_together(
@@ -77,47 +74,6 @@ def packed(layout: str) -> Check:
     return invalid(f"{layout} isn't TND for packed sequences", test)
 
 
-def turned_together(first: str, *names: str) -> Check:
-    """161001 for turned parts of queries or keys without the others, or without a mask."""
-
-    def test(call: Call) -> Finding:
-        missing = [name for name in (first, *names) if not call.is_given(name)]
-        if not missing or not any(call.is_given(name) for name in (first, names[0])):
-            return None
-        return f"Expected a value for argument {missing[0]} but instead found nullptr."
-
-    code = StatusCode.ACLNN_ERR_PARAM_NULLPTR
-    return Check(code, f"{', '.join((first, *names))} aren't given together", test)
-
-
-def turned(*names: str) -> Check:
-    """161002 for turned parts of queries and keys with what the host code doesn't take.
-
-    They are in BFLOAT16, not longer than the others, without shifts, dropout and prefixes.
-    """
-    query_rope, key_rope, query, shift, drop, keep, mode = names
-
-    def test(call: Call) -> Finding:
-        given = dict(call.given(query_rope, key_rope, query))
-        if query_rope not in given:
-            return None
-        unfit = [name for name in (shift, drop) if call.is_given(name)]
-        if unfit:
-            return f"{unfit[0]} can't be given with {query_rope}."
-        if any(spec.dtype is not BFLOAT16 for spec in given.values()):
-            return f"{query_rope}, {key_rope} and {query} should be BFLOAT16."
-        if any(spec.shape[-1:] > given[query].shape[-1:] for spec in given.values()):
-            return f"{query_rope} and {key_rope} have more columns than {query}."
-        kept, sparse = call.arguments.get(keep), call.arguments.get(mode)
-        if isinstance(kept, float) and kept < 1:
-            return f"{keep} should be 1 with {query_rope}, but is {kept}."
-        if sparse == _PREFIX_COMPRESSED:
-            return f"{mode} can't be {sparse} with {query_rope}."
-        return None
-
-    return invalid(f"{query_rope} and {key_rope} don't go with the other arguments", test)
-
-
 def _task(
     call: Call, inputs: tuple[str, ...], outputs: tuple[str, ...], names: dict[str, str]
 ) -> Task:
@@ -133,6 +89,8 @@ def _task(
         if call.arguments.get(theirs) is not None
     }
     results = tuple(each for name in outputs if (each := tensor(name)) is not None)
+    if tensor(outputs[-1]) is None:  # results are told apart by their places
+        results = ()
     given = tuple(tensor(name) for name in inputs)
-    op_type = call.contract.name.removeprefix("aclnn").rstrip("V234")
+    op_type = call.contract.name.removeprefix("aclnn").rstrip("V2345")
     return Task(cast("Profile", call.profile), op_type, given, results, attributes)

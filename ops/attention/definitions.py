@@ -12,17 +12,14 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.ops.attention.checks import (
-    fits_together,
-    packed,
-    suits_one_core,
-    turned,
-    turned_together,
-)
+from npusim.ops.attention.checks import fits_together, packed, suits_one_core
+from npusim.ops.attention.gradient_limits import GRADIENT
+from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
-from npusim.ops.attention.limits import rows
+from npusim.ops.attention.limits import launched, rows
 from npusim.ops.attention.results import backward, forward, inference, prompt
 from npusim.ops.attention.training_limits import HOST, TRAINING
+from npusim.ops.attention.training_ropes import ROPES
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
@@ -31,8 +28,17 @@ _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOpti
            "attenMaskOptional?")  # fmt: skip
 _RESULTS = "softmax_max softmax_sum softmax_out attention_out"
 _CALLED_RESULTS = "softmaxMaxOut softmaxSumOut softmaxOutOut? attentionOutOut"
+_ASKED_FORWARD = f"{_CALLED} -> {_CALLED_RESULTS}"
+_DOCS = "hicann/ops-transformer attention"
 _HEADS = (whole("head_num"), text("input_layout"))
 _SPARSE = (whole("inner_precise?", None), whole("sparse_mode?"))
+
+
+def _trained(name: str, tensors: str, attributes: tuple[Attribute, ...], host: str = "") -> Aclnn:
+    """An interface for training, every rule of whose page is checked."""
+    folder = f"flash_attention_score{'_grad' * ('Grad' in name)}"
+    rules = f"{_DOCS}/{folder}/docs/aclnn{name}.md"
+    return Aclnn(f"aclnn{name}", tensors, attributes, host=host, rules=rules)
 
 
 def _called(*more: Attribute, last: tuple[Attribute, ...] = ()) -> tuple[Attribute, ...]:
@@ -51,6 +57,9 @@ _LENGTHS = (ints("actualSeqQLenOptional?", "actual_seq_qlen"),
 _STARTS = (ints("qStartIdxOptional?", None), ints("kvStartIdxOptional?", None))
 _PSE = (whole("pseType?", "pse_type"),)
 _PACKED = (*_LENGTHS, *_STARTS)
+_OUT_LAYOUT, _IN_LAYOUT = (
+    (text(f"softmax{side}Layout?", f"softmax_{side.lower()}_layout"),) for side in ("Out", "In")
+)
 _OWN: tuple[Attribute, ...] = (
     real("scale_value?"), real("keep_prob?"), whole("pre_tockens?"), whole("next_tockens?"),
     *_HEADS, *_SPARSE, whole("pse_type?"), ints("prefix?"), ints("actual_seq_qlen?"),
@@ -99,6 +108,7 @@ _FUSED_OWN = (
     "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix? "
     "query_rope? key_rope? key_rope_antiquant_scale? dequant_scale_query? learnable_sink?"
 )
+_FUSED_DOCS = f"{_DOCS}/fused_infer_attention_score/docs"
 _FUSED_LENGTHS = (
     ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
     ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
@@ -116,7 +126,7 @@ def _fits(
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
-         "softmax_sum? softmax_in? attention_in? sink_in?")  # fmt: skip
+         "softmax_sum? softmax_in? attention_in? sink_in? query_rope? key_rope?")  # fmt: skip
 _GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
               "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
               "attentionInOptional?")  # fmt: skip
@@ -127,45 +137,54 @@ OPERATORS = family(
     "attention",
     records=(
         Operator("FlashAttentionScore", f"{_TURNED} sink? -> {_RESULTS}", _FORWARD, (
-            Aclnn("aclnnFlashAttentionScore", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionScore", _ASKED_FORWARD,
                 _called()),
-            Aclnn("aclnnFlashAttentionScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionScoreV2", _ASKED_FORWARD,
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScore", _ASKED_FORWARD,
                 _called(*_LENGTHS)),
-            Aclnn("aclnnFlashAttentionScoreV3",
+            _trained("FlashAttentionScoreV3",
                 f"{_CALLED}{_UNSAID} - - sinkOptional? -> {_CALLED_RESULTS}",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScoreV2", _ASKED_FORWARD,
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV3",
-                f"{_CALLED}{_UNSAID} queryRope? keyRope? -> {_CALLED_RESULTS}",
+            _trained("FlashAttentionVarLenScoreV3",
+                f"{_CALLED}{_UNSAID} queryRope keyRope -> {_CALLED_RESULTS}",
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
-                _called(*_LENGTHS, last=(text("softmaxOutLayout?", "softmax_out_layout"),))),
+            _trained("FlashAttentionVarLenScoreV4", _ASKED_FORWARD,
+                _called(*_LENGTHS, last=_OUT_LAYOUT)),
+            _trained("FlashAttentionVarLenScoreV5",
+                f"{_CALLED}{_UNSAID} queryRope? keyRope? sinkOptional? -> {_CALLED_RESULTS}",
+                _called(*_PACKED, last=(*_PSE, *_OUT_LAYOUT))),
         ), kernel="flash_attention_score", infer=forward,
             checks=((packed, "input_layout"), *rows(HOST),
-                (turned_together, "query_rope", "key_rope", "atten_mask"),
-                (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
-                 "sparse_mode"), *rows(TRAINING),
+                *rows(ROPES), *rows(TRAINING),
                 _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
-        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink?", _BACKWARD, (
-            Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
-            Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse? dsink? dq_rope? dk_rope?",
+            _BACKWARD, (
+            _trained("FlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
+            _trained("FlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_LENGTHS)),
-            Aclnn("aclnnFlashAttentionScoreGradV3",
+            _trained("FlashAttentionScoreGradV3",
                 f"{_GRAD_CALL} sinkInOptional? -> {_GRADIENTS} dsinkOut?",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
+            _trained("FlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_PACKED, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
-                _called(*_LENGTHS, last=(text("softmaxInLayout?", "softmax_in_layout"),)),
+            _trained("FlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
+                _called(*_LENGTHS, last=_IN_LAYOUT), host="records:unpadding_gradient"),
+            _trained("FlashAttentionUnpaddingScoreGradV3",
+                f"{_GRAD_CALL} - queryRope keyInRope -> dqOut dkOut dvOut dpseOut? - "
+                "dqRopeOut dkRopeOut", _called(*_PACKED, last=_PSE)),
+            _trained("FlashAttentionUnpaddingScoreGradV5",
+                f"{_GRAD_CALL} sinkInOptional? queryRope? keyInRope? -> {_GRADIENTS} dsinkOut? "
+                "dqRopeOut? dkRopeOut?", _called(*_PACKED, last=(*_PSE, *_IN_LAYOUT)),
                 host="records:unpadding_gradient"),
         ), kernel="flash_attention_score_grad", infer=backward,
             checks=((packed, "input_layout"), *rows(HOST),
-                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(TRAINING),
+                (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(GRADIENT_HOST),
+                *rows(ROPES), *rows(TRAINING), *rows(GRADIENT),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
     ),
     inference=(
@@ -179,8 +198,8 @@ OPERATORS = family(
                for name, more in (("aclnnPromptFlashAttentionV2", ()),
                                   ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
-            checks=(*rows(INFERENCE), _fits("fused_call", _ASKED, "attention_out", _INFERENCE),
-                _fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
+            checks=(*rows(launched(INFERENCE)),
+                _fits("prompt_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
             tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",
                 (ints("actualSeqLengths?", "actual_seq_lengths_kv"), *_NUMBER, _LAYOUT, _SHARED,
@@ -203,16 +222,18 @@ OPERATORS = family(
              Aclnn("aclnnFusedInferAttentionScoreV2",
                 f"{_FUSED_CALL} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID,
-                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None))),
+                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None)),
+                rules=f"{_FUSED_DOCS}/aclnnFusedInferAttentionScoreV2.md"),
              *(Aclnn(name, f"{_FUSED_CALL} queryRopeOptional? keyRopeOptional? "
                 f"keyRopeAntiquantScaleOptional?{more} -> attentionOut softmaxLse?",
                 (*_FUSED_LENGTHS, *_FUSED_SAID, whole("keyAntiquantMode?", None),
-                 whole("valueAntiquantMode?", None), *mode))
-               for name, more, mode in (
-                   ("aclnnFusedInferAttentionScoreV3", "", ()),
+                 whole("valueAntiquantMode?", None), *mode), rules=rules)
+               for name, more, mode, rules in (
+                   ("aclnnFusedInferAttentionScoreV3", "", (),
+                    f"{_FUSED_DOCS}/aclnnFusedInferAttentionScoreV3.md"),
                    ("aclnnFusedInferAttentionScoreV4",
                     " dequantScaleQueryOptional? learnableSinkOptional?",
-                    (whole("queryQuantMode?", None),))))),
+                    (whole("queryQuantMode?", None),), "")))),
             kernel="fused_infer_attention_score", infer=inference, checks=rows(INFERENCE)),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),

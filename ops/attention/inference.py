@@ -15,7 +15,7 @@ from npusim.ascendc.task import Task, made
 from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
 from npusim.ops.attention.blocks import ROWS
-from npusim.ops.attention.call import Call, Shift
+from npusim.ops.attention.call import Call, NotCoveredError, Shift
 from npusim.ops.attention.fractal_softmax import WIDE
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
@@ -154,6 +154,9 @@ def _call(
         numbers(task.attributes.get(name))
         for name in ("actual_seq_lengths", "actual_seq_lengths_kv")
     )
+    if "B" in layout and len(query.shape) == len(layout):  # further lengths don't count
+        batch = query.shape[layout.index("B")]
+        own, theirs = (each if each is None else each[:batch] for each in (own, theirs))
     q = Heads.of(query, layout, heads, own, own)
     named = task.whole_number("num_key_value_heads", 0) or heads
     table = _table(task)
@@ -165,6 +168,8 @@ def _call(
         shared = key.shape[layout.index("N")] if "N" in layout and len(key.shape) == len(
             layout) else named  # fmt: skip
         k, v = (Heads.of(each, layout, shared, theirs, theirs) for each in (key, value))
+    if not all(k.rows):
+        raise NotCoveredError(task.op_type, "sequences without keys, whose results are zeros")
     beside = None
     if rope is not None:
         of_keys = (

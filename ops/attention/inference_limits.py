@@ -3,8 +3,8 @@
 Sources: pages aclnnFusedInferAttentionScore*.md, aclnnPromptFlashAttention*.md and
 aclnnIncreFlashAttention*.md; ops-transformer attention, host tilings of these three
 (prompt_flash_attention_tiling.cpp where there are several queries or they are packed,
-incre_flash_attention_tiling*.cpp where there is one). What a core of cube and vector unit takes is
-in suited.py.
+incre_flash_attention_tiling*.cpp where there is one). Caches are in inference_caches.py, numbers of
+few bits in inference_scales.py, and what a core of cube and vector unit takes in suited.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.checks import sizes
 from npusim.ops.attention.asked import FAR, Asked
+from npusim.ops.attention.inference_caches import CACHES
+from npusim.ops.attention.inference_scales import SCALES
 from npusim.ops.attention.limits import TILING, Limit, instead
-from npusim.values.dtypes import BFLOAT16, FLOAT16, INT8, INT32
+from npusim.values.dtypes import BFLOAT16, FLOAT16, INT8
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
@@ -29,34 +31,26 @@ _PAGE = "aclnnFusedInferAttentionScoreV3.md"
 LAYOUTS = ("BSH", "BSND", "BNSD", "BNSD_BSND", "TND", "NTD_TND", "TND_NTD", "BNSD_NBSD",
            "BSND_NBSD", "BSH_NBSD")  # fmt: skip
 _MOST_HEADS, _MOST_GROUP, _MOST_COLUMNS, _MOST_BATCH = 256, 64, 512, 65536
-_MOST_PACKED, _MOST_ENDS, _MOST_WIDTH = 2**20, 4096, 65535
-_GRAIN, _BYTE_GRAIN = 16, 32  # columns of a head, tokens of a page
-_PROMPT_GRAIN, _MOST_PAGE = 128, 512  # tokens of a page
+_MOST_PACKED, _MOST_ENDS = 2**20, 4096
+_GRAIN, _BYTE_GRAIN = 16, 32  # columns of a head
 _PACKED_COLUMNS = ((64, 64), (128, 128), (192, 192), (192, 128))  # of queries and of values
-_LATENT, _TURNED, _TURNED_BESIDE = 512, 64, 128
-_LATENT_PAGES = (16, 128)
+_LATENT, _TURNED_BESIDE = 512, 128
+_LATENT_LAYOUTS = ("TND_NTD", "BNSD_NBSD", "BSND_NBSD", "BSH_NBSD")
+_OUT_OF_ORDER = "BNSD_BSND"
+_BY_ATB = 2  # innerPrecise, with keys in pages
 _TRIANGLE, _ALL, _LEFT, _RIGHT, _BAND = 2048, 1, 2, 3, 4
 _UNALIGNED_BATCH = 128
-_BOTH = (
-    ("queryrope", "keyrope"), ("keysharedprefix", "valuesharedprefix"),
-    ("keyantiquantscale", "valueantiquantscale"), ("keyantiquantoffset", "valueantiquantoffset"),
-)  # fmt: skip
 
 
 def _layout(a: Asked) -> Finding:
     shape = a.shape("query")
-    if a.layout in LAYOUTS and (shape is None or len(shape) == len(a.axes)):
-        return None
-    given = sizes(shape or ())
-    return f"{a.name('layout')} {a.layout} isn't supported for query with sizes {given}."
-
-
-def _together(a: Asked) -> Finding:
-    for first, second in _BOTH:
-        missing = [word for word in (first, second) if a.spec(word) is None]
-        if len(missing) == 1:
-            given = second if missing[0] == first else first
-            return f"{a.name(given)} is given, but {missing[0]} is null."
+    if a.layout not in LAYOUTS or (shape is not None and len(shape) != len(a.axes)):
+        given = sizes(shape or ())
+        return f"{a.name('layout')} {a.layout} isn't supported for query with sizes {given}."
+    if a.layout in _LATENT_LAYOUTS and not a.latent:
+        return f"{a.name('layout')} {a.layout} is for D {_LATENT} with a rope."
+    if a.layout == _OUT_OF_ORDER and a.single and "FusedInfer" in a.call.contract.name:
+        return f"{a.name('layout')} {a.layout} isn't for single tokens."
     return None
 
 
@@ -188,67 +182,14 @@ def _packed_kind(a: Asked) -> Finding:
             "Cast query, key and value to BFLOAT16.", {})  # fmt: skip
 
 
-def _pages(a: Asked) -> Finding:
-    if not a.paged:
-        return None
-    table, size, shape = a.shape("blocktable"), a.whole("blocksize", 0), a.shape("key")
-    lengths = a.entries("keyends")
-    if a.kind("blocktable") is not INT32 or table is None or len(table) != 2:
-        given = sizes(table or ())
-        return f"{a.name('blocktable')} should be INT32 [B, pages], but has sizes {given}."
-    if not lengths:
-        return f"{a.name('blocktable')} needs actualSeqLengthsKv."
-    if a.query.get("D") == _LATENT and a.spec("queryrope") is not None:
-        fits = size in _LATENT_PAGES
-        wanted = "16 or 128 beside a rope"
-    elif a.single:
-        grain = _BYTE_GRAIN if a.kind("key") is INT8 else _GRAIN
-        fits, wanted = (
-            0 < size <= _MOST_PAGE and not size % grain,
-            f"aligned to {grain}, at most 512",
-        )
-    else:
-        fits = 0 < size <= _MOST_PAGE and not size % _PROMPT_GRAIN
-        wanted = "a multiple of 128, at most 512"
-    if "blocksize" in a.names and not fits:
-        return f"{a.name('blocksize')} should be {wanted}, but is {size}."
-    if table[0] != a.batch and a.batch:
-        wanted = f"a row for each of {a.batch} sequences"
-        return f"{a.name('blocktable')} should have {wanted}, not {table[0]}."
-    if "blocksize" not in a.names or shape is None or len(shape) not in (3, 4):
-        return None
-    return _cache(a, table, size, shape)
-
-
-def _cache(a: Asked, table: tuple[int, ...], size: int, shape: tuple[int, ...]) -> Finding:
-    """The pages themselves: [pages, tokens, H], or [pages, heads, tokens, D]."""
-    lengths = a.entries("keyends")
-    lengths = lengths * a.batch if len(lengths) == 1 else lengths[: a.batch]
-    pages = [-(-each // size) for each in lengths]
-    if table[1] < max(pages, default=0):
-        wanted = f"{max(pages)} pages for each sequence"
-        return f"{a.name('blocktable')} should have {wanted}, not {table[1]}."
-    if shape[0] < sum(pages):
-        return f"key should have at least {sum(pages)} pages for these lengths, not {shape[0]}."
-    if len(shape) == 4 and a.axes in ("BSH", "BSND"):
-        return f"key in pages should be [pages, blockSize, H] with {a.layout}, not {sizes(shape)}."
-    heads, columns = a.whole("keyheads", 0) or a.whole("heads", 0), a.query.get("D", 0)
-    page = (heads, size, columns) if len(shape) == 4 else (size, heads * columns)
-    if columns and shape[1:] != page:
-        return (
-            f"key should be [pages, {str(list(page))[1:]} in pages, but has sizes {sizes(shape)}."
-        )
-    if len(shape) == 3 and shape[2] > _MOST_WIDTH:
-        return f"H of key in pages should be at most {_MOST_WIDTH}, but is {shape[2]}."
-    return None
-
-
 def _longest(a: Asked) -> tuple[int, int]:
     """The least queries and keys of a mask of all scores."""
     keys = a.key.get("S", 0)
     table = a.shape("blocktable")
     if table is not None and len(table) == 2:
-        keys = max(a.entries("keyends"), default=0)
+        size = max(1, a.whole("blocksize", 1))
+        pages = table[1] if a.single else -(-max(a.entries("keyends"), default=0) // size)
+        keys = pages * size
     elif a.single and a.entries("keyends"):
         keys = max(a.entries("keyends"))
     return a.query.get("S", 0), keys
@@ -324,52 +265,6 @@ def _shift(a: Asked) -> Finding:
     return None
 
 
-def _ropes(a: Asked) -> Finding:
-    query, key = a.shape("queryrope"), a.shape("keyrope")
-    own, columns = a.shape("query"), a.query.get("D")
-    if query is None or key is None or own is None or columns is None:
-        return None
-    if columns not in (_LATENT, _TURNED_BESIDE):
-        return (
-            f"D of query should be {_LATENT} or {_TURNED_BESIDE} beside a rope, but is {columns}."
-        )
-    if "D" in a.axes and query != (*own[:-1], _TURNED):
-        wanted = sizes((*own[:-1], _TURNED))
-        return f"{a.name('queryrope')} should have sizes {wanted}, but has {sizes(query)}."
-    for word in ("queryrope", "keyrope"):
-        of = word.removesuffix("rope")
-        if a.kind(word) is not a.kind(of):
-            return f"{a.name(word)} should be in the dtype of {of}."
-    if columns == _LATENT and not a.paged:
-        return f"D {_LATENT} beside a rope needs keys in pages (blockTable)."
-    if columns == _TURNED_BESIDE and not a.packed:
-        return f"D {_TURNED_BESIDE} beside a rope is for TND and NTD_TND, not {a.layout}."
-    return None
-
-
-def _latent(a: Asked) -> Finding:
-    if a.query.get("D") != _LATENT or a.spec("queryrope") is None:
-        return None
-    mode, given = a.whole("sparsemode", 0), a.spec("attenmask") is not None
-    queries = a.query.get("S", 0)
-    if queries > _GRAIN:
-        return f"At most {_GRAIN} queries of a sequence, not {queries}, with D {_LATENT}."
-    heads = a.whole("heads", 1)
-    if heads & (heads - 1) or heads > 128:
-        return (
-            f"{a.name('heads')} should be a power of 2, at most 128, with D {_LATENT}, not {heads}."
-        )
-    if (a.whole("keyheads", 0) or heads) != 1 and heads > 1:
-        return f"{a.name('keyheads')} should be 1 with D {_LATENT}."
-    if not a.packed and queries == 1 and (mode not in (0, _BAND) or (given and mode == 0)):
-        return f"sparseMode should be 0 without a mask for one query with D {_LATENT}."
-    if not a.packed and queries > 1 and (mode not in (_RIGHT, _BAND) or not given):
-        return f"sparseMode should be 3 with a mask for several queries with D {_LATENT}."
-    if a.whole("softmaxlseflag", 0) or a.spec("shift") is not None:
-        return f"softmaxLse and pseShift aren't for D {_LATENT} with a rope."
-    return None
-
-
 def _packed_rows(a: Asked) -> Finding:
     mode = a.whole("sparsemode", 0)
     if not a.packed or mode not in (_RIGHT, _BAND):
@@ -395,45 +290,37 @@ def _logarithms(a: Asked) -> Finding:
     return f"{a.name('lse')} should be {list(wanted)}, but has sizes {sizes(given or ())}."
 
 
-def _scales(a: Asked) -> Finding:
-    """Scales of quantised queries and results."""
-    query, out = a.kind("query"), a.kind("attentionout")
-    inner = ("dequantscale1", "quantscale1", "dequantscale2")
-    if out is INT8 and a.spec("quantscale2") is None:
-        return "An INT8 result needs quantScale2."
-    if out is not None and out is not INT8 and a.spec("quantscale2") is not None:
-        return f"quantScale2 is for an INT8 result, but attentionOut is {out.name}."
-    if query is INT8 and a.spec("queryrope") is None:
-        missing = [word for word in inner if a.spec(word) is None]
-        return f"INT8 queries need {missing[0]}." if missing else None
-    if given := [a.name(word) for word in inner if a.spec(word) is not None]:
-        return f"{given[0]} is for INT8 queries, but query is {query.name if query else 'unknown'}."
-    scale, offset = a.spec("quantscale2"), a.spec("quantoffset2")
-    if scale and offset and (scale.shape, scale.dtype) != (offset.shape, offset.dtype):
-        return "quantOffset2 should have the sizes and dtype of quantScale2."
-    return None
-
-
-def _shifted_cache(a: Asked) -> Finding:
-    """Padding on the left, and lists of keys, beside pages."""
-    padded = [a.name(word) for word in ("querypaddingsize", "kvpaddingsize") if a.spec(word)]
-    if padded and (a.paged or a.packed):
-        return f"{padded[0]} isn't for {'keys in pages' if a.paged else a.layout}."
-    if "key1" in a.call.arguments and (a.paged or a.packed):
-        return f"A list of keys isn't for {'pages' if a.paged else a.layout}."
-    if a.spec("keysharedprefix") is not None and (a.paged or padded):
-        return f"{a.name('keysharedprefix')} isn't for keys in pages or padded ones."
-    for word, lengths in (("querypaddingsize", "ends"), ("kvpaddingsize", "keyends")):
-        if a.spec(word) and not a.entries(lengths):
-            return f"{a.name(word)} needs the lengths of the sequences."
+def _tokens(a: Asked) -> Finding:
+    """Several queries: what lies between tokens before and after is some of the scores."""
+    mode, given = a.whole("sparsemode", 0), a.shape("attenmask") is not None
+    before, after = a.whole("before", FAR), a.whole("after", FAR)
+    padded = a.spec("querypaddingsize") or a.spec("kvpaddingsize")
+    if a.single or a.packed or mode not in (0, _BAND) or not given or (mode == 0 and padded):
+        return None
+    limits = f"{a.name('before')} {before} and {a.name('after')} {after}"
+    if (before < 0 and after < 0) or -after > before:
+        return f"{limits} leave nothing between them."
+    queries, keys = a.query.get("S", 0), a.key.get("S", 0)
+    prefix = a.shape("keysharedprefix")
+    if a.paged or prefix is not None or not queries or not keys:
+        return None
+    most = (queries, keys) if mode == 0 else (keys, queries)
+    if -after >= most[0] or -before >= most[1]:
+        return f"{limits} leave nothing of {queries} queries and {keys} keys."
     return None
 
 
 def _precision(a: Asked) -> Finding:
-    found = a.whole("innerprecise", 0)
-    if 0 <= found <= 3 or "FusedInfer" not in a.call.contract.name:
+    name = a.call.contract.name
+    if "Prompt" in name:
+        return None  # the host code warns, and looks at two bits
+    found, most = a.whole("innerprecise", 0), 3
+    tokens = a.single and a.layout != _OUT_OF_ORDER and not (a.paged and found == _BY_ATB)
+    if "Incre" in name or a.latent or tokens:
+        most = 1
+    if 0 <= found <= most:
         return None
-    return f"{a.name('innerprecise')} should be 0 to 3, but is {found}."
+    return f"{a.name('innerprecise')} should be 0 to {most} here, but is {found}."
 
 
 def _alone(a: Asked) -> Finding:
@@ -456,7 +343,6 @@ def _keys_alike(a: Asked) -> Finding:
 
 INFERENCE = (
     Limit(TILING, "the layout isn't that of the query", _FUSED, _layout),
-    Limit(TILING, "one of two inputs that belong together is missing", _PAGE, _together),
     Limit(TILING, "key and value differ", _PROMPT, _keys_alike),
     Limit(TILING, "S of query isn't 1", _INCRE, _alone),
     Limit(TILING, "heads don't fit: 256 at most, whole groups of 64 at most", _PROMPT, _heads),
@@ -466,15 +352,13 @@ INFERENCE = (
     Limit(TILING, "D of packed sequences isn't 64, 128, 192", _PROMPT, _packed_columns),
     Limit(TILING, "packed sequences aren't BFLOAT16", _PROMPT, _packed_kind),
     Limit(TILING, "lengths aren't one or one a sequence, within it", _PROMPT, _counted),
-    Limit(TILING, "padding or lists beside pages or packed sequences", _FUSED, _shifted_cache),
-    Limit(TILING, "pages don't fit: table, size, number", _INCRE, _pages),
-    Limit(TILING, "ropes don't fit", _PROMPT, _ropes),
-    Limit(TILING, "latent attention (D 512) asks for what it hasn't", _INCRE, _latent),
+    *CACHES,
     Limit(TILING, "the sparse mode isn't 0 to 4, or its mask is missing", _PAGE, _mode),
     Limit(TILING, "the mask is smaller than the scores, or not the compressed one", _PROMPT, _mask),
     Limit(TILING, "a packed sequence has more queries than keys", _PAGE, _packed_rows),
     Limit(TILING, "the shift doesn't cover the scores", _PROMPT, _shift),
     Limit(TILING, "softmaxLse isn't [B, N, S, 1] or [T, N, 1]", _FUSED, _logarithms),
-    Limit(TILING, "scales don't go with INT8", _PAGE, _scales),
-    Limit(TILING, "innerPrecise isn't 0 to 3", _PAGE, _precision),
+    Limit(TILING, "tokens before and after leave nothing to see", _PROMPT, _tokens),
+    *SCALES,
+    Limit(TILING, "innerPrecise isn't 0 to 3, or 0 and 1 for single tokens", _INCRE, _precision),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.operators.contract import Argument, Check, TensorArg
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 PARAM = StatusCode.ACLNN_ERR_PARAM_INVALID
 TILING = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+# What a tiling that fails gives where host code launches the operator itself (level 0), as for
+# training and prompts; interfaces that are generated give TILING. Pages
+# aclnnFlashAttentionScoreV3.md and aclnnFlashAttentionVarLenScoreV5.md, host code
+# aclnn_prompt_flash_attention_inner.cpp; logs of devices in vllm-project/vllm-ascend issue 6573,
+# vllm-project/vllm-omni issue 845 and PKU-YuanGroup/Open-Sora-Plan issue 360.
+LAUNCH = StatusCode.ACLNN_ERR_INNER_NULLPTR
 
 _SPLIT = ("A2", "A3")  # the products that these pages and tilings are for
 
@@ -48,6 +54,11 @@ def limited(_: str, limit: Limit) -> Check:
 def rows(limits: tuple[Limit, ...], first: str = "query") -> tuple[tuple[object, ...], ...]:
     """The rows of a definition's checks for a table."""
     return tuple((limited, first, limit) for limit in limits)
+
+
+def launched(limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    """The same limits where host code launches the operator itself."""
+    return tuple(replace(each, code=LAUNCH) if each.code is TILING else each for each in limits)
 
 
 def instead(asked: Asked, word: str, *shape: int) -> Mapping[str, Argument]:

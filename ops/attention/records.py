@@ -14,6 +14,7 @@ import numpy as np
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
+from npusim.ops.attention.asked import without_tail
 from npusim.ops.attention.call import LANES, Call, Dropout, NotCoveredError, Shift
 from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
@@ -31,11 +32,13 @@ _MOST_COLUMNS = 768
 _MULTIPLIED_FIRST = (0,)  # pse types whose shift is added to scaled scores
 _GENERATED = (2, 3)  # pse types that take slopes instead of a shift
 _PSE_AXES = 4
+_ALIBI_ROWS = 1024  # of a shift, where attention is causal
 _PACKED_AXES = 3
 _AS_INPUT = "same_as_input"
 _STATS = (8, 9)  # maxima and sums among the gradient's inputs
 _QUERY_ROPE, _SINK = 15, 17  # among the operator's inputs
-_SINK_OF_GRADIENT = 12
+_SINK_OF_GRADIENT, _ROPES_OF_GRADIENT = 12, (13, 14)
+_PADDING_MASK = 5
 _BITS = 8
 
 
@@ -51,12 +54,18 @@ def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
     The results are dq, dk and dv.
     """
     _refuse_sink(task, _SINK_OF_GRADIENT)
+    if any(optional(task, place) is not None for place in _ROPES_OF_GRADIENT):
+        raise task.refused("gradients of turned parts (ropes) aren't modelled")
     return (AttentionGrad(task.profile, backward_call(task)),)
 
 
 def unpadding_gradient(host: Host, *given: GlobalTensor | None, **said: Any) -> Any:
-    """aclnnFlashAttentionUnpaddingScoreGradV4: maxima and sums as the queries are get turned."""
+    """aclnnFlashAttentionUnpaddingScoreGradV4 and V5: maxima and sums may be as the queries are."""
     inputs = list(given)
+    key, value = inputs[1:3]
+    if key is not None and value is not None and key.shape != value.shape:
+        problem = "columns of value other than those of key (the page says no, host code pads them)"
+        raise NotCoveredError("FlashAttentionScoreGrad", problem)
     if said.get("softmax_in_layout") == _AS_INPUT:
         for place in _STATS:
             inputs[place] = host.run("Transpose", inputs[place], perm=[1, 0, 2])
@@ -91,9 +100,16 @@ def training_call(task: Task) -> Call:
     """The call of a forward task; raises KernelError where its tensors don't fit together."""
     query, key, value = task.present(3)
     layout = layout_of(task)
+    said = task.attributes.get("softmax_out_layout")
+    if said not in (None, "", _AS_INPUT):
+        problem = f"softmaxOutLayout {said!r} (the page has {_AS_INPUT} and an empty word)"
+        raise NotCoveredError(task.op_type, problem)
     heads = heads_of(task, layout)
     columns = _columns(query, layout, heads)
-    own = [_listed(task, name) for name in ("actual_seq_qlen", "actual_seq_kvlen")]
+    own = [
+        without_tail(_listed(task, name) or []) or None
+        for name in ("actual_seq_qlen", "actual_seq_kvlen")
+    ]
     q = Heads.of(query, layout, heads, own[0])
     shared = _shared(key, layout, columns, heads)
     k, v = (Heads.of(each, layout, shared, own[1]) for each in (key, value))
@@ -103,6 +119,8 @@ def training_call(task: Task) -> Call:
     if q.columns > _MOST_COLUMNS:
         raise task.refused(f"heads of {q.columns} elements; {_MOST_COLUMNS} are covered")
     lengths = tuple(zip(q.rows, k.rows, strict=False))
+    if optional(task, _PADDING_MASK) is not None:
+        raise NotCoveredError(task.op_type, "a padding mask, which the pages reserve")
     shift = optional(task, 3)
     parts = [optional(task, _QUERY_ROPE + at) for at in range(2)]
     rope = [
@@ -258,6 +276,9 @@ def _shift(task: Task, tensor: GlobalTensor, query: Heads, key: Heads) -> Shift:
         raise NotCoveredError(task.op_type, problem)
     shape = tensor.shape
     wanted = max(query.rows), max(key.rows)
+    if len(shape) == 1 or (len(shape) == _PSE_AXES and shape[2] == _ALIBI_ROWS != wanted[0]):
+        problem = f"a shift of {shape}, flat or of the last {_ALIBI_ROWS} queries, isn't modelled"
+        raise NotCoveredError(task.op_type, problem)
     if len(shape) != _PSE_AXES or shape[1:2] != (query.heads,) or shape[3] != wanted[1]:
         raise task.refused(f"a shift of {shape} for {query.heads} heads of {wanted} scores")
     if shape[0] not in (1, query.batch) or shape[2] not in (1, wanted[0]):

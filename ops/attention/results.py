@@ -18,16 +18,28 @@ _WITHOUT_HEADS, _IN_FRACTALS = 3, 5  # axes of a cache in pages
 def inference(
     given: Sequence[TensorSpec], attributes: Mapping[str, Any]
 ) -> list[TensorSpec | None]:
-    """The attention; without logarithms of sums any tensor comes back as it is."""
+    """The attention; without logarithms of sums any tensor comes back as it is.
+
+    Heads have as many columns as those of values, but where a latent layout names another for the
+    result: as those of queries. Source: fused_infer_attention_score_infershape.cpp.
+    """
     query, _, value, *more = given
     if not query.rank or not value.rank:
         return []
-    if query.rank == 3 and attributes.get("input_layout") != "TND":
-        last = query.shape[-1]
-    else:
+    usual = "BSH" if query.rank == _WITHOUT_HEADS else "BNSD"
+    axes, _, wanted = str(attributes.get("input_layout") or usual).partition("_")
+    if len(axes) != query.rank:
+        return []
+    sizes = dict(zip(axes, query.shape, strict=True))
+    heads = sizes.get("N") or int(attributes.get("num_heads") or 1)
+    columns = sizes["D"] if "D" in sizes else sizes["H"] // heads
+    if not (wanted.endswith("NBSD") or wanted == "NTD"):
         table = any(each.dtype is INT32 for each in more)
-        last = _columns(value, attributes) if table else value.shape[-1]
-    return [described((*query.shape[:-1], last), query.dtype), None]
+        shared = int(attributes.get("num_key_value_heads") or heads)
+        own = _columns(value, attributes) if table else value.shape[-1]
+        columns = (own if table or "D" in axes else own // shared) or columns
+    sizes |= {"N": heads, "D": columns, "H": heads * columns}
+    return [described(tuple(sizes[axis] for axis in wanted or axes), query.dtype), None]
 
 
 def _columns(pages: TensorSpec, attributes: Mapping[str, Any]) -> int:
@@ -57,10 +69,11 @@ def forward(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[
     sizes = dict(zip(layout, query.shape, strict=True))
     heads = int(attributes.get("head_num", 0)) or sizes.get("N", 1)
     own = (sizes.get("T"), heads) if "T" in sizes else (sizes["B"], heads, sizes["S"])
-    columns = query.shape[-1] // (heads if layout[-1] == "H" else 1)
-    last = value.shape[-1] if layout[-1] == "D" else query.shape[-1]
-    if layout[-1] == "H" and columns:
-        last = query.shape[-1]
+    last = value.shape[-1]
+    if layout[-1] == "H":
+        columns = query.shape[-1] // heads
+        shared = given[1].shape[-1] // columns if columns else 0
+        last = heads * (last // shared) if shared else query.shape[-1]
     stats = described((*own, LANES), FLOAT)
     out = described((*query.shape[:-1], last), query.dtype)
     return [stats, stats, described((0,), query.dtype), out]

@@ -2,35 +2,33 @@
 
 Sources: pages aclnnFlashAttentionScore*.md, aclnnFlashAttentionVarLenScore*.md and those of their
 gradients; ops-transformer attention/flash_attention_score (aclnn_flash_attention_score.cpp, 161002;
-flash_attention_score_tiling_general.cpp, 561002) and attention/flash_attention_score_grad.
+flash_attention_score_tiling_general.cpp, 561103) and attention/flash_attention_score_grad. What is
+added to scores is in training_shifts.py, what only gradients ask in gradient_limits.py.
 """
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import sizes
 from npusim.ops.attention.asked import FAR, Asked
-from npusim.ops.attention.limits import PARAM, TILING, Limit, instead
-from npusim.values.dtypes import FLOAT
+from npusim.ops.attention.limits import LAUNCH, PARAM, Limit, instead
+from npusim.ops.attention.training_shifts import KIND_OF_SHIFT, SHIFTS
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Finding
 
 _HOST = "aclnn_flash_attention_score.cpp"
 _TILING = "flash_attention_score_tiling_general.cpp"
-_PAGE = "aclnnFlashAttentionScore.md"
+_PAGE, _SINKS = "aclnnFlashAttentionScore.md", "aclnnFlashAttentionScoreV3.md"
 
 LAYOUTS = {"BSH": 3, "SBH": 3, "BSND": 4, "BNSD": 4, "TND": 3}
 _MOST_COLUMNS, _MOST_HEADS, _MOST_TOKENS, _MOST_BATCH = 768, 256, 2**20, 2 * 2**20
-_MOST_PREFIXED = 2048  # sequences, where there are prefixes
+_MOST_PREFIXED = {False: 2048, True: 1024}  # sequences with prefixes, by whether they are packed
+_MOST_PACKED = 20000  # sequences
 _TRIANGLE, _PREFIX_ROWS = 2048, 3072
 _ALL, _LEFT, _RIGHT, _BAND, _PREFIX, _PREFIXES, _LAST, _FIRST = range(1, 9)
 _COMPRESSED = (_LEFT, _RIGHT, _BAND, _LAST, _FIRST)
-_ALIBI_ROWS = 1024
-_SLOPES = (2, 3)  # pse types
-_PSE_TYPES = 4
 
 
 def _heads_named(a: Asked) -> Finding:
@@ -57,14 +55,20 @@ def _columns(a: Asked) -> Finding:
     return None
 
 
-def _shift_kind(a: Asked) -> Finding:
-    slopes = a.whole("psetype", 1) in _SLOPES
-    kind, wanted = a.kind("shift"), FLOAT if slopes else a.kind("query")
-    if slopes and kind is None:
-        return f"The slopes of {a.name('psetype')} 2 and 3 can't be left out."
-    if kind is None or wanted is None or kind is wanted:
+def _alike(a: Asked) -> Finding:
+    query = a.kind("query")
+    for word in ("key", "value", "attentionout"):
+        kind = a.kind(word)
+        if kind is not None and query is not None and kind is not query:
+            return f"{a.name(word)} should be {query.name} like query, but is {kind.name}."
+    return None
+
+
+def _sink(a: Asked) -> Finding:
+    shape, heads = a.shape("sink"), a.query.get("N")
+    if shape is None or heads is None or shape == (heads,):
         return None
-    return f"{a.name('shift')} should be {wanted.name}, but is {kind.name}."
+    return f"{a.name('sink')} should have a number for each of {heads} heads, not {sizes(shape)}."
 
 
 def _shares_heads(a: Asked) -> Finding:
@@ -93,8 +97,10 @@ def _sizes_in_range(a: Asked) -> Finding:
         for name, own in (("query", a.query), ("key", a.key)):
             if not least <= own.get(axis, least) <= most:
                 return f"{axis} of {name} should be {least} to {most}, but is {own[axis]}."
-    if a.entries("prefix") and a.batch > _MOST_PREFIXED:
-        return f"At most {_MOST_PREFIXED} sequences have prefixes, not {a.batch}."
+    if a.entries("prefix") and a.batch > (most := _MOST_PREFIXED[a.packed]):
+        return f"At most {most} sequences have prefixes, not {a.batch}."
+    if a.packed and a.batch > _MOST_PACKED:
+        return f"At most {_MOST_PACKED} sequences are packed, not {a.batch}."
     return None
 
 
@@ -108,7 +114,7 @@ def _kept(a: Asked) -> Finding:
 def _packed(a: Asked) -> Finding:
     if not a.packed:
         return None
-    lists = {word: a.entries(word) for word in ("ends", "keyends")}
+    lists = {word: a.ends(word) for word in ("ends", "keyends")}
     for word, ends in lists.items():
         if not ends:
             return f"{a.layout} needs the ends of its sequences in both lists of lengths."
@@ -170,50 +176,6 @@ def _mode(a: Asked) -> Finding:
         return None
     wanted = "0 to 4 and 6 to 8" if a.packed else "0 to 6"
     return f"{a.name('sparsemode')} should be {wanted} in {a.layout}, but is {mode}."
-
-
-def _shift(a: Asked) -> Finding:
-    shape, kind = a.shape("shift"), a.whole("psetype", 1)
-    name = a.name("shift")
-    if not 0 <= kind < _PSE_TYPES:
-        return f"{a.name('psetype')} should be 0 to 3, but is {kind}."
-    if shape is None:
-        return f"{a.name('psetype')} {kind} needs a shift." if kind != 1 else None
-    if not a.lengths:
-        return None
-    queries, keys = _longest(a)
-    heads, batch = a.query.get("N", 0), a.batch
-    if kind in _SLOPES:
-        if shape in ((heads,), (batch, heads)):
-            return None
-        return f"{name} should be [{heads}] or [{batch}, {heads}], but has sizes {sizes(shape)}."
-    if a.packed:
-        fits = (sum(k for _, k in a.lengths), sum(q * k for q, k in a.lengths))
-        if shape[0] in (heads * each for each in fits):
-            return None
-    rows = (_ALIBI_ROWS,) if a.packed else (queries, 1, _ALIBI_ROWS)
-    alibi = len(shape) == 4 and shape[2] == _ALIBI_ROWS != queries
-    if (
-        len(shape) == 4 and shape[0] in (1, batch) and shape[1] == heads and shape[3] == keys
-        and shape[2] in rows and not (alibi and not a.packed and queries < _ALIBI_ROWS)
-        and not (alibi and queries != keys)
-    ):  # fmt: skip
-        return None
-    forms = "[B, N, Sq, Skv], [B, N, 1, Skv], [1, N, Sq, Skv]"
-    own = f"B {batch}, N {heads}, Sq {queries} and Skv {keys}"
-    return f"{name} should be {forms} of {own}, but has sizes {sizes(shape)}."
-
-
-def _dropped(a: Asked) -> Finding:
-    shape, lengths = a.shape("dropmask"), a.lengths
-    if shape is None or not lengths:
-        return None
-    need = -(-a.query.get("N", 0) * sum(q * k for q, k in lengths) // 8)
-    if prod(shape) >= need:
-        return None
-    name = a.name("dropmask")
-    problem = f"{name} should have at least {need} bytes, a bit for each score, not {prod(shape)}."
-    return problem, f"Give {name} {need} bytes.", instead(a, "dropmask", need)
 
 
 def _tokens(a: Asked) -> tuple[int, int]:
@@ -287,21 +249,22 @@ def _prefix_mask(a: Asked) -> Finding:
 
 HOST = (
     Limit(PARAM, "headNum isn't above 0", _HOST, _heads_named),
+    Limit(PARAM, "query, key, value and the attention differ in dtype", _HOST, _alike),
     Limit(PARAM, "the layout isn't that of the query", _HOST, _layout),
     Limit(PARAM, "D of query, key and value isn't equal, falling and at most 768", _HOST, _columns),
-    Limit(PARAM, "the shift isn't in the dtype of the query", _HOST, _shift_kind),
+    KIND_OF_SHIFT,
 )
 TRAINING = (
-    Limit(TILING, "keepProb isn't in (0, 1]", _TILING, _kept),
-    Limit(TILING, "heads of the query aren't a multiple of those of keys", _TILING, _shares_heads),
-    Limit(TILING, "sequences don't end within their tensors", _TILING, _packed),
-    Limit(TILING, "B, N, S or T is beyond its range", _PAGE, _sizes_in_range),
-    Limit(TILING, "the sparse mode isn't one of the layout", _TILING, _mode),
-    Limit(TILING, "the shift has another shape or pse type", _TILING, _shift),
-    Limit(TILING, "the mask isn't one for all scores, or the compressed one", _TILING, _mask),
-    Limit(TILING, "the dropout mask has less than a bit for each score", _TILING, _dropped),
-    Limit(TILING, "tokens before and after leave nothing to see", _TILING, _band),
-    Limit(TILING, "a packed sequence has a query that sees nothing", _TILING, _packed_band),
-    Limit(TILING, "prefixes don't fit their sequences", _TILING, _prefixes),
-    Limit(TILING, "the mask of sparse mode 5 isn't one for each sequence", _TILING, _prefix_mask),
+    Limit(LAUNCH, "keepProb isn't in (0, 1]", _TILING, _kept),
+    Limit(LAUNCH, "heads of the query aren't a multiple of those of keys", _TILING, _shares_heads),
+    Limit(LAUNCH, "sequences don't end within their tensors", _TILING, _packed),
+    Limit(LAUNCH, "B, N, S or T is beyond its range", _PAGE, _sizes_in_range),
+    Limit(LAUNCH, "the sparse mode isn't one of the layout", _TILING, _mode),
+    *SHIFTS,
+    Limit(LAUNCH, "the sink isn't a number for each head", _SINKS, _sink),
+    Limit(LAUNCH, "the mask isn't one for all scores, or the compressed one", _TILING, _mask),
+    Limit(LAUNCH, "tokens before and after leave nothing to see", _TILING, _band),
+    Limit(LAUNCH, "a packed sequence has a query that sees nothing", _TILING, _packed_band),
+    Limit(LAUNCH, "prefixes don't fit their sequences", _TILING, _prefixes),
+    Limit(LAUNCH, "the mask of sparse mode 5 isn't one for each sequence", _TILING, _prefix_mask),
 )

@@ -40,6 +40,7 @@ from npusim.ops.indexing.checks import (
     together,
     tuples_of,
 )
+from npusim.ops.indexing.paged_limits import paged_kinds, paged_shapes
 
 _AXIS = (whole("axis?"),)
 _DIM = (whole("dim", "axis"),)
@@ -67,6 +68,9 @@ def _picked(axis: str, x: str) -> tuple[tuple[object, ...], ...]:
     return (axes_in, axis, x), (places_in, axis, x, "<")
 
 
+_PAGED = ("key", "key_cache", "slot_mapping", "value", "value_cache", "compress_lens",
+          "compress_seq_offset", "seq_lens")  # fmt: skip
+
 # fmt: off
 OPERATORS = family(
     "indexing",
@@ -91,12 +95,17 @@ OPERATORS = family(
         Operator("ScatterPaKvCache",
             "key key_cache slot_mapping value value_cache compress_lens? compress_seq_offset? "
             "seq_lens? -> key_cache value_cache",
-            (text("cache_mode?"), text("scatter_mode?", None)),
+            (text("cache_mode?"), text("scatter_mode?")),
             Aclnn("aclnnScatterPaKvCache",
                 "key keyCacheRef slotMapping value valueCacheRef compressLensOptional? "
                 "compressSeqOffsetOptional? seqLensOptional? -> keyCacheRef valueCacheRef",
-                (text("cacheModeOptional?", "cache_mode"), text("scatterModeOptional?", None),
-                 ints("stridesOptional?", None), ints("offsetsOptional?", None)))),
+                (text("cacheModeOptional?", "cache_mode"),
+                 text("scatterModeOptional?", "scatter_mode"),
+                 ints("stridesOptional?", None), ints("offsetsOptional?", None)),
+                rules="hicann/ops-transformer attention/scatter_pa_kv_cache/docs/"
+                    "aclnnScatterPaKvCache.md"),
+            checks=((paged_kinds, *_PAGED, "cache_mode"),
+                (paged_shapes, *_PAGED, "cache_mode", "scatter_mode"))),
     ),
     scatter=(
         Operator("InplaceIndexAdd", "var indices updates alpha? -> var", _AXIS,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _MODES = ("", "Norm", "PA_NZ")
+_SCATTERED = ("", "None")
+_BY_HEADS = 5  # axes of pages in fractals, where heads are one
 _QUEUES = 2  # one for keys, one for values
 
 
@@ -74,6 +76,8 @@ class ScatterPaKvCache(Kernel):
         mode = str(task.first("cache_mode") or "")
         if mode not in _MODES:
             raise task.refused(f"cache mode {mode!r}; {', '.join(_MODES[1:])} are modelled")
+        if str(task.first("scatter_mode") or "") not in _SCATTERED:
+            raise task.refused("compressed sequences and pages by heads (NHSD) aren't modelled")
         if slots.dtype not in (INT32, INT64) or key.shape[:1] != (slots.numel,):
             raise task.refused(f"{slots.numel} slots of {slots.dtype} for {key.shape}")
         if value.shape[:1] != key.shape[:1] or not slots.numel:
@@ -127,6 +131,8 @@ def _cache(task: Task, rows: GlobalTensor, pages: GlobalTensor, mode: str) -> Ca
     """Where rows go; KernelError where pages have no room for them as the mode says."""
     width, shape = prod(rows.shape[1:]), pages.shape
     lanes = task.profile.buffers.block_bytes // rows.dtype.itemsize if mode == "PA_NZ" else 0
+    if lanes and len(shape) == _BY_HEADS and shape[1] == rows.shape[1]:
+        shape = (shape[0], shape[1] * shape[2], *shape[3:])  # the same places
     wanted = (width // lanes, lanes) if lanes else rows.shape[1:]
     found = (shape[1], *shape[3:]) if lanes else shape[2:]
     if len(shape) < 2 or tuple(found) != tuple(wanted) or rows.dtype is not pages.dtype:

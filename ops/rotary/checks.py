@@ -27,7 +27,8 @@ def caches_fit(*names: str) -> Check:
 
     def test(call: Call) -> Finding:
         mode = str(call.arguments.get(said) or MODES[0])
-        mode = mode if mode in MODES else MODES[0]
+        if mode not in MODES:
+            return f"{said} should be one of {', '.join(MODES)}, but is {mode}."
         return next(_objections(call, tensors, mode), None)
 
     title = "the tiling takes one head of 512 and 64 elements, and caches and indices that fit"
@@ -37,6 +38,7 @@ def caches_fit(*names: str) -> Check:
 def _objections(call: Call, names: list[str], mode: str) -> Iterator[str]:
     kv, gamma, cos, sin, index, keys, latent, *scales = names
     given = {name: spec.shape for name, spec in call.given(*names)}
+    yield from _kinds(call, names)
     if len(given[kv]) != _RANK or given[kv][1] != 1 or given[kv][3] != sum(WIDTHS):
         yield f"{kv} should have sizes [B, 1, S, {sum(WIDTHS)}], but has {sizes(given[kv])}."
         return
@@ -59,12 +61,27 @@ def _objections(call: Call, names: list[str], mode: str) -> Iterator[str]:
         least = _BLOCK_BYTES // call.spec(name).dtype.itemsize
         if mode != MODES[0] and shape[axis] % least:
             yield f"Pages of {name} should be multiples of {least} tokens, not {shape[axis]}."
+    if given[keys][:-1] != given[latent][:-1]:
+        shapes = f"{sizes(given[keys])} and {sizes(given[latent])}"
+        yield f"{keys} and {latent} should be alike but for D: {shapes}."
     page = given[keys][axis]
     count = batch * (ceil(length / max(1, page)) if mode.startswith("PA_BLK") else length)
-    if call.spec(index).numel != count:
-        yield f"{index} should have {count} elements in {mode}, but has sizes {given[index]}."
+    places = (batch, length) if mode == MODES[0] else (count,)
+    if given[index] != places:
+        yield f"{index} should be {sizes(places)} in {mode}, but has sizes {sizes(given[index])}."
     for name, cache, width in zip(scales, (keys, latent), reversed(WIDTHS), strict=True):
         yield from _of_scales(call, name, cache, width, mode)
+
+
+def _kinds(call: Call, names: list[str]) -> Iterator[str]:
+    kv, gamma, cos, sin, _, keys, latent, *_rest = names
+    if empty := [name for name, spec in call.given(*names) if spec.is_empty]:
+        yield f"{empty[0]} can't be empty."
+    kind = call.spec(kv).dtype
+    for name in (gamma, cos, sin, keys, latent):
+        own = call.spec(name).dtype
+        if own is not kind and not (own is INT8 and name in (keys, latent)):
+            yield f"{name} should be {kind.name} like {kv}, but is {own.name}."
 
 
 def _of_scales(call: Call, name: str, cache: str, width: int, mode: str) -> Iterator[str]:
@@ -73,5 +90,5 @@ def _of_scales(call: Call, name: str, cache: str, width: int, mode: str) -> Iter
         yield f"{cache} can't be INT8 in {mode}."
     if quantised != call.is_given(name):
         yield f"{name} should be given just where {cache} is INT8."
-    elif quantised and call.spec(name).shape not in ((width,), (1, width)):
+    elif quantised and call.spec(name).shape not in ((width,), (1, width), (1,)):
         yield f"{name} should have {width} elements, but has {sizes(call.spec(name).shape)}."

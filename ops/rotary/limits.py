@@ -1,8 +1,9 @@
-"""What pages and host tilings ask of rotary embeddings on A2 and A3 (561002).
+"""What pages and host tilings ask of rotary embeddings (561002), the same on every product.
 
-Sources: pages aclnnRotaryPositionEmbedding.md, aclnnRotaryPositionEmbeddingGrad.md and
-aclnnApplyRotaryPosEmbV2.md; ops-transformer posembedding, rope_rotate_half_tiling.cpp,
-rope_interleaved_tiling.cpp, apply_rotary_pos_emb_tiling.cpp and interleave_rope_tiling.cpp.
+Sources: pages aclnnRotaryPositionEmbedding.md, aclnnRotaryPositionEmbeddingV2.md,
+aclnnRotaryPositionEmbeddingGrad.md, aclnnApplyRotaryPosEmbV2.md and aclnnRopeWithSinCosCache.md;
+ops-transformer posembedding, rope_rotate_half_tiling.cpp, rope_interleaved_tiling.cpp,
+apply_rotary_pos_emb_tiling.cpp and interleave_rope_tiling.cpp.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, ...]
 
-_FAMILIES = ("A2", "A3")  # the products that these pages and tilings are for
+_ALIGNED_ONLY = ("910",)  # products whose rows have to be whole blocks, each half of them
 _COLUMNS = 896  # below which D has to be
 _MOST = 1000  # below which B and N have to be, interleaved their product
 _ANGLE_GRADIENTS = 1024  # sequences times heads, where angles have gradients
@@ -30,16 +31,55 @@ _SCALE = 8  # B * N over S, from which on the tiling refuses BNSD
 _RAGGED_COLUMNS, _RAGGED_SCALE = 80, 2
 _APPLIED, _INTERLEAVED_COLUMNS = 128, 64
 _BSND = 1  # a layout
+_CACHED_GRAIN = 64  # bytes of a head, and of its turned part
+_SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (16, 16, 16, 16))
 _APPLIED_MODES = ("half", "interleave", "quarter")
 _WIDE_BYTES = 4
 _LAYOUTS = {"BNSD": (0, 1, 2), "BSND": (0, 2, 1), "SBND": (1, 2, 0)}  # places of B, N and S
 
 
 def _tiling(title: str, test: Callable[[Call], Finding]) -> Check:
-    def asked(call: Call) -> Finding:
-        return test(call) if call.profile.family in _FAMILIES else None
+    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, test)
 
-    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, asked)
+
+def alike(first: str, *others: str) -> Check:
+    """561002 for tensors of other dtypes than the first."""
+
+    def test(call: Call) -> Finding:
+        wanted = call.spec(first).dtype
+        for name, spec in call.given(*others):
+            if spec.dtype is not wanted:
+                return f"{name} should be {wanted.name} like {first}, but is {spec.dtype.name}."
+        return None
+
+    return _tiling(f"tensors differ from {first} in dtype", test)
+
+
+def angle_gradients_fit(dy: str, cos: str, x: str, *gradients: str) -> Check:
+    """561002 for an x that isn't like dy, and gradients of angles that aren't like these."""
+
+    def test(call: Call) -> Finding:
+        for name, like in ((x, dy), *((each, cos) for each in gradients)):
+            wanted = call.spec(like).shape
+            if call.is_given(x) and call.is_given(name) and call.spec(name).shape != wanted:
+                given = sizes(call.spec(name).shape)
+                return f"{name} should have the sizes of {like} {sizes(wanted)}, but has {given}."
+        return None
+
+    return _tiling(f"{x} and the gradients of angles have other sizes", test)
+
+
+def matrix_fits(x: str, rotate: str) -> Check:
+    """561002 for a matrix that doesn't turn the rows of x."""
+
+    def test(call: Call) -> Finding:
+        columns = call.spec(x).shape[-1:]
+        if not call.is_given(rotate) or call.spec(rotate).shape == columns * 2:
+            return None
+        given = sizes(call.spec(rotate).shape)
+        return f"{rotate} should have sizes {sizes(columns * 2)}, but has {given}."
+
+    return _tiling(f"{rotate} isn't a matrix of as many rows and columns as {x} has", test)
 
 
 def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
@@ -54,6 +94,10 @@ def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
         if columns % 2 or columns >= _COLUMNS:
             return f"D of {x} should be even and below {_COLUMNS}, but is {columns}."
         readings = list(_readings(shape, angles, interleaved=interleaved))
+        if not readings and len(shape) == len("TND"):
+            forms = "T1D" if interleaved else "T1D or TND"
+            return (f"{cos} should be {forms} of {x} {sizes(shape)}, but has sizes "
+                    f"{sizes(angles)}.")  # fmt: skip
         if not readings:
             forms = "11SD" if interleaved else "11SD, B1SD or BNSD"
             return (f"{cos} should be {forms} of {x} {sizes(shape)} (BNSD, BSND or SBND), but has "
@@ -62,16 +106,24 @@ def turnable(x: str, cos: str, mode: str, *angle_gradients: str) -> Check:
         wrong = [_too_many(*each, interleaved, wants_angles) for each in readings]
         if all(wrong):
             return f"{x} {sizes(shape)}: {wrong[0]}"
-        block = 32 // given.dtype.itemsize
-        if interleaved or angle_gradients:
+        is_ragged = bool(columns // 2 % (32 // given.dtype.itemsize))
+        if interleaved or angle_gradients or len(shape) == len("TND"):
             return None
-        return _crowded(call, shape, angles, is_ragged=bool(columns // 2 % block))
+        if is_ragged and call.profile.family in _ALIGNED_ONLY:
+            return f"D of {x} should be a multiple of 64 bytes on {call.profile.name}."
+        return _crowded(call, shape, angles, is_ragged=is_ragged)
 
     return _tiling("D isn't even and below 896, or B, N and the angles' axes don't fit", test)
 
 
 def _readings(shape: Shape, angles: Shape, *, interleaved: bool) -> Iterator[tuple[int, int]]:
     """Batch and heads in each layout that the angles may have."""
+    if len(shape) == len("TND"):
+        if angles[0] == shape[0] and (
+            angles[1] == 1 or (angles[1] == shape[1] and not interleaved)
+        ):
+            yield 1, shape[1]
+        return
     for b, n, s in _LAYOUTS.values():
         own = [angles[axis] == shape[axis] for axis in (b, n, s)]
         one = [angles[axis] == 1 for axis in (b, n, s)]
@@ -112,8 +164,10 @@ def applicable(query: str, key: str, layout: str, mode: str) -> Check:
 
     def test(call: Call) -> Finding:
         spec, keys = call.spec(query), call.spec(key).shape
-        if len(spec.shape) != len(keys) or spec.is_empty:
+        if len(spec.shape) != len(keys):
             return None
+        if spec.is_empty or call.spec(key).is_empty:
+            return f"{query} and {key} can't be empty."
         if (said := call.arguments.get(layout)) not in (None, _BSND):
             return f"{layout} should be {_BSND} (BSND), but is {said}."
         if (said := call.arguments.get(mode)) not in (None, "", *_APPLIED_MODES):
@@ -157,3 +211,40 @@ def interleavable(x: str, cos: str, sin: str) -> Check:
         return f"{cos} should have sizes {sizes(wanted)}, or 1 for S, but has {sizes(angles)}."
 
     return _tiling("D isn't 64, or angles aren't [B, 1, S or 1, D]", test)
+
+
+def cached_angles_fit(*names: str) -> Check:
+    """161002 for what the page of RopeWithSinCosCache doesn't take: rows, heads, sections."""
+    positions, query, key, cache, sections, size = names
+
+    def test(call: Call) -> Finding:
+        spec, heads = call.spec(query), call.integer(size)
+        grain = _CACHED_GRAIN // spec.dtype.itemsize
+        for name in (positions, query, key, cache):
+            if call.spec(name).is_empty:
+                return f"{name} can't be empty."
+        for name in (query, key):
+            if (columns := call.spec(name).shape[-1]) % heads:
+                return f"Columns of {name} should be a multiple of {size} {heads}, not {columns}."
+        turned = call.spec(cache).shape[-1]
+        if heads % grain or turned % grain or turned > heads:
+            wanted = f"multiples of {grain}, the second at most the first"
+            return f"{size} {heads} and columns of {cache} {turned} should be {wanted}."
+        parts = call.ints(sections) if call.is_given(sections) else ()
+        places = call.spec(positions).shape
+        if not any(parts):
+            if places == spec.shape[:1]:
+                return None
+            return f"{positions} should be {sizes(spec.shape[:1])}, but has sizes {sizes(places)}."
+        if parts not in _SECTIONS:
+            allowed = ", ".join(map(sizes, _SECTIONS))
+            return f"{sections} should be one of {allowed}, but is {sizes(parts)}."
+        if 2 * sum(parts) != turned:
+            return f"{sections} {sizes(parts)} should add up to half of {turned} columns."
+        wanted_places = (len(parts), spec.shape[0])
+        if places == wanted_places:
+            return None
+        return f"{positions} should be {sizes(wanted_places)}, but has sizes {sizes(places)}."
+
+    title = "heads, rows or sections aren't those of the page"
+    return Check(StatusCode.ACLNN_ERR_PARAM_INVALID, title, test)

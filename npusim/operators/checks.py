@@ -44,15 +44,19 @@ def objection(call: Call) -> Objection | None:
 
 
 def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
-    """What the first of some checks that objects says."""
+    """What the first of some checks that objects says; a no goes before what isn't known."""
+    unknown = None
     for check in checks:
         finding = check.test(call)
         if finding is None:
             continue
         sentence, remedy, *changes = (finding, "") if isinstance(finding, str) else finding
+        if check.code is None:
+            unknown = unknown or Objection(Status.unknown(sentence, remedy), {})
+            continue
         status = Status(check.code, sentence, remedy)
         return Objection(status, changes[0] if changes else None)
-    return None
+    return unknown
 
 
 def no_kernel(call: Call) -> Objection | None:

@@ -35,6 +35,7 @@ from npusim.ops.matmul.quant_checks import (
     quantised,
     widened,
 )
+from npusim.ops.matmul.ruled import RULED, gated_checks
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
@@ -147,6 +148,7 @@ OPERATORS = family(
     Page("aclnnBatchMatMulWeightNz", "contract:BATCH_MATMUL_WEIGHT_NZ"),
     Page("aclnnAddmmWeightNz", "contract:ADDMM_WEIGHT_NZ"),
     fused="records:fused_product",
+    ruled=RULED,
     host=(
         *_summed("aclnnAddbmm", "batch1 batch2", "summed_batches", _BETA_ALPHA, _BATCHES),
         *_summed("aclnnBaddbmm", "batch1 batch2", "added_batches", _BETA_ALPHA, _BATCHES),
@@ -207,8 +209,9 @@ OPERATORS = family(
         Operator("GroupedMatmulSwigluQuant",
             "x weight weight_scale x_scale group_list? -> y y_scale", (),
             Aclnn("aclnnGroupedMatmulSwigluQuant",
-                "x weight weightScale xScale groupList biasOptional? offsetOptional? -> "
-                "output outputScale outputOffset?"),
+                "x weight weightScale xScale groupList bias? offset? -> "
+                "output outputScale outputOffset?", checks=gated_checks(always_blocked=False),
+                rules="hicann/ops-transformer gmm/grouped_matmul_swiglu_quant (docs, op_api)"),
             also=("GroupedMatmulSwigluQuantV2",), kernel="grouped_matmul_swiglu_quant", checks=(),
             band_class="grouped_matmul"),
     ),

@@ -46,7 +46,11 @@ KINDS = ("FLOAT16", "FLOAT", "BFLOAT16", "INT32", "INT64", "BOOL", "INT8", "DOUB
 KINDS_OF_PAGES = (*KINDS, "QINT8")
 SHAPES = ((4, 64), (64,), (3, 7), (2, 3, 8, 16), (1,), (), (5, 0))
 CONTRACTED = [name for name in operators() if prototype(name) is None]
-ONLY_CATALOGUED = sorted(CATALOGUE.paged_apis - {*standard_names(), *operators()})
+ONLY_CATALOGUED = sorted(
+    name
+    for name in CATALOGUE.paged_apis - {*standard_names(), *operators()}
+    if ruled(name) is None
+)
 
 SETTINGS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True

@@ -98,7 +98,7 @@ def test_the_list_of_checks_has_the_same_codes() -> None:
     assert set(codes[2:]) == {561002}
 
 
-@pytest.mark.parametrize("table", ["tilings.csv", "ranks.csv", "dtypes.csv"])
+@pytest.mark.parametrize("table", ["tilings.csv", "ranks.csv", "dtypes.csv", "formats.csv"])
 def test_tables_of_pages_name_interfaces_and_parameters(table: str) -> None:
     known = facts.catalogue()
     with table_in(facts.DATA_FILE.with_name(table)) as rows:

@@ -70,7 +70,53 @@ _ADDED = (
     "x=bf16[1024,512] weight=bf16[1024,256] groupList=int64[4] yRef=fp32[4,512,256] "
     "transposeX=true transposeWeight=false groupType=2"
 )
+_GROUPS = (
+    "x0=bf16[64,512] weight0=bf16[4,512,256] groupListOptional=int64[4] splitItem=3 groupType=0 "
+    "groupListType=1 actType=0 out0=bf16[64,256]"
+)
+_OF_GROUPS: dict[str, int | None] = {
+    "tuningConfigOptional=[64]": 0, "tuningConfigOptional=[65]": REFUSED,
+    "tuningConfigOptional=[-1]": REFUSED, "biasOptional0=bf16[4,256]": REFUSED,
+    "biasOptional0=fp32[4,256]": 0, "actType=1": REFUSED, "out0=fp16[64,256]": REFUSED,
+    "activationInputOptional0=bf16[64,256]": REFUSED,
+}  # fmt: skip
+_EIGHT_FOUR = (
+    "x0=int8[64,512] weight0=int4[4,512,256]:FRACTAL_NZ scaleOptional0=uint64[4,2,256] "
+    "biasOptional0=fp32[4,256] perTokenScaleOptional0=fp32[64]"
+)
+_SHIFTED = (
+    f"{_EIGHT_FOUR} offsetOptional0=fp32[4,1,256] scaleOptional0=uint64[4,1,256] "
+    "out0=fp16[64,256]"
+)
+_FOUR_FOUR = "x0=int32[64,64] weight0=int4[4,512,256]:FRACTAL_NZ scaleOptional0=uint64[4,256]"
+
+
+def _packed(taken: int | None) -> dict[str, int | None]:
+    """Weights of four bits; ``taken`` is 0 where nothing is asked but rules."""
+    return {
+        _EIGHT_FOUR: taken, f"{_EIGHT_FOUR} groupListType=0": None,
+        f"{_EIGHT_FOUR} scaleOptional0=uint64[4,4,256]": None,
+        f"{_EIGHT_FOUR} groupType=2": REFUSED, f"{_EIGHT_FOUR} biasOptional0=null": None,
+        f"{_EIGHT_FOUR} x0=int8[64,511]": REFUSED,
+        _SHIFTED: taken, f"{_SHIFTED} out0=bf16[64,256]": REFUSED,
+        f"{_SHIFTED} scaleOptional0=uint64[4,2,256]": REFUSED,
+        f"{_SHIFTED} biasOptional0=fp32[4,255]": REFUSED,
+        _FOUR_FOUR: taken, f"{_FOUR_FOUR} scaleOptional0=uint64[4,4,256]": taken,
+        f"{_FOUR_FOUR} scaleOptional0=uint64[4,3,256]": REFUSED,
+        f"{_FOUR_FOUR} scaleOptional0=uint64[4,255]": REFUSED,
+        f"{_FOUR_FOUR} biasOptional0=fp32[4,256]": REFUSED,
+        f"{_FOUR_FOUR} scaleOptional0=fp32[4,256]": REFUSED,
+        f"{_FOUR_FOUR} perTokenScaleOptional0=fp32[64]": taken,
+    }  # fmt: skip
+
+
 CASES: list[Case] = [
+    ("aclnnGroupedMatmulV5", _GROUPS, {**_OF_GROUPS, **_packed(None)}),
+    ("aclnnGroupedMatmulV4", _GROUPS,
+        {key: to for key, to in _OF_GROUPS.items() if not key.startswith("tuning")}),
+    ("aclnnGroupedMatmulWeightNz",
+        f"{_GROUPS.replace('256] group', '256]:FRACTAL_NZ group')} quantGroupSize=0",
+        {**_OF_GROUPS, **_packed(0), "weight0=bf16[4,512,256]:NCHW": REFUSED}),
     ("aclnnGroupedMatmulSwigluQuant", _GATED, {
         # Scales in BFLOAT16 aren't modelled.
         **_CHANGES, "weight=int8[4,512,256]": REFUSED, "weightScale=bf16[4,256]": None,
@@ -134,6 +180,6 @@ def test_packed_weights_with_a_gate_arent_a_no(change: str) -> None:
     assert code(A2, "aclnnGroupedMatmulSwigluQuant", words) in (0, None)
 
 
-@pytest.mark.parametrize(("name", "call", "_"), CASES)
+@pytest.mark.parametrize(("name", "call", "_"), CASES[3:])
 def test_other_products_dont_offer_them(name: str, call: str, _: object) -> None:
     assert code(INFERENCE, name, read(call)) == NO_KERNEL

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from npusim.operators.checks import absent, rank_in, rank_is
+from npusim.operators.conditions import unsure
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -25,7 +26,7 @@ from npusim.ops.matmul.checks import (
     product,
     scales_fit,
 )
-from npusim.ops.matmul.grouped_checks import grouped
+from npusim.ops.matmul.grouped_checks import grouped, grouped_as_on_page
 from npusim.ops.matmul.quant_checks import (
     FIFTH,
     FOURTH,
@@ -123,18 +124,29 @@ _OF_GROUPS = (
     "out* activationFeatureOutOptional*? dynQuantScaleOutOptional*?"
 )
 _ENDS = (ints("groupListOptional?", "group_list"),)
+_VERSIONS = {"WeightNz": 5}  # the interface that another one is as
+_WITH_MORE = 4  # the version from which on there are parameters of an activation
+_RESERVED = tuple(
+    f"activation{each}Optional"
+    for each in ("Input", "QuantScale", "QuantOffset", "FeatureOut")
+)
 
 
 def _grouped(
     name: str, tensors: str, numbers: tuple[Attribute, ...], host: str = "grouped_product"
 ) -> Composed:
     """Products of groups as lists of tensors have them."""
-    version, result = int(name[1:] or 1), "out" if name in ("V4", "V5") else "y"
+    version = _VERSIONS.get(name) or int(name[1:] or 1)
+    result = "y" if version < _WITH_MORE else "out"
     lists = ("x", "weight", "biasOptional", "scaleOptional", "offsetOptional",
         "antiquantScaleOptional", "antiquantOffsetOptional", "perTokenScaleOptional",
         result)  # fmt: skip
-    check = (grouped, *((each,) for each in lists), {"version": version})
-    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host, checks=(check,))
+    words = tuple((each,) for each in lists)
+    checks = ((grouped, *words, {"version": version}),
+        (unsure, (grouped_as_on_page, *words, {"version": version})))  # fmt: skip
+    if version >= _WITH_MORE:
+        checks = ((absent, *_RESERVED), *checks)
+    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host, checks=checks)
 
 
 # fmt: off
@@ -169,6 +181,8 @@ OPERATORS = family(
         _grouped("V4", _OF_GROUPS, _LISTED, "grouped_by_row"),
         _grouped("V5", _OF_GROUPS, (*_LISTED, ints("tuningConfigOptional?", None)),
             "grouped_by_row"),
+        _grouped("WeightNz", _OF_GROUPS.replace("weight*", "weight*#"), (*_SPLIT, *_LISTED[1:],
+            ints("tuningConfigOptional?", None), whole("quantGroupSize", None)), host=""),
 
         Composed("aclnnQuantMatmulV2", "x1 x2 bias? deqScale -> out",
             (flag("adjX1", "turned_a"), flag("adjX2", "turned_b")), "packed_product",

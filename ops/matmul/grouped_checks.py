@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.operators.checks import invalid, sizes
 from npusim.ops.matmul.checks import LONGEST_AXIS, matrix_sizes
+from npusim.ops.matmul.grouped_packed import on_page, packed, results, tuned
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, INT64, UINT64
 from npusim.values.formats import Format
 
@@ -52,6 +53,12 @@ class Grouping:
     version: int
     lists: Lists
 
+    @classmethod
+    def of(cls, call: Call, version: int, *names: tuple[str, ...]) -> Grouping:
+        """A call; `names` in the order of :class:`Lists`."""
+        lists = Lists(*([spec for _, spec in call.given(*each)] for each in names))
+        return cls(call, version, lists)
+
     def number(self, name: str, default: int) -> int:
         """An attribute, which not every version has."""
         value = self.call.arguments.get(name)
@@ -83,17 +90,25 @@ def grouped(*names: tuple[str, ...], version: int) -> Check:
     """161002 for lists that are no products of groups; `names` in the order of :class:`Lists`."""
 
     def test(call: Call) -> Finding:
-        lists = Lists(*([spec for _, spec in call.given(*each)] for each in names))
-        if not lists.x or not lists.weight:
+        case = Grouping.of(call, version, *names)
+        if not case.lists.x or not case.lists.weight:
             return "x and weight should have tensors."
-        case = Grouping(call, version, lists)
-        for rule in (_numbers, _formats, _dtypes, _shapes, _lines):
+        for rule in (_numbers, tuned, _formats, _dtypes, results, packed, _shapes, _lines):
             found = next(rule(case), None)
             if found:
                 return found
         return None
 
     return invalid("the lists aren't those of products of groups", test)
+
+
+def grouped_as_on_page(*names: tuple[str, ...], version: int) -> Check:
+    """161002 for lists that the page doesn't take and the host code does, with a warning."""
+
+    def test(call: Call) -> Finding:
+        return next(on_page(Grouping.of(call, version, *names)), None)
+
+    return invalid("x in INT8 and weights of four bits aren't as on the page", test)
 
 
 def _numbers(case: Grouping) -> Iterator[str]:

@@ -396,12 +396,12 @@ def attribute_in(name: str, allowed: Sequence[int | str]) -> Check:
 
     def test(call: Call) -> Finding:
         got = call.arguments.get(name)
-        return (
-            None
-            if got is None or got in allowed
-            else f"{name} should be in [{', '.join(map(str, allowed))}], but got {got}."
-        )
+        return None if got is None or got in allowed else f"{name} should be {said}, but got {got}."
 
+    if isinstance(allowed, range):
+        said = f"from {allowed[0]} to {allowed[-1]}"
+        return invalid(f"{name} isn't {said}", test)
+    said = f"in [{', '.join(map(str, allowed))}]"
     return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)
 
 

@@ -12,6 +12,7 @@ from npusim.operators.checks import unless
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Check
+    from npusim.values.status import StatusCode
 
 Row = tuple[Any, ...]
 
@@ -38,6 +39,11 @@ def when_in(name: str, kinds: Sequence[str], row: Row) -> Check:
         return all(spec.dtype.name not in kinds for _, spec in call.given(name))
 
     return unless(excused, _built(row))
+
+
+def coded(code: StatusCode, row: Row) -> Check:
+    """The check of a row, with the code that another part of CANN gives than the host code."""
+    return _built(row)._replace(code=code)
 
 
 def unsure(row: Row) -> Check:

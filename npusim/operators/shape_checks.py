@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.checks import each_tensor, invalid, sizes
+from npusim.values.dtypes import INT8, INT32
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
 
+_PACKED = 8  # numbers of four bits in one of INT32
 _PLAIN = (Format.ND, Format.NCHW, Format.NHWC, Format.UNDEFINED)
 
 
@@ -301,6 +303,13 @@ def needs(attribute: str, *instead: str) -> Check:
     )
 
 
+def _is_same(spec: TensorSpec, wanted: TensorSpec) -> bool:
+    """Whether it is one element in any number of axes, or bytes as eight numbers of four bits."""
+    if spec.dtype is INT32 and wanted.dtype is INT8 and spec.rank:
+        return (*spec.shape[:-1], spec.shape[-1] * _PACKED) == wanted.shape
+    return spec.numel == wanted.numel == 1
+
+
 # Results -----------------------------------------------------------------------------------------
 
 
@@ -313,7 +322,7 @@ def as_inferred(names: Sequence[str], infer: Any) -> Check:
     def test(call: Call) -> Finding:
         found: Mapping[str, TensorSpec] = infer(call)
         for name, spec in call.given(*(each for each in names if each in found)):
-            if spec.shape != found[name].shape and not spec.numel == found[name].numel == 1:
+            if spec.shape != found[name].shape and not _is_same(spec, found[name]):
                 wanted = sizes(found[name].shape)
                 return f"{name} should have the shape {wanted}, but has {sizes(spec.shape)}."
         return None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.checks import unless
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Check
@@ -37,6 +38,15 @@ def when_in(name: str, kinds: Sequence[str], row: Row) -> Check:
 
     def excused(call: Any) -> bool:
         return all(spec.dtype.name not in kinds for _, spec in call.given(name))
+
+    return unless(excused, _built(row))
+
+
+def in_fractals(name: str, row: Row) -> Check:
+    """The check of a row, where a tensor lies in FRACTAL_NZ."""
+
+    def excused(call: Any) -> bool:
+        return all(spec.format is not Format.FRACTAL_NZ for _, spec in call.given(name))
 
     return unless(excused, _built(row))
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from npusim.operators.checks import absent, rank_in, rank_is
-from npusim.operators.conditions import unsure
+from npusim.operators.checks import absent, attribute_in, rank_in, rank_is
+from npusim.operators.conditions import in_fractals, unsure, when
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -36,6 +36,7 @@ from npusim.ops.matmul.quant_checks import (
     quantised,
     widened,
 )
+from npusim.ops.matmul.quant_groups import aligned_scale, blocks_fit, grouped_scales
 from npusim.ops.matmul.ruled import RULED, gated_checks
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
@@ -97,12 +98,18 @@ def _quantised(name: str, weight: str, rows: Mapping[str, Sequence[str]]) -> tup
     """A product of whole numbers with scales of rows and columns."""
     tensors = (f"x1 {weight} x1Scale? x2Scale yScale? x1Offset? x2Offset? yOffset? bias? -> out",)
     flags = {"turned": ("transpose_x1", "transpose_x2")}
+    checks: tuple[tuple[object, ...], ...]
     checks = ((absent, "yScale", "x1Offset"),
         (together, "x1", "x2", "x1Scale", "x2Scale", "x2Offset", "yOffset", "bias", "out",
             {"rows": rows}),
         (quantised, "x1", "x2", "x2Scale", "x2Offset", "bias", "x1Scale", "out", flags),
         (product, "x1", "x2", "bias", "out", {**flags, "packed": True}),
-        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))  # fmt: skip
+        (when, "groupSize", (0,), (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale")),
+        (grouped_scales, "x1", "x2", "x1Scale", "x2Scale", "x2Offset"))  # fmt: skip
+    if weight.endswith("#"):
+        checks = ((attribute_in, "groupSize", (0,)), *checks, (blocks_fit, "x1", "x2", "out"))
+    else:
+        checks += ((in_fractals, "x2", (blocks_fit, "x1", "x2", "out")),)
     numbers = (*_SAID, whole("groupSize", only=0))
     return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
 
@@ -187,7 +194,9 @@ OPERATORS = family(
         Composed("aclnnQuantMatmulV2", "x1 x2 bias? deqScale -> out",
             (flag("adjX1", "turned_a"), flag("adjX2", "turned_b")), "packed_product",
             checks=((product, "x1", "x2", "bias", "out", {"turned": ("turned_a", "turned_b")}),
-                (scales_fit, "x1", "x2", "out", "deqScale", "bias", "x1Scale"))),
+                (rank_in, (2, 3), "x1", "x2"), (rank_is, 1, "bias", "deqScale"),
+                (aligned_scale, "deqScale", "out")),
+            rules="hicann/ops-nn matmul/quant_matmul (docs)"),
         *(Composed(f"aclnnTransposeBatchMatMul{ending}", f"x1 {weight} bias? scale? -> out",
             (ints("permX1", "order_a"), ints("permX2", "order_b"), ints("permY", "order"),
              *_MATH, whole("batchSplitFactor", "parts")), "turned_batches",

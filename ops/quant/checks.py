@@ -72,22 +72,6 @@ def one_or_alike(scale: str, offset: str) -> Check:
     return invalid(f"{scale} and {offset} don't fit", test)
 
 
-def rows_of(line: str, x: str) -> Check:
-    """161002 for a line that isn't as long as the last axes of a tensor."""
-
-    def test(call: Call) -> Finding:
-        whole = call.spec(x)
-        for name, spec in call.given(line):
-            shape = spec.shape
-            while len(shape) > 1 and shape[0] == 1:
-                shape = shape[1:]
-            if not shape or whole.shape[-len(shape) :] != shape or not spec.numel:
-                return f"{name} {sizes(spec.shape)} isn't a row of {x} {sizes(whole.shape)}."
-        return None
-
-    return invalid(f"{line} isn't a row of {x}", test)
-
-
 def line_or_one(line: str, *others: str) -> Check:
     """161002 for tensors that have neither as many elements as a line nor one."""
 

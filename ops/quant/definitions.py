@@ -20,6 +20,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.norm_checks import rows_of
 from npusim.operators.shape_checks import axes_in, broadcast, fits, needs, one_element
 from npusim.ops.quant.checks import (
     halves_fit,
@@ -27,7 +28,6 @@ from npusim.ops.quant.checks import (
     mode_known,
     one_for_each,
     one_or_alike,
-    rows_of,
 )
 from npusim.ops.quant.pages import (
     bytes_made,

@@ -93,7 +93,7 @@ def test_results_that_nobody_wants_are_null_pointers() -> None:
 
 def test_the_list_of_checks_has_the_same_codes() -> None:
     checks = as_listed(resolve("aclnnRmsNorm", RMS)).checks
-    codes = [int(each.code) for each in checks]
+    codes = [int(each.code) for each in checks if each.code is not None]
     assert codes[:2] == [161001, 161002]
     assert set(codes[2:]) == {561002}
 

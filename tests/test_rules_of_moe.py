@@ -37,8 +37,8 @@ _MAP = (
     "sortedIndicesOut=int32[64]"
 )
 CASES: list[Case] = [
-    ("aclnnMoeInitRouting", "x=fp16[16,128] rowIdx=int32[16,8] expertIdx=int32[16,8] activeNum=16 "
-        "expandedXOut=fp16[128,128] expandedRowIdxOut=int32[128] expandedExpertIdxOut=int32[128]", {
+    ("aclnnMoeInitRouting", ("x=fp16[16,128] rowIdx=int32[16,8] expertIdx=int32[16,8] activeNum=16 "
+        "expandedXOut=fp16[128,128] expandedRowIdxOut=int32[128] expandedExpertIdxOut=int32[128]"), {
         "activeNum=-1": TILING, "activeNum=8 expandedXOut=fp16[64,128]": 0, "activeNum=8": TILING,
         "rowIdx=int32[8,16]": TILING, "x=fp16[1,16,128]": TILING, "expandedXOut=fp32[128,128]":
         TILING, "expandedRowIdxOut=int32[127]": TILING,
@@ -57,8 +57,8 @@ CASES: list[Case] = [
         "quantMode=0 scaleOptional=fp32[1]": TILING, "quantMode=2": TILING,
         "expandedXOut=int4[128,128]": None,
     }),
-    ("aclnnMoeGatingTopKSoftmax", "x=fp16[16,64] k=8 yOut=fp16[16,8] expertIdxOut=int32[16,8] "
-        "rowIdxOut=int32[16,8]", {
+    ("aclnnMoeGatingTopKSoftmax", ("x=fp16[16,64] k=8 yOut=fp16[16,8] expertIdxOut=int32[16,8] "
+        "rowIdxOut=int32[16,8]"), {
         "k=65 yOut=fp16[16,65] expertIdxOut=int32[16,65] rowIdxOut=int32[16,65]": TILING,
         "yOut=fp32[16,8]": TILING, "finishedOptional=bool[16]": 0,
         "finishedOptional=bool[15]": TILING,
@@ -69,36 +69,36 @@ CASES: list[Case] = [
         "numExperts=0 out=int32[0]": TILING, "out=int32[63]": TILING,
         "sortedExperts=int32[16777216]": TILING,
     }),
-    ("aclnnMoeFinalizeRouting", "expandedX=fp16[128,256] expandedRowIdx=int32[128] x1=fp16[16,256] "
-        "bias=fp16[64,256] scales=fp16[16,8] expandedExpertIdx=int32[16,8] out=fp16[16,256]", {
+    ("aclnnMoeFinalizeRouting", ("expandedX=fp16[128,256] expandedRowIdx=int32[128] x1=fp16[16,256] "
+        "bias=fp16[64,256] scales=fp16[16,8] expandedExpertIdx=int32[16,8] out=fp16[16,256]"), {
         "x1=fp32[16,256]": REFUSED, "scales=fp32[16,8]": REFUSED, "bias=fp16[64,255]": REFUSED,
     }),
-    ("aclnnMoeFinalizeRoutingV2", "expandedX=bf16[128,256] expandedRowIdx=int32[128] "
-        "scalesOptional=bf16[16,8] dropPadMode=2 out=bf16[16,256]", {
+    ("aclnnMoeFinalizeRoutingV2", ("expandedX=bf16[128,256] expandedRowIdx=int32[128] "
+        "scalesOptional=bf16[16,8] dropPadMode=2 out=bf16[16,256]"), {
         "scalesOptional=fp32[16,8]": 0, "scalesOptional=fp16[16,8]": UNMADE,
         "x2Optional=bf16[16,256]": UNMADE, "out=fp16[16,256]": UNMADE,
     }),
-    ("aclnnMoeTokenPermute", "tokens=bf16[16,128] indices=int32[16,4] numOutTokens=0 "
-        "paddedMode=false permuteTokensOut=bf16[64,128] sortedIndicesOut=int32[64]", {
+    ("aclnnMoeTokenPermute", ("tokens=bf16[16,128] indices=int32[16,4] numOutTokens=0 "
+        "paddedMode=false permuteTokensOut=bf16[64,128] sortedIndicesOut=int32[64]"), {
         "paddedMode=true": TILING, "indices=int32[15,4]": TILING, "indices=int32[16,4,1]": TILING,
         "permuteTokensOut=fp16[64,128]": TILING, "permuteTokensOut=bf16[63,128]": TILING,
         "indices=int32[16] permuteTokensOut=bf16[16,128] sortedIndicesOut=int32[16]": 0,
     }),
-    ("aclnnMoeTokenPermuteGrad", "permutedOutputGrad=bf16[64,128] sortedIndices=int32[64] "
-        "numTopk=4 paddedMode=false out=bf16[16,128]", {
+    ("aclnnMoeTokenPermuteGrad", ("permutedOutputGrad=bf16[64,128] sortedIndices=int32[64] "
+        "numTopk=4 paddedMode=false out=bf16[16,128]"), {
         "paddedMode=true": REFUSED, "numTopk=3": REFUSED, "out=fp16[16,128]": REFUSED,
         "numTopk=0": REFUSED,
     }),
-    ("aclnnMoeTokenUnpermute", "permutedTokens=bf16[64,128] sortedIndices=int32[64] "
-        "probsOptional=bf16[16,4] paddedMode=false out=bf16[16,128]", {
+    ("aclnnMoeTokenUnpermute", ("permutedTokens=bf16[64,128] sortedIndices=int32[64] "
+        "probsOptional=bf16[16,4] paddedMode=false out=bf16[16,128]"), {
         "paddedMode=true": TILING, "restoreShapeOptional=[16,128]": TILING,
         "sortedIndices=int32[63]": TILING, "out=fp16[16,128]": TILING,
         "permutedTokens=bf16[8208,128] sortedIndices=int32[8208] probsOptional=bf16[16,513]":
         TILING,
     }),
-    ("aclnnMoeTokenUnpermuteGrad", "permutedTokens=bf16[64,128] unpermutedTokensGrad=bf16[16,128] "
+    ("aclnnMoeTokenUnpermuteGrad", ("permutedTokens=bf16[64,128] unpermutedTokensGrad=bf16[16,128] "
         "sortedIndices=int32[64] probsOptional=bf16[16,4] paddedMode=false "
-        "permutedTokensGradOut=bf16[64,128] probsGradOut=bf16[16,4]", {
+        "permutedTokensGradOut=bf16[64,128] probsGradOut=bf16[16,4]"), {
         "paddedMode=true": REFUSED, "sortedIndices=int32[63]": REFUSED,
         "unpermutedTokensGrad=fp16[16,128]": REFUSED, "probsGradOut=fp32[16,4]": REFUSED,
     }),
@@ -108,21 +108,21 @@ CASES: list[Case] = [
         "indices=int32[15,4]": TILING, "permuteTokensOut=fp16[32,128]": TILING,
         "rangeOptional=null": 0, "probsOptional=null permuteProbsOut=null": 0,
     }),
-    ("aclnnMoeTokenPermuteWithEpGrad", "permutedTokensOutputGrad=bf16[32,128] "
+    ("aclnnMoeTokenPermuteWithEpGrad", ("permutedTokensOutputGrad=bf16[32,128] "
         "sortedIndices=int32[64] permutedProbsOutputGradOptional=bf16[32] numTopk=4 "
-        "rangeOptional=[0,32] paddedMode=false tokenGradOut=bf16[16,128] probsGradOut=bf16[16,4]", {
+        "rangeOptional=[0,32] paddedMode=false tokenGradOut=bf16[16,128] probsGradOut=bf16[16,4]"), {
         "numTopk=513": REFUSED, "numTopk=3": REFUSED, "paddedMode=true": REFUSED,
         "sortedIndices=int32[63]": REFUSED,
     }),
-    ("aclnnMoeTokenUnpermuteWithEp", "permutedTokens=bf16[32,128] sortedIndices=int32[64] "
+    ("aclnnMoeTokenUnpermuteWithEp", ("permutedTokens=bf16[32,128] sortedIndices=int32[64] "
         "probsOptional=bf16[16,4] numTopk=4 rangeOptional=[0,32] paddedMode=false "
-        "out=bf16[16,128]", {
+        "out=bf16[16,128]"), {
         "numTopk=5": REFUSED, "out=bf16[15,128]": REFUSED, "restoreShapeOptional=[16,128]": REFUSED,
     }),
-    ("aclnnMoeTokenUnpermuteWithEpGrad", "unpermutedTokensGrad=bf16[16,128] "
+    ("aclnnMoeTokenUnpermuteWithEpGrad", ("unpermutedTokensGrad=bf16[16,128] "
         "sortedIndices=int32[64] permutedTokensOptional=bf16[32,128] probsOptional=bf16[16,4] "
         "paddedMode=false rangeOptional=[0,32] topkNum=4 permutedTokensGradOut=bf16[32,128] "
-        "probsGradOut=bf16[16,4]", {
+        "probsGradOut=bf16[16,4]"), {
         "topkNum=513": TILING, "rangeOptional=[32,0]": TILING, "probsGradOut=bf16[16,3]": TILING,
         "permutedTokensGradOut=fp16[32,128]": TILING,
     }),
@@ -132,25 +132,25 @@ CASES: list[Case] = [
         "permuteProbsOutOptional=fp32[64]": 0, "probsOptional=fp16[16,64] "
         "permuteProbsOutOptional=fp16[64]": REFUSED, "routingMap=bool[15,64]": REFUSED,
     }),
-    ("aclnnMoeTokenPermuteWithRoutingMapGrad", "permutedTokenOutputGrad=bf16[64,128] "
+    ("aclnnMoeTokenPermuteWithRoutingMapGrad", ("permutedTokenOutputGrad=bf16[64,128] "
         "sortedIndices=int32[64] routingMapOptional=bool[16,64] numExperts=64 tokensNum=16 "
-        "dropAndPad=false tokensGradOut=bf16[16,128]", {
+        "dropAndPad=false tokensGradOut=bf16[16,128]"), {
         "tokensNum=15": REFUSED, "sortedIndices=int32[63]": REFUSED, "numExperts=63": REFUSED,
         "permutedTokenOutputGrad=bf16[8208,128] sortedIndices=int32[8208]": REFUSED,
         "permutedTokenOutputGrad=bf16[8208,128] sortedIndices=int32[8208] dropAndPad=true": 0,
     }),
-    ("aclnnMoeTokenUnpermuteWithRoutingMap", "permutedTokens=bf16[64,128] sortedIndices=int32[64] "
+    ("aclnnMoeTokenUnpermuteWithRoutingMap", ("permutedTokens=bf16[64,128] sortedIndices=int32[64] "
         "routingMapOptional=bool[16,64] probsOptional=bf16[16,64] paddedMode=false "
         "restoreShapeOptional=[16,128] unpermutedTokens=bf16[16,128] outIndex=int32[64] "
-        "permuteTokenId=int32[64] permuteProbs=bf16[64]", {
+        "permuteTokenId=int32[64] permuteProbs=bf16[64]"), {
         "routingMapOptional=null": REFUSED, "probsOptional=bf16[16,63]": REFUSED,
         "restoreShapeOptional=[16]": REFUSED, "outIndex=int32[63]": REFUSED,
         "permutedTokens=bf16[8208,128] sortedIndices=int32[8208] outIndex=int32[8208] "
         "permuteTokenId=int32[8208] permuteProbs=bf16[8208]": UNMADE,
     }),
-    ("aclnnMoeTokenUnpermuteWithRoutingMapGrad", "unpermutedTokensGrad=bf16[16,128] "
+    ("aclnnMoeTokenUnpermuteWithRoutingMapGrad", ("unpermutedTokensGrad=bf16[16,128] "
         "outIndex=int32[64] permuteTokenId=int32[64] dropAndPad=false "
-        "permutedTokensGradOut=bf16[64,128]", {
+        "permutedTokensGradOut=bf16[64,128]"), {
         "probsOptional=bf16[16,64]": TILING, "permuteTokenId=int32[63]": TILING,
         "permutedTokensGradOut=fp16[64,128]": TILING,
     }),
@@ -243,12 +243,12 @@ ON_310P: list[Case] = [
     ("aclnnMoeInitRoutingV2", _ROUTED.replace("bf16", "fp16"), {
         "x=fp16[16,120]": UNMADE, "dropPadMode=1 expertCapacity=4": UNMADE,
     }),
-    ("aclnnMoeGatingTopKSoftmax", "x=fp16[16,64] k=8 yOut=fp16[16,8] expertIdxOut=int32[16,8] "
-        "rowIdxOut=int32[16,8]", {
+    ("aclnnMoeGatingTopKSoftmax", ("x=fp16[16,64] k=8 yOut=fp16[16,8] expertIdxOut=int32[16,8] "
+        "rowIdxOut=int32[16,8]"), {
         "x=fp16[16,60]": TILING, "x=fp16[16,272]": TILING, "finishedOptional=bool[16]": TILING,
     }),
-    ("aclnnMoeFinalizeRoutingV2", "expandedX=fp16[128,256] expandedRowIdx=int32[128] "
-        "scalesOptional=fp16[16,8] dropPadMode=2 out=fp16[16,256]", {
+    ("aclnnMoeFinalizeRoutingV2", ("expandedX=fp16[128,256] expandedRowIdx=int32[128] "
+        "scalesOptional=fp16[16,8] dropPadMode=2 out=fp16[16,256]"), {
         "dropPadMode=0": UNMADE, "x1Optional=fp16[16,256]": UNMADE,
         "expandedX=fp16[128,250] out=fp16[16,250]": UNMADE, "scalesOptional=fp32[16,8]": UNMADE,
     }),

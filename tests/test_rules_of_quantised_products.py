@@ -31,8 +31,8 @@ _NZ = (
 )
 # What isn't modelled is None: groups, and numbers of four bits.
 CASES: list[Case] = [
-    ("aclnnQuantMatmulV2", "x1=int8[16,64] x2=int8[64,96] deqScale=uint64[96] adjX1=false "
-        "adjX2=false out=fp16[16,96]", {
+    ("aclnnQuantMatmulV2", ("x1=int8[16,64] x2=int8[64,96] deqScale=uint64[96] adjX1=false "
+        "adjX2=false out=fp16[16,96]"), {
         "deqScale=uint64[1]": REFUSED, "bias=int32[96]": 0, "bias=int32[1,96]": REFUSED,
         "bias=int32[112]": REFUSED, "deqScale=uint64[1,96]": REFUSED,
         # Scales that are filled up aren't modelled.

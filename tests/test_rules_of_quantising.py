@@ -73,23 +73,23 @@ CASES: list[Case] = [
     ("aclnnTransQuantParamV3", "scale=fp32[64] roundMode=0 out=uint64[64]", {
         "roundMode=1": 0, "roundMode=2": REFUSED,
     }),
-    ("aclnnSwiGluQuant", "x=fp16[16,128] smoothScalesOptional=fp32[64] activateLeft=false "
-        "quantModeOptional=dynamic yOut=int8[16,64] scaleOut=fp32[16]", {
+    ("aclnnSwiGluQuant", ("x=fp16[16,128] smoothScalesOptional=fp32[64] activateLeft=false "
+        "quantModeOptional=dynamic yOut=int8[16,64] scaleOut=fp32[16]"), {
         "quantModeOptional=mx": REFUSED, "x=fp16[16,127]": REFUSED, "yOut=int8[16,63]": REFUSED,
         "x=fp16[16,8194] smoothScalesOptional=fp32[4097] yOut=int8[16,4097]": REFUSED,
         "smoothScalesOptional=fp32[4,64] groupIndexOptional=int32[4]": None,
         "smoothScalesOptional=fp32[3,64] groupIndexOptional=int32[4]": REFUSED,
     }),
-    ("aclnnSwiGluQuantV2", "x=fp16[16,128] smoothScalesOptional=fp32[4,64] "
+    ("aclnnSwiGluQuantV2", ("x=fp16[16,128] smoothScalesOptional=fp32[4,64] "
         "groupIndexOptional=int32[4] activateLeft=false quantModeOptional=dynamic groupListType=0 "
-        "dstType=2 yOut=int8[16,64] scaleOut=fp32[16]", {
+        "dstType=2 yOut=int8[16,64] scaleOut=fp32[16]"), {
         "dstType=3": REFUSED, "dstType=29 yOut=int4[16,64]": 0, "groupListType=2": REFUSED,
         "dstType=29 x=fp16[16,126] smoothScalesOptional=fp32[4,63] yOut=int4[16,63]": REFUSED,
         "smoothScalesOptional=fp32[4]": 0, "dstType=29": REFUSED,
     }),
-    ("aclnnDequantSwigluQuant", "x=int32[16,128] weightScaleOptional=fp32[128] "
+    ("aclnnDequantSwigluQuant", ("x=int32[16,128] weightScaleOptional=fp32[128] "
         "activationScaleOptional=fp32[16,1] activateLeft=false quantModeOptional=dynamic "
-        "yOut=int8[16,64] scaleOut=fp32[16]", {
+        "yOut=int8[16,64] scaleOut=fp32[16]"), {
         "weightScaleOptional=null": NULL, "x=bf16[16,128]": REFUSED,
         "weightScaleOptional=fp32[127]": REFUSED, "quantModeOptional=mx": REFUSED,
     }),
@@ -100,8 +100,8 @@ CASES: list[Case] = [
         "yGrad=fp16[4,63]": REFUSED, "yGrad=fp32[4,64]": REFUSED, "out=fp32[4,128]": REFUSED,
         "x=fp16[4,127] out=fp16[4,127]": REFUSED,
     }),
-    ("aclnnGeGluV3", "self=fp16[4,128] dim=-1 approximate=1 activateLeft=false out=fp16[4,64] "
-        "outGelu=fp16[4,64]", {
+    ("aclnnGeGluV3", ("self=fp16[4,128] dim=-1 approximate=1 activateLeft=false out=fp16[4,64] "
+        "outGelu=fp16[4,64]"), {
         "approximate=2": REFUSED, "dim=2": REFUSED, "out=fp32[4,64]": REFUSED,
         "self=fp16[4,127]": REFUSED, "outGelu=fp16[4,63]": REFUSED,
     }),

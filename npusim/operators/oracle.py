@@ -227,10 +227,9 @@ def by_facts(call: Call, described: Call | None = None) -> Objection | None:
         return refused
     layout = None if verdict is None else paged.objection(described or call, verdict)
     shapes = listed.as_coded(call.contract.name, others)
-    found = layout or objection_of(call, shapes)
-    if found is None or found.status.code is None:
-        return refused or no_kernel(call) or found
-    return found
+    certain = [each for each in shapes if each.code is not None]
+    found = layout or objection_of(call, certain) or refused or no_kernel(call)
+    return found or objection_of(described or call, [e for e in shapes if e.code is None])
 
 
 def _whole(call: Call) -> Objection | Call:

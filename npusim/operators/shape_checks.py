@@ -124,10 +124,7 @@ def _matches(
     for word in words:
         taken = length if word in open_ else len(known.get(word, (1,)))
         part = shape[at : at + taken]
-        if _is_product(word):
-            told = _product(word, known) or part
-        else:
-            told = known.setdefault(word, part)
+        told = _product(word, known) or part if _is_product(word) else known.setdefault(word, part)
         if told != part or taken < 0:
             return False
         at += taken

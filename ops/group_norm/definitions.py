@@ -1,6 +1,7 @@
 """Group normalisation."""
 
 from npusim.operators.checks import attribute_at_least, rank_is, same_dtype
+from npusim.operators.conditions import unsure
 from npusim.operators.definition import Aclnn, Operator, family, flag, real, whole
 from npusim.operators.norm_checks import one_kind_or_wide, positive, sizes_as_told
 from npusim.operators.shape_checks import fits, one_per_part, parts_of
@@ -14,9 +15,9 @@ _CHECKS = (_IMAGES, (parts_of, "x", 1, "num_groups"),
     (attribute_at_least, "eps", 0))  # fmt: skip
 
 _PAGES = "hicann/ops-nn norm"
-_SILU = ((positive, "eps"), (rank_is, 2, "mean", "rstd"), (rank_is, 1, "gamma", "beta"),
-    (same_dtype, "x", "y", "mean", "rstd"), (one_kind_or_wide, "x", "gamma", "beta"))  # fmt: skip
-_STATED = ((positive, "epsilon"), (rank_is, 2, "mean", "rstd"), (rank_is, 1, "gamma", "beta"))
+_SILU = ((positive, "eps"), (rank_is, 1, "gamma", "beta"),
+    (same_dtype, "x", "y", "mean", "rstd"), (unsure, (rank_is, 2, "mean", "rstd")), (one_kind_or_wide, "x", "gamma", "beta"))  # fmt: skip
+_STATED = ((positive, "epsilon"), (rank_is, 1, "gamma", "beta"))
 
 # fmt: off
 OPERATORS = family(
@@ -26,7 +27,8 @@ OPERATORS = family(
         Operator("GroupNorm", "x gamma beta -> y mean rstd",
             (whole("num_groups?"), real("epsilon?")),
             Aclnn("aclnnGroupNorm", _FORWARD, (*_SIZES, *_GROUPS), checks=(*_STATED,
-                (same_dtype, "x", "gamma", "beta", "y", "mean", "rstd"), (sizes_as_told, "x")),
+                (same_dtype, "x", "gamma", "beta", "y", "mean", "rstd"), (sizes_as_told, "x"),
+                (unsure, (rank_is, 2, "mean", "rstd"))),
                 rules=f"{_PAGES}/group_norm (docs)")),
         Operator("GroupNormSilu", "x gamma beta -> y mean rstd",
             (whole("num_groups?"), real("eps?"), flag("activate_silu?")),

@@ -16,7 +16,7 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, UI
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.ops.matmul.grouped_checks import Grouping
+    from npusim.ops.matmul.grouped_case import Grouping
 
 _PACKED, _FLOATING = (INT4, INT32), (FLOAT16, BFLOAT16, FLOAT)
 _GROUP, _MOST_K = 256, 18432  # rows of x in INT8 that share a scale; how long they are

@@ -47,9 +47,7 @@ KINDS_OF_PAGES = (*KINDS, "QINT8")
 SHAPES = ((4, 64), (64,), (3, 7), (2, 3, 8, 16), (1,), (), (5, 0))
 CONTRACTED = [name for name in operators() if prototype(name) is None]
 ONLY_CATALOGUED = sorted(
-    name
-    for name in CATALOGUE.paged_apis - {*standard_names(), *operators()}
-    if ruled(name) is None
+    name for name in CATALOGUE.paged_apis - {*standard_names(), *operators()} if ruled(name) is None
 )
 
 SETTINGS = settings(

@@ -85,8 +85,7 @@ _EIGHT_FOUR = (
     "biasOptional0=fp32[4,256] perTokenScaleOptional0=fp32[64]"
 )
 _SHIFTED = (
-    f"{_EIGHT_FOUR} offsetOptional0=fp32[4,1,256] scaleOptional0=uint64[4,1,256] "
-    "out0=fp16[64,256]"
+    f"{_EIGHT_FOUR} offsetOptional0=fp32[4,1,256] scaleOptional0=uint64[4,1,256] out0=fp16[64,256]"
 )
 _FOUR_FOUR = "x0=int32[64,64] weight0=int4[4,512,256]:FRACTAL_NZ scaleOptional0=uint64[4,256]"
 

@@ -37,8 +37,9 @@ _MAP = (
     "sortedIndicesOut=int32[64]"
 )
 CASES: list[Case] = [
-    ("aclnnMoeInitRouting", ("x=fp16[16,128] rowIdx=int32[16,8] expertIdx=int32[16,8] activeNum=16 "
-        "expandedXOut=fp16[128,128] expandedRowIdxOut=int32[128] expandedExpertIdxOut=int32[128]"), {
+    ("aclnnMoeInitRouting", ("x=fp16[16,128] rowIdx=int32[16,8] expertIdx=int32[16,8] "
+        "activeNum=16 expandedXOut=fp16[128,128] expandedRowIdxOut=int32[128] "
+        "expandedExpertIdxOut=int32[128]"), {
         "activeNum=-1": TILING, "activeNum=8 expandedXOut=fp16[64,128]": 0, "activeNum=8": TILING,
         "rowIdx=int32[8,16]": TILING, "x=fp16[1,16,128]": TILING, "expandedXOut=fp32[128,128]":
         TILING, "expandedRowIdxOut=int32[127]": TILING,
@@ -69,8 +70,9 @@ CASES: list[Case] = [
         "numExperts=0 out=int32[0]": TILING, "out=int32[63]": TILING,
         "sortedExperts=int32[16777216]": TILING,
     }),
-    ("aclnnMoeFinalizeRouting", ("expandedX=fp16[128,256] expandedRowIdx=int32[128] x1=fp16[16,256] "
-        "bias=fp16[64,256] scales=fp16[16,8] expandedExpertIdx=int32[16,8] out=fp16[16,256]"), {
+    ("aclnnMoeFinalizeRouting", ("expandedX=fp16[128,256] expandedRowIdx=int32[128] "
+        "x1=fp16[16,256] bias=fp16[64,256] scales=fp16[16,8] "
+        "expandedExpertIdx=int32[16,8] out=fp16[16,256]"), {
         "x1=fp32[16,256]": REFUSED, "scales=fp32[16,8]": REFUSED, "bias=fp16[64,255]": REFUSED,
     }),
     ("aclnnMoeFinalizeRoutingV2", ("expandedX=bf16[128,256] expandedRowIdx=int32[128] "
@@ -110,7 +112,8 @@ CASES: list[Case] = [
     }),
     ("aclnnMoeTokenPermuteWithEpGrad", ("permutedTokensOutputGrad=bf16[32,128] "
         "sortedIndices=int32[64] permutedProbsOutputGradOptional=bf16[32] numTopk=4 "
-        "rangeOptional=[0,32] paddedMode=false tokenGradOut=bf16[16,128] probsGradOut=bf16[16,4]"), {
+        "rangeOptional=[0,32] paddedMode=false tokenGradOut=bf16[16,128] "
+        "probsGradOut=bf16[16,4]"), {
         "numTopk=513": REFUSED, "numTopk=3": REFUSED, "paddedMode=true": REFUSED,
         "sortedIndices=int32[63]": REFUSED,
     }),

@@ -41,7 +41,8 @@ CASES: list[Case] = [
         "dgammaOut=fp16[64]": REFUSED, "rstd=fp32[4,7]": TILING,
     }),
     ("aclnnAddRmsNorm", _SUM, {
-        "rstdOut=null": 0, "rstdOut=null gamma=fp16[1,64]": 0, "rstdOut=null xOut=null": 0, "xOut=null": NULL, "x2=fp16[4,8,63]": REFUSED,
+        "rstdOut=null": 0, "rstdOut=null gamma=fp16[1,64]": 0, "rstdOut=null xOut=null": 0,
+        "xOut=null": NULL, "x2=fp16[4,8,63]": REFUSED,
         "gamma=fp32[64]": REFUSED, "epsilon=-1.0": REFUSED, "rstdOut=fp32[4,8]": None,
     }),
     ("aclnnAddRmsNormCast", (_SUM.replace("yOut=", "y2Out=") + " y1Out=fp32[4,8,64]"), {

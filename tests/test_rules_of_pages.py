@@ -71,7 +71,8 @@ CALLS: list[tuple[str, str, dict[str, int | None]]] = [
     ("aclnnGroupedMatmulV4", _GROUPS, {
         "groupListOptional=int64[3]": REFUSED, "groupListOptional=int32[4]": REFUSED,
         "groupType=1": REFUSED, "groupType=-1": REFUSED, "splitItem=2": 0, "splitItem=1": REFUSED,
-        "groupListType=1": 0, "groupListType=3": REFUSED, "actType=1": REFUSED, "actType=3": REFUSED,
+        "groupListType=1": 0, "groupListType=3": REFUSED, "actType=1": REFUSED,
+        "actType=3": REFUSED,
         "x0=bf16[64,127]": REFUSED, "out0=bf16[63,256]": REFUSED, "biasOptional0=fp32[4,256]": 0,
         "biasOptional0=fp32[256]": REFUSED,
         f"weight0=int32[4,128,32] {_LINES}": 0, f"weight0=int32[4,128,31] {_LINES}": REFUSED,

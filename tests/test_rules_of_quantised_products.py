@@ -60,6 +60,8 @@ CASES: list[Case] = [
         "x2=int8[1,1024]:FRACTAL_NZ x2Scale=fp32[1] out=bf16[16,1]": REFUSED,
     }),
 ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("name", "words", "change", "wanted"), changed(CASES))
 def test_both_sides_of_each_limit(
     name: str, words: dict[str, str], change: str, wanted: int | None

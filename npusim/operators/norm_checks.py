@@ -85,8 +85,9 @@ def sizes_as_told(x: str) -> Check:
             return f"{x} {sizes(shape)} should have two axes or more."
         wanted = {"N": shape[0], "C": shape[1], "HxW": prod(shape[2:])}
         for name, size in wanted.items():
-            if call.is_given(name) and call.integer(name) != size:
-                return f"{name} should be {size} for {x} {sizes(shape)}, but is {call.integer(name)}."
+            told = call.integer(name) if call.is_given(name) else size
+            if told != size:
+                return f"{name} should be {size} for {x} {sizes(shape)}, but is {told}."
         return None
 
     return invalid(f"N, C and HxW aren't the sizes of {x}", test)

@@ -46,7 +46,7 @@ def half_of(half: str, attribute: str, of: str) -> Check:
 def halves_fill(x: str, attribute: str) -> Check:
     """161002 for halves, from the split axis on, that don't fill whole lines of the cache.
 
-    Source: hicann/ops-nn activation/swi_glu/op_host/swi_glu_tiling.cpp, of Atlas inference products.
+    Source: hicann/ops-nn activation/swi_glu/op_host, tiling of Atlas inference products.
     """
 
     def test(call: Call) -> Finding:

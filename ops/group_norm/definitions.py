@@ -16,7 +16,8 @@ _CHECKS = (_IMAGES, (parts_of, "x", 1, "num_groups"),
 
 _PAGES = "hicann/ops-nn norm"
 _SILU = ((positive, "eps"), (rank_is, 1, "gamma", "beta"),
-    (same_dtype, "x", "y", "mean", "rstd"), (unsure, (rank_is, 2, "mean", "rstd")), (one_kind_or_wide, "x", "gamma", "beta"))  # fmt: skip
+    (same_dtype, "x", "y", "mean", "rstd"), (unsure, (rank_is, 2, "mean", "rstd")),
+    (one_kind_or_wide, "x", "gamma", "beta"))  # fmt: skip
 _STATED = ((positive, "epsilon"), (rank_is, 1, "gamma", "beta"))
 
 # fmt: off

@@ -134,8 +134,7 @@ _ENDS = (ints("groupListOptional?", "group_list"),)
 _VERSIONS = {"WeightNz": 5}  # the interface that another one is as
 _WITH_MORE = 4  # the version from which on there are parameters of an activation
 _RESERVED = tuple(
-    f"activation{each}Optional"
-    for each in ("Input", "QuantScale", "QuantOffset", "FeatureOut")
+    f"activation{each}Optional" for each in ("Input", "QuantScale", "QuantOffset", "FeatureOut")
 )
 
 
@@ -149,6 +148,7 @@ def _grouped(
         "antiquantScaleOptional", "antiquantOffsetOptional", "perTokenScaleOptional",
         result)  # fmt: skip
     words = tuple((each,) for each in lists)
+    checks: tuple[tuple[object, ...], ...]
     checks = ((grouped, *words, {"version": version}),
         (unsure, (grouped_as_on_page, *words, {"version": version})))  # fmt: skip
     if version >= _WITH_MORE:

@@ -80,7 +80,6 @@ def _gated(
 ) -> Iterator[str]:  # fmt: skip
     x = call.spec(names[0])
     found = [spec for _, spec in call.given(*weights)]
-    lines = [spec for _, spec in call.given(*scales)]
     many, packed = len(found) > 1, found[0].dtype is not INT8
     matrix = 2 if many else 3
     for spec in found:
@@ -99,7 +98,24 @@ def _gated(
         yield f"{weights[0]} should have an even number of columns to {_MOST_COLUMNS}, not {n}."
     if any(spec.is_empty for spec in (x, *found)):
         yield f"{names[0]} and {weights[0]} should have elements."
+    yield from _lines_of(call, scales, (count, k, n), len(found), packed=packed)
     outer = () if many else (count,)
+    wanted = dict.fromkeys(assists, (*outer, n))
+    rows = x.shape[0]
+    wanted |= {names[1]: (rows,), names[3]: (rows, n // 2), names[4]: (rows,)}
+    yield from _differing(call, wanted)
+    for name, spec in call.given(names[2]):
+        if spec.rank != 1 or not 1 <= spec.shape[0] <= count:
+            yield f"{name} should be one row of at most {count} groups, not {sizes(spec.shape)}."
+
+
+def _lines_of(
+    call: Call, scales: tuple[str, ...], of: tuple[int, int, int], tensors: int, *, packed: bool
+) -> Iterator[str]:
+    """Scales of columns, or of groups of rows too where the weight is packed."""
+    count, k, n = of
+    outer = () if tensors > 1 else (count,)
+    lines = [spec for _, spec in call.given(*scales)]
     for line in lines:
         kept = line.shape[len(outer) : -1]
         grouped = packed and len(kept) == 1 and kept[0] > 0 and k % kept[0] == 0
@@ -107,15 +123,8 @@ def _gated(
             yield f"{scales[0]} {sizes(line.shape)} should be {sizes((*outer, n))}" + (
                 ", or with groups that divide k in front of the columns." if packed else "."
             )
-    wanted = dict.fromkeys(assists, (*outer, n))
-    rows = x.shape[0]
-    wanted |= {names[1]: (rows,), names[3]: (rows, n // 2), names[4]: (rows,)}
-    yield from _differing(call, wanted)
-    if len(lines) != len(found):
-        yield f"{len(lines)} tensors of {scales[0]} don't go with {len(found)} of {weights[0]}."
-    for name, spec in call.given(names[2]):
-        if spec.rank != 1 or not 1 <= spec.shape[0] <= count:
-            yield f"{name} should be one row of at most {count} groups, not {sizes(spec.shape)}."
+    if len(lines) != tensors:
+        yield f"{len(lines)} tensors of {scales[0]} don't go with {tensors} of the weight."
 
 
 def dequantised_as(scales: tuple[str, ...], weights: tuple[str, ...], smooth: str) -> Check:
@@ -130,7 +139,8 @@ def dequantised_as(scales: tuple[str, ...], weights: tuple[str, ...], smooth: st
         axes = mode + (1 if len(found) > 1 else 2)
         for name, spec in call.given(*scales):
             if spec.rank != axes:
-                return f"{name} {sizes(spec.shape)} should have {axes} axes with dequantMode {mode}."
+                said = f"{name} {sizes(spec.shape)}"
+                return f"{said} should have {axes} axes with dequantMode {mode}."
         for name, spec in call.given(smooth):
             if call.spec("x").dtype is INT8:
                 return f"{name} should be null where x is INT8."
@@ -174,22 +184,30 @@ def _summed(
         yield f"{x} has rows of {own}, {weight} matrices of {k}."
     if not tokens or spec.is_empty:
         yield f"{x} and {weight} should have elements."
-    if spec.dtype is INT8:
+    yield from _aligned(spec, k, n)
+    one = (count, n) if spec.dtype is INT8 else (count, 1, n)
+    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(rows, (tokens,))
+    wanted |= {lines[0]: one, lines[1]: (count, n), groups: (count,)}
+    yield from _differing(call, wanted | dict.fromkeys(lines[2:], one))
+    yield from _within(call, out, shared, (tokens, n))
+
+
+def _aligned(weight: TensorSpec, k: int, n: int) -> Iterator[str]:
+    if weight.dtype is INT8:
         of_k, of_n, least = _BYTES
         if k % of_k or n % of_n or n < least:
             yield f"k {k} and n {n} should be multiples of {of_k} and {of_n}, n at least {least}."
-    else:
-        of_k, least_k = _PACKED_K
-        of_n = 64 if spec.format is Format.FRACTAL_NZ else 8
-        if k % of_k or n % of_n or k <= least_k or n <= _PACKED_N:
-            yield (
-                f"k {k} and n {n} should be multiples of {of_k} and {of_n}, "
-                f"above {least_k} and {_PACKED_N}."
-            )
-    one = (count, n) if spec.dtype is INT8 else (count, 1, n)
-    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(rows, (tokens,))
-    wanted |= {lines[0]: one, lines[1]: (count, n), groups: (count,)} | dict.fromkeys(lines[2:], one)
-    yield from _differing(call, wanted)
+        return
+    of_k, least_k = _PACKED_K
+    of_n = PACKED if weight.format is not Format.FRACTAL_NZ else _PACKED_N
+    if k % of_k or n % of_n or k <= least_k or n <= _PACKED_N:
+        wanted = f"multiples of {of_k} and {of_n}, above {least_k} and {_PACKED_N}"
+        yield f"k {k} and n {n} should be {wanted}."
+
+
+def _within(call: Call, out: str, shared: str, most: tuple[int, int]) -> Iterator[str]:
+    """The result has at most as many rows as x, and what is shared lies in it."""
+    tokens, n = most
     for name, result in call.given(out):
         if result.rank != 2 or result.shape[1] != n or result.shape[0] > tokens:
             yield f"{name} {sizes(result.shape)} should have {n} columns and {tokens} rows at most."

@@ -139,9 +139,7 @@ def _by_page(case: Grouping) -> Iterator[str]:
     if lists.offset:
         return
     if k % _GROUP or k > _MOST_K or n % _COLUMNS:
-        yield (
-            f"k {k} should be a multiple of {_GROUP} to {_MOST_K}, n {n} one of {_COLUMNS}."
-        )
+        yield (f"k {k} should be a multiple of {_GROUP} to {_MOST_K}, n {n} one of {_COLUMNS}.")
     outer = (count,) if one else ()
     if lists.scale and lists.scale[0].shape != (*outer, k // _GROUP, n):
         wanted = sizes((*outer, k // _GROUP, n))

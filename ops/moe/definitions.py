@@ -55,13 +55,20 @@ def _rows(op_type: str, kind: DType | None = None) -> dict[str, Any]:
 # What Atlas inference products ask beside: rows of whole 32 or 16, and one way of routing.
 _LITTLE = ("310P",)
 _ROWS_OF_32 = (on, _LITTLE, (fits, "x", "t h", {"within": {"h": range(32, 1 << 31, 32)}}))
-_ROUTED_RULES = ((attribute_in, "expert_tokens_count_or_cumsum_flag", (0, 1, 2)),
-    (experts_counted, "expert_tokens_count_or_cumsum_flag", "expert_num", "drop_pad_mode"))
-_ALIKE = ((same_dtype, "expanded_x", "x1", "x2", "bias", "out"),
-    (same_dtype, "expanded_x", "scales"))
+_ROUTED_RULES = (
+    (attribute_in, "expert_tokens_count_or_cumsum_flag", (0, 1, 2)),
+    (experts_counted, "expert_tokens_count_or_cumsum_flag", "expert_num", "drop_pad_mode"),
+)
+_ALIKE = (
+    (same_dtype, "expanded_x", "x1", "x2", "bias", "out"),
+    (same_dtype, "expanded_x", "scales"),
+)
 _UNPADDED = ((attribute_in, "padded_mode", (False,)),)
-_GATED = ((same_dtype, "x", "y"), (on, _LITTLE, (fits, "x", "t e",
-    {"within": {"e": range(16, 257, 16)}})), (on, _LITTLE, (absent, "finished")))
+_GATED = (
+    (same_dtype, "x", "y"),
+    (on, _LITTLE, (fits, "x", "t e", {"within": {"e": range(16, 257, 16)}})),
+    (on, _LITTLE, (absent, "finished")),
+)
 _PAGES = "hicann/ops-transformer moe"
 
 _ROOM = (routed, "x", "active_num", "expert_capacity", "expert_num", "drop_pad_mode")
@@ -197,8 +204,8 @@ OPERATORS = family(
                 "permutedTokens unpermutedTokensGrad sortedIndices probsOptional? -> "
                 "permutedTokensGradOut probsGradOut?",
                 (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None)),
-                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype, "permuted_tokens",
-                    "unpermuted_tokens_grad", "permuted_tokens_grad"),
+                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype,
+                    "permuted_tokens", "unpermuted_tokens_grad", "permuted_tokens_grad"),
                     (same_dtype, "probs", "probs_grad"), (chosen_at_most, "sorted_indices",
                     "unpermuted_tokens_grad")),
                 rules=f"{_PAGES}/moe_token_unpermute_grad (docs)"),
@@ -234,8 +241,8 @@ OPERATORS = family(
             "unpermuted_tokens", (flag("padded_mode?"), ints("restore_shape?", None)),
             Aclnn("aclnnMoeTokenUnpermute", "permutedTokens sortedIndices probsOptional? -> out",
                 (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None)),
-                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype, "permuted_tokens",
-                    "unpermuted_tokens"), (chosen_at_most, "sorted_indices",
+                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype,
+                    "permuted_tokens", "unpermuted_tokens"), (chosen_at_most, "sorted_indices",
                     "unpermuted_tokens"), (fits, "probs", "t k", "unpermuted_tokens", "t *h",
                     "sorted_indices", "t*k")), rules=f"{_PAGES}/moe_token_unpermute (docs)"),
             kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",

@@ -79,58 +79,65 @@ def _objections(
     way = said if isinstance(said, str) else ""
     if way not in limits.cards and later and call.profile.family == "A2":
         yield f"commAlg should be fullmesh or hierarchy, but is {way!r}."
-    cards = number("epWorldSize")
-    shared, on_cards = number("sharedExpertNum"), number("sharedExpertRankNum")
-    many, rank = number("moeExpertNum"), number("epRankId")
     own, chosen = call.spec(experts).shape
-    width = call.spec(tokens).shape[-1]
-    allowed = limits.cards.get(way, limits.cards[""])
-    if cards not in allowed:
-        listed = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else allowed
-        yield f"epWorldSize should be {listed}, but is {cards}."
-    for name, value, within in (
-        ("H", width, limits.width),
-        ("BS", own, limits.tokens.get(way, limits.tokens[""])),
-        ("K", chosen, limits.chosen),
-        ("moeExpertNum", many, limits.experts.get(way, limits.experts[""])),
-    ):
-        if value not in within:
-            step = f" in steps of {within.step}" if within.step > 1 else ""
-            yield f"{name} should be from {within[0]} to {within[-1]}{step}, but is {value}."
-    if chosen > many:
-        yield f"K {chosen} should be at most moeExpertNum {many}."
-    if not 0 <= rank < cards:
-        yield f"epRankId should be from 0 to {cards - 1}, but is {rank}."
-    yield from _shared(call, cards, shared, on_cards, later=later)
-    left = cards - on_cards
+    yield from _ranges(call, limits, way, (call.spec(tokens).shape[-1], own, chosen))
+    cards, on_cards = number("epWorldSize"), number("sharedExpertRankNum")
+    many, left = number("moeExpertNum"), cards - on_cards
+    yield from _shared(call, cards, number("sharedExpertNum"), on_cards, later=later)
     if left < 1 or many % left:
         yield f"moeExpertNum {many} should be a multiple of {left}, the cards of other experts."
-    local = 1 if rank < on_cards else many // left
     if later and call.profile.family == "A3" and many // left * cards > _MOST_LOCAL:
         yield f"{many // left} experts of a card times {cards} should be at most {_MOST_LOCAL}."
     everyone = number("globalBs")
     if everyone and (everyone % cards or everyone < own * cards):
         yield f"globalBs should be 0, or {cards} times {own} tokens or more, but is {everyone}."
-    whole_batch = everyone or own * cards
+    local = 1 if number("epRankId") < on_cards else many // left
+    yield from _results(call, expanded, (own, chosen, call.spec(tokens).shape[-1]), local)
+
+
+def _ranges(call: Call, limits: Limits, way: str, of: tuple[int, int, int]) -> Iterator[str]:
+    """The numbers that have limits of their own; ``of`` are H, BS and K."""
+    cards, many, rank = (call.integer(e) for e in ("epWorldSize", "moeExpertNum", "epRankId"))
+    allowed = limits.cards.get(way, limits.cards[""])
+    if cards not in allowed:
+        listed = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else allowed
+        yield f"epWorldSize should be {listed}, but is {cards}."
+    for name, value, within in (
+        ("H", of[0], limits.width),
+        ("BS", of[1], limits.tokens.get(way, limits.tokens[""])),
+        ("K", of[2], limits.chosen),
+        ("moeExpertNum", many, limits.experts.get(way, limits.experts[""])),
+    ):
+        if value not in within:
+            step = f" in steps of {within.step}" if within.step > 1 else ""
+            yield f"{name} should be from {within[0]} to {within[-1]}{step}, but is {value}."
+    if of[2] > many:
+        yield f"K {of[2]} should be at most moeExpertNum {many}."
+    if not 0 <= rank < cards:
+        yield f"epRankId should be from 0 to {cards - 1}, but is {rank}."
+
+
+def _results(call: Call, expanded: str, of: tuple[int, int, int], local: int) -> Iterator[str]:
+    """What the experts of this card get, and how it is counted; ``of`` are BS, K and H."""
+    own, chosen, width = of
+    cards, on_cards = call.integer("epWorldSize"), call.integer("sharedExpertRankNum")
+    everyone = call.integer("globalBs")
     for name, spec in call.given(expanded):
+        least = (everyone or own * cards) * min(local, chosen)
         if spec.shape[-1] != width:
             yield f"{name} should have rows of {width}, but of {spec.shape[-1]}."
-        if rank < on_cards:
-            wanted = own * cards * shared // on_cards
+        if call.integer("epRankId") < on_cards:
+            wanted = own * cards * call.integer("sharedExpertNum") // on_cards
             if spec.shape[0] != wanted and not everyone:
                 yield f"{name} should have {wanted} rows for shared experts, not {spec.shape[0]}."
-        elif spec.shape[0] < whole_batch * min(local, chosen):
-            least = whole_batch * min(local, chosen)
+        elif spec.shape[0] < least:
             yield f"{name} should have at least {least} rows, but has {spec.shape[0]}."
-    for name, spec in call.given("expertTokenNums", "expertTokenNumsOut"):
-        if spec.shape != (local,):
-            yield f"{name} should have {local} entries, but has sizes {list(spec.shape)}."
+    counts = dict.fromkeys(("expertTokenNums", "expertTokenNumsOut"), local)
     if call.profile.family == "A3":
-        for name, spec in call.given(
-            "epRecvCounts", "epRecvCountsOut", "epSendCounts"
-        ):
-            if spec.shape != (cards * local,):
-                yield f"{name} should have {cards * local} entries, not {list(spec.shape)}."
+        counts |= dict.fromkeys(("epRecvCounts", "epRecvCountsOut", "epSendCounts"), cards * local)
+    for name, spec in call.given(*counts):
+        if spec.shape != (counts[name],):
+            yield f"{name} should have {counts[name]} entries, but has sizes {list(spec.shape)}."
 
 
 def _shared(call: Call, cards: int, shared: int, on_cards: int, *, later: bool) -> Iterator[str]:
@@ -168,7 +175,8 @@ def scaled_as_quantised(x: str, scales: str, expanded: str, *, packed: bool) -> 
             many += call.integer("sharedExpertNum")
         for name, spec in call.given(scales):
             if mode == 0 and not as_is:
-                return f"{name} should be null with quantMode 0.", f"Leave {name} out.", {name: None}
+                said = f"{name} should be null with quantMode 0."
+                return said, f"Leave {name} out.", {name: None}
             wanted = own.shape[:1] if as_is else (many, own.shape[-1])
             if spec.shape != wanted:
                 return f"{name} should have sizes {list(wanted)}, but has {list(spec.shape)}."

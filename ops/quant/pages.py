@@ -82,7 +82,7 @@ def line_along(x: str, axis: str, *lines: str, last: int = 1, alone: bool = Fals
         for name, spec in call.given(*lines):
             spread = [1] * whole.rank
             spread[at] = count
-            allowed = [(1,), (count,)]
+            allowed: list[tuple[int, ...]] = [(1,), (count,)]
             if not alone:
                 allowed += [tuple(spread), (1,) * whole.rank]
             if spec.shape not in allowed:
@@ -172,7 +172,8 @@ def only_of_sums(x: str, *names: str) -> Check:
         if call.spec(x).dtype is INT32:
             return None
         for name, _ in call.given(*names):
-            return f"{name} should be null where {x} isn't INT32.", f"Leave {name} out.", {name: None}
+            said = f"{name} should be null where {x} isn't INT32."
+            return said, f"Leave {name} out.", {name: None}
         return None
 
     return invalid(f"{', '.join(names)} without {x} in INT32", test)

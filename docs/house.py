@@ -76,8 +76,8 @@ DOORS = {
         sorted_pairs tensor_lists unfolded
         """,
     "operators": """
-        arguments checks contract coverage definition dtype_checks fusions host listed memory
-        oracle registry resolve results shape_checks task_chain tasks
+        arguments checks conditions contract coverage definition dtype_checks fusions host listed
+        memory norm_checks oracle registry resolve results shape_checks task_chain tasks
         """,
     "runtime": """
         bands cache_start call device explain grids listening ranking results stream task what_if

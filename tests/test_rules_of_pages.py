@@ -67,7 +67,8 @@ CALLS: Rows = [
     ("aclnnGroupedMatmulV4", _GROUPS, {
         "groupListOptional=int64[3]": REFUSED, "groupListOptional=int32[4]": REFUSED,
         "groupType=1": REFUSED, "groupType=-1": REFUSED, "splitItem=2": 0, "splitItem=1": REFUSED,
-        "groupListType=1": 0, "groupListType=3": REFUSED, "actType=1": None, "actType=3": REFUSED,
+        "groupListType=1": 0, "groupListType=3": REFUSED, "actType=1": REFUSED,
+        "actType=3": REFUSED,
         "x0=bf16[64,127]": REFUSED, "out0=bf16[63,256]": REFUSED, "biasOptional0=fp32[4,256]": 0,
         "biasOptional0=fp32[256]": REFUSED,
         f"weight0=int32[4,128,32] {_LINES}": 0, f"weight0=int32[4,128,31] {_LINES}": REFUSED,
@@ -96,7 +97,7 @@ CALLS: Rows = [
     }),
     ("aclnnMoeFinalizeRoutingV2", ("expandedX=bf16[128,256] expandedRowIdx=int32[128] "
         "scalesOptional=bf16[16,8] dropPadMode=0 out=bf16[16,256]"), {
-        "dropPadMode=4": REFUSED, "dropPadMode=1": REFUSED, "dropPadMode=2": 0,
+        "dropPadMode=4": 561103, "dropPadMode=1": 561103, "dropPadMode=2": 0,
     }),
     ("aclnnRmsNorm", ("x=fp16[4,128] gamma=fp16[128] epsilon=1e-6 yOut=fp16[4,128] "
         "rstdOut=fp32[4,1]"), {

@@ -284,17 +284,20 @@ def code_of_shapes(api: str) -> StatusCode:
     """The code that an interface's page gives for shapes and attributes that it doesn't take.
 
     Most host code checks them itself (161002); for the interfaces in ``tilings.csv`` it looks at
-    null pointers and dtypes alone, and the kernel's tiling refuses the rest (561002). Source:
-    tables of return codes on the pages of hicann/ops-nn, ops-math and ops-transformer.
+    null pointers and dtypes alone, and the kernel's tiling refuses the rest (561002); of those in
+    ``unmade.csv`` it is told then that nothing was made (561103). Source: tables of return codes on
+    the pages of hicann/ops-nn, ops-math and ops-transformer.
     """
-    if api in _by_tiling():
+    if api in _listed("tilings.csv"):
         return StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+    if api in _listed("unmade.csv"):
+        return StatusCode.ACLNN_ERR_INNER_NULLPTR
     return StatusCode.ACLNN_ERR_PARAM_INVALID
 
 
 @cache
-def _by_tiling() -> frozenset[str]:
-    with table_in(DATA_FILE.with_name("tilings.csv")) as table:
+def _listed(file: str) -> frozenset[str]:
+    with table_in(DATA_FILE.with_name(file)) as table:
         return frozenset(fields[0] for _, fields in table)
 
 

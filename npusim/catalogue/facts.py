@@ -367,7 +367,7 @@ def _told(file: str) -> dict[tuple[str, str], str]:
     """What is known of parameters beside their cells on pages, by API and parameter.
 
     ``ranks.csv``: numbers of axes that pages give in words, or for one case of several;
-    ``dtypes.csv``: dtypes that host code takes too.
+    ``dtypes.csv`` and ``formats.csv``: dtypes and formats that host code takes too.
     """
     with table_in(Path(__file__).with_name(file)) as table:
         return {(api, name): said for _, (api, name, said, _) in table}
@@ -384,7 +384,7 @@ def _parameter(row: dict[str, str]) -> Parameter:
         row["c_type"],
         (*_split(stated), *more),
         (*_split(checked), *more),
-        _split(row["formats"]),
+        (*_split(row["formats"]), *_split(_told("formats.csv").get(place, ""))),
         _told("ranks.csv").get(place, row["rank"]),
         row["non_contiguous"],
         row.get("optional") == "yes",

@@ -44,15 +44,19 @@ def objection(call: Call) -> Objection | None:
 
 
 def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
-    """What the first of some checks that objects says."""
+    """What the first of some checks that objects says; a no goes before what isn't known."""
+    unknown = None
     for check in checks:
         finding = check.test(call)
         if finding is None:
             continue
         sentence, remedy, *changes = (finding, "") if isinstance(finding, str) else finding
+        if check.code is None:
+            unknown = unknown or Objection(Status.unknown(sentence, remedy), {})
+            continue
         status = Status(check.code, sentence, remedy)
         return Objection(status, changes[0] if changes else None)
-    return None
+    return unknown
 
 
 def no_kernel(call: Call) -> Objection | None:
@@ -392,12 +396,12 @@ def attribute_in(name: str, allowed: Sequence[int | str]) -> Check:
 
     def test(call: Call) -> Finding:
         got = call.arguments.get(name)
-        return (
-            None
-            if got is None or got in allowed
-            else f"{name} should be in [{', '.join(map(str, allowed))}], but got {got}."
-        )
+        return None if got is None or got in allowed else f"{name} should be {said}, but got {got}."
 
+    if isinstance(allowed, range):
+        said = f"from {allowed[0]} to {allowed[-1]}"
+        return invalid(f"{name} isn't {said}", test)
+    said = f"in [{', '.join(map(str, allowed))}]"
     return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)
 
 

@@ -164,9 +164,12 @@ Finding: TypeAlias = "str | tuple[str, str] | tuple[str, str, Mapping[str, Argum
 
 
 class Check(NamedTuple):
-    """One rule of an operator: the code it returns, the rule in words, and the test."""
+    """One rule of an operator: the code it returns, the rule in words, and the test.
 
-    code: StatusCode
+    Without a code a call that fulfils the title may run or not: nobody says.
+    """
+
+    code: StatusCode | None
     title: str
     test: Callable[[Call], Finding]
 
@@ -215,7 +218,7 @@ class Contract:
     `plan` names the function that queues the tasks, as ``module:function`` in the operator's own
     folder, or is that function. `limits` and `notes` are sentences for readers, `typical` is a
     call to show them. `rules_source` cites the page or host code of which every rule is checked;
-    empty where some may not be.
+    empty where some may not be. One that isn't `has_kernels` is checked, and neither timed nor run.
     """
 
     name: str
@@ -231,6 +234,7 @@ class Contract:
     source: str = ""
     typical: Typical | None = None
     rules_source: str = ""
+    has_kernels: bool = True
 
     def parameter(self, name: str) -> Parameter:
         """The parameter called `name`; KeyError when there is none."""
@@ -264,7 +268,8 @@ class Contract:
             StatusCode.ACLNN_ERR_PARAM_NULLPTR: ["workspaceSize or executor is a null pointer"]
         }
         for check in self.checks:
-            reasons.setdefault(check.code, []).append(check.title)
+            if check.code is not None:
+                reasons.setdefault(check.code, []).append(check.title)
         if not self.is_offered_everywhere:
             no_kernel = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
             reasons.setdefault(no_kernel, []).append("the product doesn't offer the operator")

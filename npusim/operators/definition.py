@@ -231,6 +231,11 @@ class Operator(Prototype):
         return not self.name.startswith("aclnn")
 
     @property
+    def has_kernels(self) -> bool:
+        """False for an interface of which only the rules are known."""
+        return self.has_type or any(each.host for each in self.interfaces)
+
+    @property
     def answers(self) -> bool:
         """True for one that compares: its result is BOOL, whatever is compared."""
         return isinstance(self.kernel, str) and self.kernel.startswith("comparison:")
@@ -254,8 +259,9 @@ class Composed(Prototype):
 
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
-    results in order. The other fields are those of an operator and its interface; results that a
-    call leaves out are as the function makes them.
+    results in order; without it only the rules of the interface are known, not its kernels. The
+    other fields are those of an operator and its interface; results that a call leaves out are as
+    the function makes them.
     """
 
     name: str
@@ -276,7 +282,7 @@ class Composed(Prototype):
             *words,
             self.in_place,
             self.also,
-            host=f"{module}:{self.host}",
+            host=f"{module}:{self.host}" if self.host else "",
             into=self.into,
             rules=self.rules,
         )

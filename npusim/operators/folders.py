@@ -27,9 +27,10 @@ Source = str | Definition
 
 @dataclass(frozen=True)
 class Provided:
-    """What one source provides, by name."""
+    """What one source provides, by name; of ``ruled`` interfaces only the rules are known."""
 
     op_types: dict[str, Operator] = field(default_factory=dict)
+    ruled: dict[str, tuple[Operator, Aclnn]] = field(default_factory=dict)
     interfaces: dict[str, tuple[Operator, Aclnn]] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
 
@@ -39,6 +40,7 @@ class Names:
     """The source of each name, the page of each alias, and the folders that can't be read: why."""
 
     op_types: dict[str, Source] = field(default_factory=dict)
+    ruled: dict[str, Source] = field(default_factory=dict)
     interfaces: dict[str, Source] = field(default_factory=dict)
     pages: dict[str, Source] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -46,7 +48,8 @@ class Names:
 
     def source(self, name: str) -> Source | None:
         """What provides a name; None for a free one."""
-        return self.interfaces.get(name) or self.op_types.get(name) or self.pages.get(name)
+        kinds = (self.interfaces, self.op_types, self.pages, self.ruled)
+        return next((source for each in kinds if (source := each.get(name))), None)
 
     def add(self, source: Source) -> None:
         """Take in what a source provides, all or nothing."""
@@ -56,11 +59,12 @@ class Names:
         except Exception as error:  # noqa: BLE001 - one broken folder must not hide the others
             self.broken[here] = why(error)
             return
-        for name in (*found.op_types, *found.pages, *found.interfaces):
+        for name in (*found.op_types, *found.pages, *found.interfaces, *found.ruled):
             if (owner := self.source(name)) is not None:
                 self.broken[here] = f"{name} is already provided by {place_of(owner)}"
                 return
         self.op_types.update(dict.fromkeys(found.op_types, source))
+        self.ruled.update(dict.fromkeys(found.ruled, source))
         self.interfaces.update(dict.fromkeys(found.interfaces, source))
         self.pages.update(dict.fromkeys(found.pages, source))
         for page in found.pages.values():
@@ -153,6 +157,7 @@ def _listed(package: str, definitions: Iterable[Definition]) -> Provided:
         raise ValueError(f"{', '.join(twice)} defined twice")
     return Provided(
         {each.name: each for each in types},
-        {each.name: (op, each) for op, each in interfaces},
+        {each.name: (op, each) for op, each in interfaces if not op.has_kernels},
+        {each.name: (op, each) for op, each in interfaces if op.has_kernels},
         {each.name: each for each in pages},
     )

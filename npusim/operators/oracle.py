@@ -89,6 +89,9 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
 
 
 def _accepted(contract: Contract) -> Status:
+    if not contract.has_kernels:
+        sentence = f"npusim has no kernel of {contract.name}, so it can't be timed."
+        return Status(0, sentence, is_modelled=False, rules_source=contract.rules_source)
     return replace(SUCCESS, rules_source=contract.rules_source)
 
 
@@ -131,6 +134,8 @@ def planned(
     whole = _whole(call)
     if isinstance(whole, Objection):
         raise error_of(_tried(whole, call))
+    if not contract.has_kernels:
+        raise NotModelledError(Status.unknown(_accepted(contract).message))
     chain = _chain(whole, assume)
     if isinstance(chain, Objection):
         raise error_of(_tried(chain, call))
@@ -180,6 +185,8 @@ def refusal(call: Call) -> Objection | None:
     whole = _whole(call)
     if isinstance(whole, Objection):
         return whole
+    if not call.contract.has_kernels:
+        return None
     if proven.has_run(whole):
         return None
     chain = _chain(whole, None)
@@ -220,7 +227,9 @@ def by_facts(call: Call, described: Call | None = None) -> Objection | None:
         return refused
     layout = None if verdict is None else paged.objection(described or call, verdict)
     shapes = listed.as_coded(call.contract.name, others)
-    return layout or objection_of(call, shapes) or refused or no_kernel(call)
+    certain = [each for each in shapes if each.code is not None]
+    found = layout or objection_of(call, certain) or refused or no_kernel(call)
+    return found or objection_of(described or call, [e for e in shapes if e.code is None])
 
 
 def _whole(call: Call) -> Objection | Call:

@@ -133,6 +133,13 @@ def prototype(name: str) -> tuple[Operator, Prototype] | None:
     return None if meant is None else prototype(meant)
 
 
+def ruled(name: str) -> tuple[Operator, Prototype] | None:
+    """An interface of which only the rules are known, in any case and with or without ``aclnn``."""
+    wanted = name.strip().lower().removeprefix(_PREFIX)
+    found = next((each for each in _names().ruled if each.lower() == _PREFIX + wanted), None)
+    return None if found is None else _provider("ruled", found).ruled[found]
+
+
 def operator(name: str) -> Contract:
     """The contract of an operator, by name (any case, with or without ``aclnn``) or alias.
 

@@ -18,6 +18,7 @@ from npusim.operators.registry import (
     operator,
     operators,
     prototype,
+    ruled,
     standard_names,
 )
 from npusim.operators.standard import StandardCall
@@ -43,7 +44,7 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
     try:
         return operator(name)
     except UnknownNameError as unknown:
-        if prototype(name) is not None:
+        if prototype(name) is not None or ruled(name) is not None:
             return _standard(name, arguments)
         candidates = (*operators(), *standard_names())
         raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
@@ -60,7 +61,7 @@ def standard_families() -> dict[str, tuple[str, ...]]:
 
 
 def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
-    known, spelled = prototype(name) or (definition(name),) * 2
+    known, spelled = prototype(name) or ruled(name) or (definition(name),) * 2
     if not spelled.is_known:
         return _guessed(known, arguments).made()
     parameters = (spelled.inputs, spelled.outputs, spelled.attributes)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.checks import each_tensor, invalid, sizes
+from npusim.values.dtypes import INT8, INT32
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
 
+_PACKED = 8  # numbers of four bits in one of INT32
 _PLAIN = (Format.ND, Format.NCHW, Format.NHWC, Format.UNDEFINED)
 
 
@@ -55,25 +57,59 @@ def broadcast(result: str, *names: str) -> Check:
     return invalid(f"{', '.join(names)} can't be broadcast to {result}", test)
 
 
-def fits(*pattern: str) -> Check:
+def fits(
+    *pattern: str, told: Mapping[str, str] | None = None, within: Mapping[str, range] | None = None
+) -> Check:
     """161002 for tensors whose shapes don't match: names and patterns in turn.
 
-    Equal words of a pattern are equal sizes, a number is that size, ``*word`` stands for any
-    number of axes; a pattern with two that no tensor before it tells fits anything.
+    Equal words of a pattern are equal sizes, a number is that size, ``2h`` twice and ``h/2`` half
+    of it, ``t*k`` a product; ``*word`` stands for any number of axes; a pattern with two that no
+    tensor before it tells fits anything. ``told`` are words that attributes tell, ``within`` the
+    sizes that words may stand for, with their step.
     """
     wanted = dict(zip(pattern[::2], pattern[1::2], strict=True))
 
     def test(call: Call) -> Finding:
         known: dict[str, tuple[int, ...]] = {}
+        for word, attribute in (told or {}).items():
+            for size in entries(call, attribute) or ():
+                known[word] = (size,)
         for name, spec in call.given(*wanted):
             if spec.format in _PLAIN and not _matches(wanted[name].split(), spec.shape, known):
-                told = "".join(f", {word} {sizes(size)}" for word, size in known.items())
+                listed = "".join(f", {word} {sizes(size)}" for word, size in known.items())
                 return (
-                    f"{name} should be [{wanted[name]}]{told}, but has sizes {sizes(spec.shape)}."
+                    f"{name} should be [{wanted[name]}]{listed}, but has sizes {sizes(spec.shape)}."
                 )
+        for word, allowed in (within or {}).items():
+            for size in known.get(word, ()):
+                if size not in allowed:
+                    return f"{word} should be {_said(allowed)}, but is {size}."
         return None
 
     return invalid(f"the shapes of {', '.join(wanted)} don't fit", test)
+
+
+def _said(allowed: range) -> str:
+    if len(allowed) == 1:
+        return str(allowed[0])
+    step = "" if allowed.step == 1 else f"a multiple of {allowed.step} "
+    return f"{step}from {allowed[0]} to {allowed[-1]}"
+
+
+def _product(word: str, known: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The size that ``2h``, ``h/2`` or ``t*k`` stands for, None where that isn't known."""
+    size = 1
+    for factor in word.split("*"):
+        whole, _, part = factor.partition("/")
+        name = whole.lstrip("0123456789")
+        times = int(whole.removesuffix(name) or 1)
+        found = known.get(name, ()) if name else (1,)
+        if len(found) != 1:
+            return None
+        if part and found[0] * times % int(part):
+            return (-1,)  # no size at all
+        size *= found[0] * times // int(part or 1)
+    return (size,)
 
 
 def _matches(
@@ -88,11 +124,15 @@ def _matches(
     for word in words:
         taken = length if word in open_ else len(known.get(word, (1,)))
         part = shape[at : at + taken]
-        told = (int(word),) if word.isdigit() else known.setdefault(word, part)
+        told = _product(word, known) or part if _is_product(word) else known.setdefault(word, part)
         if told != part or taken < 0:
             return False
         at += taken
     return at == len(shape)
+
+
+def _is_product(word: str) -> bool:
+    return word[0].isdigit() or "/" in word or "*" in word[1:]
 
 
 def one_element(*names: str) -> Check:
@@ -260,6 +300,13 @@ def needs(attribute: str, *instead: str) -> Check:
     )
 
 
+def _is_same(spec: TensorSpec, wanted: TensorSpec) -> bool:
+    """Whether it is one element in any number of axes, or bytes as eight numbers of four bits."""
+    if spec.dtype is INT32 and wanted.dtype is INT8 and spec.rank:
+        return (*spec.shape[:-1], spec.shape[-1] * _PACKED) == wanted.shape
+    return spec.numel == wanted.numel == 1
+
+
 # Results -----------------------------------------------------------------------------------------
 
 
@@ -272,7 +319,7 @@ def as_inferred(names: Sequence[str], infer: Any) -> Check:
     def test(call: Call) -> Finding:
         found: Mapping[str, TensorSpec] = infer(call)
         for name, spec in call.given(*(each for each in names if each in found)):
-            if spec.shape != found[name].shape and not spec.numel == found[name].numel == 1:
+            if spec.shape != found[name].shape and not _is_same(spec, found[name]):
                 wanted = sizes(found[name].shape)
                 return f"{name} should have the shape {wanted}, but has {sizes(spec.shape)}."
         return None

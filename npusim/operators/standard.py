@@ -49,21 +49,25 @@ class StandardCall(CallParameters):
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         rules = self.interface.rules if self.interface else ""
+        timed = self.operator.has_kernels
         return Contract(
             name=self.name,
             summary=self._summary(family),
             parameters=tuple(self.parameters()),
             products=tuple(self.operator.dtypes or FAMILIES),
             checks=tuple(self._checks()),
-            infer_outputs=self.infer_outputs,
+            infer_outputs=self.infer_outputs if timed else lambda _: {},
             is_empty=self._is_empty,
             plan=self.plan,
             notes=() if rules else (_PAGES,),
             source="operator prototypes; public kernels",
             rules_source=rules,
+            has_kernels=timed,
         )
 
     def _summary(self, family: str) -> str:
+        if not self.operator.has_kernels:
+            return "The rules of its page; its kernels aren't modelled."
         if not self.operator.has_type:
             return f"A sequence of standard operators ({family})."
         return f"Standard operator, kernel {self.operator.name} ({family})."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.shape_checks import entries
+
+_LINE = 64  # bytes
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -38,3 +41,20 @@ def half_of(half: str, attribute: str, of: str) -> Check:
         return None
 
     return invalid(f"{half} isn't half of {of}", test)
+
+
+def halves_fill(x: str, attribute: str) -> Check:
+    """161002 for halves, from the split axis on, that don't fill whole lines of the cache.
+
+    Source: hicann/ops-nn activation/swi_glu/op_host, tiling of Atlas inference products.
+    """
+
+    def test(call: Call) -> Finding:
+        spec = call.spec(x)
+        for axis in entries(call, attribute) or (-1,):
+            half = prod(spec.shape[axis % spec.rank :]) // 2 if spec.rank else 0
+            if half * spec.dtype.itemsize % _LINE or spec.is_empty:
+                return f"Halves of {x} {sizes(spec.shape)} should fill whole {_LINE} bytes."
+        return None
+
+    return invalid(f"halves of {x} don't fill {_LINE} bytes", test)

@@ -1,6 +1,7 @@
 """Activation functions and their gradients."""
 
-from npusim.operators.checks import rank_in, same_dtype, same_shape
+from npusim.operators.checks import attribute_in, rank_in, same_dtype, same_shape
+from npusim.operators.conditions import coded, on
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -14,7 +15,8 @@ from npusim.operators.definition import (
 )
 from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
-from npusim.ops.activation.checks import half_of, halved
+from npusim.ops.activation.checks import half_of, halved, halves_fill
+from npusim.values.status import StatusCode
 
 _ALIKE = ((same_shape, "<", ">"),)
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
@@ -26,6 +28,11 @@ _APPROXIMATE = (text("approximate?"),)
 _SCALE = (real("scale?"),)
 _BETA = (real("betaOptional?", "scale"),)
 _EVEN = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"), (halved, "dim", "self"))
+_TILING = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+_FILLED = (on, ("310P",), (coded, _TILING, (halves_fill, "x", "dim")))
+_GELU = ((halved, "dim", "x"), (attribute_in, "approximate", (0, 1)),
+    (same_dtype, "x", "y", "gelu"))  # fmt: skip
+_PAGES = "hicann/ops-nn activation"
 _FROM_RESULT = "output gradOutput -> gradInput"
 
 # fmt: off
@@ -151,18 +158,23 @@ OPERATORS = family(
         Operator("GeGluV2", "x -> y gelu",
             (whole("dim?"), whole("approximate?"), flag("activate_left?")),
             (Aclnn("aclnnGeGlu", "self -> out outGelu",
-                (whole("dim"), whole("approximate"))),
+                (whole("dim"), whole("approximate")), checks=_GELU,
+                rules=f"{_PAGES}/ge_glu_v2 (docs)"),
              Aclnn("aclnnGeGluV3", "self -> out outGelu",
                 (whole("dim"), whole("approximate"),
-                 flag("activateLeft", "activate_left")))), kernel="ge_glu", infer=half_each(2),
+                 flag("activateLeft", "activate_left")), checks=_GELU,
+                rules=f"{_PAGES}/ge_glu_v2 (docs)")), kernel="ge_glu", infer=half_each(2),
             checks=((axes_in, "dim", "x"),)),
         Operator("SwiGluGrad", "dy x -> dx", (whole("dim?"),),
-            Aclnn("aclnnSwiGluGrad", "yGrad x -> out", (whole("dim"),)), kernel="swi_glu_grad",
+            Aclnn("aclnnSwiGluGrad", "yGrad x -> out", (whole("dim"),), checks=(
+                (halved, "dim", "x"), (half_of, "dy", "dim", "x"), (same_dtype, "x", "dy", "dx"),
+                _FILLED)), kernel="swi_glu_grad",
             infer=like_second,
             checks=((axes_in, "dim", "x"), (same_shape, "x", "dx"))),
         Operator("SwiGlu", "x -> y", (whole("dim?"),),
             Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),), checks=((halved, "dim", "x"),
-                (same_dtype, "x", "y"))), kernel="swi_glu",
+                (same_dtype, "x", "y"), _FILLED), rules=f"{_PAGES}/swi_glu (docs, op_host)"),
+            kernel="swi_glu",
             infer=half_each(1, even=True),
             checks=((axes_in, "dim", "x"),)),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
@@ -48,3 +49,17 @@ def row_of(shape: str, x: str, y: str, *lines: str) -> Check:
         return None
 
     return invalid(f"{x} doesn't end with what is normalised, or {', '.join(lines)} don't", test)
+
+
+def rows_of_shape(x: str, shape: str, *rows: str) -> Check:
+    """161002 for means and spreads that aren't as many as rows of what is normalised."""
+
+    def test(call: Call) -> Finding:
+        whole, told = call.spec(x).shape, entries(call, shape) or ()
+        count = prod(whole[: len(whole) - len(told)])
+        for name, spec in call.given(*rows):
+            if spec.numel != count:
+                return f"{name} should have {count} elements, but has sizes {sizes(spec.shape)}."
+        return None
+
+    return invalid(f"{', '.join(rows)} aren't as many as rows of {x}", test)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from npusim.operators.checks import absent, rank_in, rank_is
+from npusim.operators.checks import absent, attribute_in, rank_in, rank_is
+from npusim.operators.conditions import in_fractals, unsure, when
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -25,7 +26,7 @@ from npusim.ops.matmul.checks import (
     product,
     scales_fit,
 )
-from npusim.ops.matmul.grouped_checks import grouped
+from npusim.ops.matmul.grouped_checks import grouped, grouped_as_on_page
 from npusim.ops.matmul.quant_checks import (
     FIFTH,
     FOURTH,
@@ -35,6 +36,8 @@ from npusim.ops.matmul.quant_checks import (
     quantised,
     widened,
 )
+from npusim.ops.matmul.quant_groups import aligned_scale, blocks_fit, grouped_scales
+from npusim.ops.matmul.ruled import RULED, gated_checks
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
@@ -95,12 +98,18 @@ def _quantised(name: str, weight: str, rows: Mapping[str, Sequence[str]]) -> tup
     """A product of whole numbers with scales of rows and columns."""
     tensors = (f"x1 {weight} x1Scale? x2Scale yScale? x1Offset? x2Offset? yOffset? bias? -> out",)
     flags = {"turned": ("transpose_x1", "transpose_x2")}
+    checks: tuple[tuple[object, ...], ...]
     checks = ((absent, "yScale", "x1Offset"),
         (together, "x1", "x2", "x1Scale", "x2Scale", "x2Offset", "yOffset", "bias", "out",
             {"rows": rows}),
         (quantised, "x1", "x2", "x2Scale", "x2Offset", "bias", "x1Scale", "out", flags),
         (product, "x1", "x2", "bias", "out", {**flags, "packed": True}),
-        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))  # fmt: skip
+        (when, "groupSize", (0,), (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale")),
+        (grouped_scales, "x1", "x2", "x1Scale", "x2Scale", "x2Offset"))  # fmt: skip
+    if weight.endswith("#"):
+        checks = ((attribute_in, "groupSize", (0,)), *checks, (blocks_fit, "x1", "x2", "out"))
+    else:
+        checks += ((in_fractals, "x2", (blocks_fit, "x1", "x2", "out")),)
     numbers = (*_SAID, whole("groupSize", only=0))
     return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
 
@@ -122,18 +131,29 @@ _OF_GROUPS = (
     "out* activationFeatureOutOptional*? dynQuantScaleOutOptional*?"
 )
 _ENDS = (ints("groupListOptional?", "group_list"),)
+_VERSIONS = {"WeightNz": 5}  # the interface that another one is as
+_WITH_MORE = 4  # the version from which on there are parameters of an activation
+_RESERVED = tuple(
+    f"activation{each}Optional" for each in ("Input", "QuantScale", "QuantOffset", "FeatureOut")
+)
 
 
 def _grouped(
     name: str, tensors: str, numbers: tuple[Attribute, ...], host: str = "grouped_product"
 ) -> Composed:
     """Products of groups as lists of tensors have them."""
-    version, result = int(name[1:] or 1), "out" if name in ("V4", "V5") else "y"
+    version = _VERSIONS.get(name) or int(name[1:] or 1)
+    result = "y" if version < _WITH_MORE else "out"
     lists = ("x", "weight", "biasOptional", "scaleOptional", "offsetOptional",
         "antiquantScaleOptional", "antiquantOffsetOptional", "perTokenScaleOptional",
         result)  # fmt: skip
-    check = (grouped, *((each,) for each in lists), {"version": version})
-    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host, checks=(check,))
+    words = tuple((each,) for each in lists)
+    checks: tuple[tuple[object, ...], ...]
+    checks = ((grouped, *words, {"version": version}),
+        (unsure, (grouped_as_on_page, *words, {"version": version})))  # fmt: skip
+    if version >= _WITH_MORE:
+        checks = ((absent, *_RESERVED), *checks)
+    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host, checks=checks)
 
 
 # fmt: off
@@ -147,6 +167,7 @@ OPERATORS = family(
     Page("aclnnBatchMatMulWeightNz", "contract:BATCH_MATMUL_WEIGHT_NZ"),
     Page("aclnnAddmmWeightNz", "contract:ADDMM_WEIGHT_NZ"),
     fused="records:fused_product",
+    ruled=RULED,
     host=(
         *_summed("aclnnAddbmm", "batch1 batch2", "summed_batches", _BETA_ALPHA, _BATCHES),
         *_summed("aclnnBaddbmm", "batch1 batch2", "added_batches", _BETA_ALPHA, _BATCHES),
@@ -167,11 +188,15 @@ OPERATORS = family(
         _grouped("V4", _OF_GROUPS, _LISTED, "grouped_by_row"),
         _grouped("V5", _OF_GROUPS, (*_LISTED, ints("tuningConfigOptional?", None)),
             "grouped_by_row"),
+        _grouped("WeightNz", _OF_GROUPS.replace("weight*", "weight*#"), (*_SPLIT, *_LISTED[1:],
+            ints("tuningConfigOptional?", None), whole("quantGroupSize", None)), host=""),
 
         Composed("aclnnQuantMatmulV2", "x1 x2 bias? deqScale -> out",
             (flag("adjX1", "turned_a"), flag("adjX2", "turned_b")), "packed_product",
             checks=((product, "x1", "x2", "bias", "out", {"turned": ("turned_a", "turned_b")}),
-                (scales_fit, "x1", "x2", "out", "deqScale", "bias", "x1Scale"))),
+                (rank_in, (2, 3), "x1", "x2"), (rank_is, 1, "bias", "deqScale"),
+                (aligned_scale, "deqScale", "out")),
+            rules="hicann/ops-nn matmul/quant_matmul (docs)"),
         *(Composed(f"aclnnTransposeBatchMatMul{ending}", f"x1 {weight} bias? scale? -> out",
             (ints("permX1", "order_a"), ints("permX2", "order_b"), ints("permY", "order"),
              *_MATH, whole("batchSplitFactor", "parts")), "turned_batches",
@@ -207,8 +232,9 @@ OPERATORS = family(
         Operator("GroupedMatmulSwigluQuant",
             "x weight weight_scale x_scale group_list? -> y y_scale", (),
             Aclnn("aclnnGroupedMatmulSwigluQuant",
-                "x weight weightScale xScale groupList biasOptional? offsetOptional? -> "
-                "output outputScale outputOffset?"),
+                "x weight weightScale xScale groupList bias? offset? -> "
+                "output outputScale outputOffset?", checks=gated_checks(always_blocked=False),
+                rules="hicann/ops-transformer gmm/grouped_matmul_swiglu_quant (docs, op_api)"),
             also=("GroupedMatmulSwigluQuantV2",), kernel="grouped_matmul_swiglu_quant", checks=(),
             band_class="grouped_matmul"),
     ),

@@ -6,12 +6,13 @@ refusals all return 161002.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
 from npusim.ops.matmul.checks import LONGEST_AXIS, matrix_sizes
+from npusim.ops.matmul.grouped_case import BY_TENSOR, EACH, ROWS, SUMS, Grouping
+from npusim.ops.matmul.grouped_packed import on_page, packed, results, tuned
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, INT64, UINT64
 from npusim.values.formats import Format
 
@@ -21,73 +22,21 @@ if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
 
-_EACH, _ROWS, _SUMS = -1, 0, 2  # groupType: every tensor, rows of x, what is summed up
 _MOST_TENSORS, _MOST_GROUPS = 128, 1024  # of a list; in groupList as a tensor
 _SPARSE = 2  # groupListType: pairs of a group and its rows
 _GELU_ERR, _ACTIVATIONS = 3, 6  # actType that isn't offered; how many there are
 _BLOCKS = {INT8: (16, 32), INT4: (16, 64), INT32: (16, 64)}  # k and n of weights in FRACTAL_NZ
 _HALVES = (FLOAT16, BFLOAT16)
-_BY_LIST, _BY_TENSOR = (1, 2), 3  # versions: groupList as numbers, from one on as a tensor
-
-
-class Lists(NamedTuple):
-    """The tensors of a call by parameter."""
-
-    x: list[TensorSpec]
-    weight: list[TensorSpec]
-    bias: list[TensorSpec]
-    scale: list[TensorSpec]
-    offset: list[TensorSpec]
-    factors: list[TensorSpec]
-    shifts: list[TensorSpec]
-    per_row: list[TensorSpec]
-    y: list[TensorSpec]
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """A call with its lists, the version of the interface and how groups are told."""
-
-    call: Call
-    version: int
-    lists: Lists
-
-    def number(self, name: str, default: int) -> int:
-        """An attribute, which not every version has."""
-        value = self.call.arguments.get(name)
-        return value if isinstance(value, int) else default
-
-    @property
-    def group_type(self) -> int:
-        """What is split; the first version has no word for it: each of lists, else rows."""
-        x, y, weight = (len(each) for each in (self.lists.x, self.lists.y, self.lists.weight))
-        lists = (x > 1 and y > 1) or x == y == weight == 1
-        return self.number("groupType", _EACH if self.version == 1 and lists else _ROWS)
-
-    @property
-    def split_item(self) -> int:
-        """Whether y is one tensor (2, 3) or a list (0, 1)."""
-        return self.number("splitItem", 0)
-
-    @property
-    def told(self) -> tuple[int, ...] | TensorSpec | None:
-        """Where groups end."""
-        if not self.call.is_given("groupListOptional"):
-            return None
-        if self.version in _BY_LIST:
-            return self.call.ints("groupListOptional")
-        return self.call.spec("groupListOptional")
 
 
 def grouped(*names: tuple[str, ...], version: int) -> Check:
     """161002 for lists that are no products of groups; `names` in the order of :class:`Lists`."""
 
     def test(call: Call) -> Finding:
-        lists = Lists(*([spec for _, spec in call.given(*each)] for each in names))
-        if not lists.x or not lists.weight:
+        case = Grouping.of(call, version, *names)
+        if not case.lists.x or not case.lists.weight:
             return "x and weight should have tensors."
-        case = Grouping(call, version, lists)
-        for rule in (_numbers, _formats, _dtypes, _shapes, _lines):
+        for rule in (_numbers, tuned, _formats, _dtypes, results, packed, _shapes, _lines):
             found = next(rule(case), None)
             if found:
                 return found
@@ -96,27 +45,36 @@ def grouped(*names: tuple[str, ...], version: int) -> Check:
     return invalid("the lists aren't those of products of groups", test)
 
 
+def grouped_as_on_page(*names: tuple[str, ...], version: int) -> Check:
+    """161002 for lists that the page doesn't take and the host code does, with a warning."""
+
+    def test(call: Call) -> Finding:
+        return next(on_page(Grouping.of(call, version, *names)), None)
+
+    return invalid("x in INT8 and weights of four bits aren't as on the page", test)
+
+
 def _numbers(case: Grouping) -> Iterator[str]:
     """What the numbers of the call may be."""
     kind, split, told = case.group_type, case.split_item, case.told
     counts = {name: len(getattr(case.lists, name)) for name in ("x", "weight", "y")}
-    if case.call.profile.family == "310P" and case.version < _BY_TENSOR:
+    if case.call.profile.family == "310P" and case.version < BY_TENSOR:
         yield "Only aclnnGroupedMatmulV3 and later ones are supported on Ascend310P."
     for name in ("x", "weight"):
         if counts[name] > _MOST_TENSORS:
             yield f"{name} should have at most {_MOST_TENSORS} tensors, but has {counts[name]}."
-    if kind not in (_EACH, _ROWS, _SUMS):
+    if kind not in (EACH, ROWS, SUMS):
         yield f"groupType should be -1, 0 or 2, but is {kind}."
-    if split in (2, 3) and kind == _EACH and case.version > 1:
+    if split in (2, 3) and kind == EACH and case.version > 1:
         yield "When splitItem is 2 or 3, groupType can not be -1."
-    y_is_one = counts["y"] == 1 and kind != _EACH
-    if counts["y"] and kind != _SUMS and split not in ((2, 3) if y_is_one else (0, 1)):
+    y_is_one = counts["y"] == 1 and kind != EACH
+    if counts["y"] and kind != SUMS and split not in ((2, 3) if y_is_one else (0, 1)):
         wanted = "2 or 3 where y is one tensor" if y_is_one else "0 or 1 where y is a list"
         yield f"splitItem should be {wanted}, but is {split}."
-    if case.call.profile.family == "310P" and (set(counts.values()) - {0, 1} or kind != _ROWS):
+    if case.call.profile.family == "310P" and (set(counts.values()) - {0, 1} or kind != ROWS):
         yield "Ascend310P takes one x, weight and y, with groupType 0."
     listed = case.number("groupListType", 0)
-    if listed not in (0, 1, _SPARSE) or (listed == _SPARSE and kind != _ROWS):
+    if listed not in (0, 1, _SPARSE) or (listed == _SPARSE and kind != ROWS):
         yield f"groupListType should be 0, 1 or, for groupType 0, 2, but is {listed}."
     act = case.number("actType", 0)
     if not 0 <= act < _ACTIVATIONS or act == _GELU_ERR:
@@ -129,13 +87,13 @@ def _told(
 ) -> Iterator[str]:
     """Where groups end, as numbers or as a tensor of them."""
     x, weight, y = case.lists.x, case.lists.weight, case.lists.y
-    count = len(x) if kind == _EACH or len(x) > 1 else len(weight)
-    if kind == _ROWS and count == 1 and weight[0].rank > 2:
+    count = len(x) if kind == EACH or len(x) > 1 else len(weight)
+    if kind == ROWS and count == 1 and weight[0].rank > 2:
         count = weight[0].shape[0]
-    if kind == _SUMS:
+    if kind == SUMS:
         count = y[0].shape[0] if len(y) == 1 and y[0].rank == 3 else 1
     if told is None:
-        if (kind == _ROWS and len(x) == 1) or kind == _SUMS:
+        if (kind == ROWS and len(x) == 1) or kind == SUMS:
             yield "groupListOptional is required in this case, but got nullptr."
     elif isinstance(told, tuple):
         yield from _as_numbers(case, told, kind, count)
@@ -146,7 +104,7 @@ def _told(
 def _as_numbers(case: Grouping, told: tuple[int, ...], kind: int, count: int) -> Iterator[str]:
     """Ends of groups, the last that of all rows."""
     x, y = case.lists.x, case.lists.y
-    if kind == _EACH and case.version > 1:
+    if kind == EACH and case.version > 1:
         yield "groupListOptional should be nullptr when groupType is -1."
     if not told or len(told) > _MOST_TENSORS:
         yield f"groupListOptional should have 1 to {_MOST_TENSORS} entries, not {len(told)}."
@@ -154,8 +112,8 @@ def _as_numbers(case: Grouping, told: tuple[int, ...], kind: int, count: int) ->
         yield f"groupListOptional {sizes(told)} should be non-negative and ascending."
     if count > 1 and len(told) != count:
         yield f"groupListOptional should have {count} entries, but has {len(told)}."
-    rows = x[0].shape[1 if kind == _SUMS else 0] if len(x) == 1 else told[-1]
-    if kind != _EACH and len(y) < 2 and told[-1] != rows:
+    rows = x[0].shape[1 if kind == SUMS else 0] if len(x) == 1 else told[-1]
+    if kind != EACH and len(y) < 2 and told[-1] != rows:
         yield f"The last entry of groupListOptional should be {rows}, but is {told[-1]}."
 
 
@@ -195,7 +153,7 @@ def _dtypes(case: Grouping) -> Iterator[str]:
         if quant or widened:
             yield f"{pair} need no scales and offsets."
     elif x in _HALVES and weight in (INT8, INT4, INT32):
-        if case.group_type == _SUMS:
+        if case.group_type == SUMS:
             yield f"{pair} don't go with groupType 2."
         if not lists.factors or not lists.shifts:
             yield f"{pair} need antiquantScaleOptional and antiquantOffsetOptional."
@@ -219,7 +177,7 @@ def _quant(case: Grouping) -> Iterator[str]:
         yield f"y in {y.dt} isn't INT8, INT32, FLOAT16 or BFLOAT16."
     if any(each.dtype not in (INT32, BFLOAT16) for each in lists.bias):
         yield "biasOptional should be INT32 or BFLOAT16."
-    if case.group_type == _SUMS or lists.offset or not lists.scale or lists.factors:
+    if case.group_type == SUMS or lists.offset or not lists.scale or lists.factors:
         yield "x and weight in INT8 need scaleOptional, no other scales, and no groupType 2."
     by_column = {INT8: (INT64, UINT64), BFLOAT16: (BFLOAT16,), FLOAT16: (FLOAT,)}
     for each in lists.scale:
@@ -236,20 +194,20 @@ def _shapes(case: Grouping) -> Iterator[str]:
     x, weight, y = lists.x, lists.weight, lists.y
     if any(each.is_in_blocks for each in weight):
         return
-    apart = len(weight) > 1 or kind == _EACH
-    axes = 2 if apart or kind == _SUMS else 3
+    apart = len(weight) > 1 or kind == EACH
+    axes = 2 if apart or kind == SUMS else 3
     if wrong := next((each for each in weight if each.rank != axes), None):
         yield f"weight should have {axes} dimensions here, but has sizes {sizes(wrong.shape)}."
-    if kind == _EACH and not len(x) == len(weight) == (len(y) or len(x)):
+    if kind == EACH and not len(x) == len(weight) == (len(y) or len(x)):
         yield f"{len(x)} tensors of x, {len(weight)} of weight and {len(y)} of y don't fit."
-    if (kind == _ROWS and len(x) not in (1, len(weight))) or (kind == _SUMS and len(x) > 1):
+    if (kind == ROWS and len(x) not in (1, len(weight))) or (kind == SUMS and len(x) > 1):
         yield f"{len(x)} tensors of x don't go with {len(weight)} of weight and groupType {kind}."
-    if kind == _ROWS and len(y) > 1 and (len(weight) != len(y) or case.version >= _BY_TENSOR):
+    if kind == ROWS and len(y) > 1 and (len(weight) != len(y) or case.version >= BY_TENSOR):
         yield f"{len(y)} tensors of y don't go with {len(weight)} of weight and groupType 0."
     for each in x:
-        if not 2 <= each.rank <= (6 if kind == _EACH else 2):
+        if not 2 <= each.rank <= (6 if kind == EACH else 2):
             yield f"x has sizes {sizes(each.shape)}: too few or too many dimensions."
-    if kind == _SUMS:
+    if kind == SUMS:
         yield from _summed(case)
         return
     yield from _rows(case)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import INT4
 
 MOST_CHOSEN = 1024  # experts of a token: moe_gating_top_k_softmax_tiling_base.cpp
 _MOST_EXPERTS = 2048  # in groups that are filled up to 32
@@ -213,3 +214,41 @@ def padded_rows(x: str, mode: str) -> Check:
         return None
 
     return invalid(f"{x} isn't that of {mode}", test)
+
+
+def experts_counted(flag: str, count: str, mode: str) -> Check:
+    """161002 for counts of the experts' tokens that are asked for without a number of experts."""
+
+    def test(call: Call) -> Finding:
+        number = {name: call.integer(name) for name in (flag, count, mode) if call.is_given(name)}
+        if number.get(flag) and not number.get(mode) and number.get(count, 0) < 1:
+            return f"{count} should be positive with {flag} {number[flag]}."
+        return None
+
+    return invalid(f"{flag} asks for counts of no experts", test)
+
+
+def scaled_by_mode(x: str, scale: str, offset: str, out: str) -> Check:
+    """161002 for scales of another form than quantMode says, and rows of int4 that it excludes.
+
+    Source: hicann/ops-transformer moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md.
+    """
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(scale, offset, out))
+        width, many = call.spec(x).shape[-1], call.integer("expertNum")
+        packed = out in given and given[out].dtype is INT4
+        if call.integer("quantMode") == 0:
+            for name in (scale, offset):
+                if name not in given or given[name].shape != (1,):
+                    return f"{name} should have one element with quantMode 0."
+        elif scale in given and given[scale].shape not in ((many, width), (1, width)):
+            found = sizes(given[scale].shape)
+            return f"{scale} should be [{many} or 1, {width}], but has sizes {found}."
+        if packed and (call.integer("dropPadMode") or width % 2):
+            return f"{out} in INT4 needs rows of an even length and dropPadMode 0."
+        if packed and call.integer("quantMode") and scale in given and given[scale].shape[0] != 1:
+            return f"{scale} should be [1, {width}] for {out} in INT4."
+        return None
+
+    return invalid(f"{scale} and {offset} aren't those of quantMode", test)

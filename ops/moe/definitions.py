@@ -3,11 +3,13 @@
 from functools import partial
 from typing import Any
 
-from npusim.operators.checks import attribute_at_least, attribute_in, same_dtype
+from npusim.operators.checks import absent, attribute_at_least, attribute_in, same_dtype
+from npusim.operators.conditions import on
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import (
     experts_chosen,
+    experts_counted,
     finalized,
     groups_chosen,
     padded_rows,
@@ -15,8 +17,10 @@ from npusim.ops.moe.checks import (
     routed,
     routed_in_range,
     rows_of_mode,
+    scaled_by_mode,
     shared_out,
 )
+from npusim.ops.moe.distribute import RULED as DISTRIBUTED
 from npusim.ops.moe.results import (
     gated,
     gated_in_groups,
@@ -25,6 +29,7 @@ from npusim.ops.moe.results import (
     weighed,
 )
 from npusim.ops.moe.results import routed as routed_results
+from npusim.ops.moe.ruled import RULED, chosen_at_most, few_pairs, like_tokens, no_shape
 from npusim.values.dtypes import INT8, DType
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
@@ -47,16 +52,38 @@ def _rows(op_type: str, kind: DType | None = None) -> dict[str, Any]:
     return {"infer": partial(routed_results, op_type=op_type, kind=kind)}
 
 
+# What Atlas inference products ask beside: rows of whole 32 or 16, and one way of routing.
+_LITTLE = ("310P",)
+_ROWS_OF_32 = (on, _LITTLE, (fits, "x", "t h", {"within": {"h": range(32, 1 << 31, 32)}}))
+_ROUTED_RULES = (
+    (attribute_in, "expert_tokens_count_or_cumsum_flag", (0, 1, 2)),
+    (experts_counted, "expert_tokens_count_or_cumsum_flag", "expert_num", "drop_pad_mode"),
+)
+_ALIKE = (
+    (same_dtype, "expanded_x", "x1", "x2", "bias", "out"),
+    (same_dtype, "expanded_x", "scales"),
+)
+_UNPADDED = ((attribute_in, "padded_mode", (False,)),)
+_GATED = (
+    (same_dtype, "x", "y"),
+    (on, _LITTLE, (fits, "x", "t e", {"within": {"e": range(16, 257, 16)}})),
+    (on, _LITTLE, (absent, "finished")),
+)
+_PAGES = "hicann/ops-transformer moe"
+
 _ROOM = (routed, "x", "active_num", "expert_capacity", "expert_num", "drop_pad_mode")
 _FEWER = (routed, "x", "active_num")
 
 # fmt: off
 OPERATORS = family(
     "moe",
+    ruled=RULED,
+    distribute=DISTRIBUTED,
     gating=(
         Operator("MoeGatingTopKSoftmax", "x finished? -> y expert_idx row_idx", (whole("k"),),
             Aclnn("aclnnMoeGatingTopKSoftmax",
-                "x finishedOptional? -> yOut expertIdxOut rowIdxOut", (whole("k"),)),
+                "x finishedOptional? -> yOut expertIdxOut rowIdxOut", (whole("k"),),
+                checks=_GATED, rules=f"{_PAGES}/moe_gating_top_k_softmax (docs)"),
             kernel="moe_gating_top_k_softmax", infer=gated,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
@@ -65,7 +92,8 @@ OPERATORS = family(
             Aclnn("aclnnMoeGatingTopKSoftmaxV2",
                 "x finishedOptional? -> yOut expertIdxOut softmaxResultOutOptional?",
                 (whole("k"), whole("renorm"),
-                 flag("outputSoftmaxResultFlag", "output_softmax_result_flag"))),
+                 flag("outputSoftmaxResultFlag", "output_softmax_result_flag")),
+                checks=_GATED[:1], rules=f"{_PAGES}/moe_gating_top_k_softmax_v2 (docs)"),
             kernel="moe_gating_top_k_softmax_v2", infer=gated_with_shares,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "softmax_result", "*rows e"), (experts_chosen, "x", "y", "k"),
@@ -90,17 +118,23 @@ OPERATORS = family(
         Operator("MoeInitRoutingV2", "x expert_idx -> expanded_x expanded_row_idx "
             "expert_tokens_count_or_cumsum? expert_tokens_before_capacity?", _ROUTED,
             Aclnn("aclnnMoeInitRoutingV2", "x expertIdx -> expandedXOut expandedRowIdxOut "
-                "expertTokensCountOrCumsumOut? expertTokensBeforeCapacityOut?", _ROUTED_CALL),
+                "expertTokensCountOrCumsumOut? expertTokensBeforeCapacityOut?", _ROUTED_CALL,
+                checks=(*_ROUTED_RULES, (same_dtype, "x", "expanded_x"), _ROWS_OF_32,
+                    (on, _LITTLE, (attribute_in, "drop_pad_mode", (0,)))),
+                rules=f"{_PAGES}/moe_init_routing_v2 (docs)"),
             kernel="moe_init_routing_v2", **_rows("MoeInitRoutingV2"), checks=(_TOKENS, _ROOM)),
         Operator("MoeInitRouting", "x row_idx expert_idx -> "
             "expanded_x expanded_row_idx expanded_expert_idx", (whole("active_num?"),),
-            Aclnn("aclnnMoeInitRouting", _FIRST_CALL, (whole("activeNum", "active_num"),)),
+            Aclnn("aclnnMoeInitRouting", _FIRST_CALL, (whole("activeNum", "active_num"),),
+                checks=((same_dtype, "x", "expanded_x"),),
+                rules=f"{_PAGES}/moe_init_routing (docs)"),
             kernel="moe_init_routing", **_rows("MoeInitRouting"), checks=(_IDS, _FEWER)),
         Operator("MoeInitRoutingQuant", "x row_idx expert_idx -> "
             "expanded_x expanded_row_idx expanded_expert_idx",
             (whole("active_num?"), real("scale?"), real("offset?")),
             Aclnn("aclnnMoeInitRoutingQuant", _FIRST_CALL,
-                (whole("activeNum", "active_num"), real("scale"), real("offset"))),
+                (whole("activeNum", "active_num"), real("scale"), real("offset")),
+                rules=f"{_PAGES}/moe_init_routing_quant (docs)"),
             kernel="moe_init_routing_quant", **_rows("MoeInitRoutingQuant", INT8),
             checks=(_IDS, _FEWER)),
         Operator("MoeInitRoutingQuantV2", "x expert_idx scale? offset? -> expanded_x "
@@ -109,7 +143,9 @@ OPERATORS = family(
             Aclnn("aclnnMoeInitRoutingQuantV2", "x expertIdx scaleOptional? offsetOptional? -> "
                 "expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional? "
                 "expertTokensBeforeCapacityOutOptional? dynamicQuantScaleOutOptional?",
-                (*_ROUTED_CALL, whole("quantMode", "quant_mode"))),
+                (*_ROUTED_CALL, whole("quantMode", "quant_mode")),
+                checks=(*_ROUTED_RULES, (scaled_by_mode, "x", "scale", "offset", "expanded_x")),
+                rules=f"{_PAGES}/moe_init_routing_quant_v2 (docs)"),
             kernel="moe_init_routing_quant_v2", **_rows("MoeInitRoutingQuantV2", INT8),
             checks=(_TOKENS, (attribute_in, "quant_mode", (0, 1)), _ROOM)),
         Operator("MoeInitRoutingV3", "x expert_idx scale? offset? -> expanded_x expanded_row_idx "
@@ -131,9 +167,11 @@ OPERATORS = family(
             (whole("num_out_tokens?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermute",
                 "tokens indices -> permuteTokensOut sortedIndicesOut",
-                (whole("numOutTokens", "num_out_tokens"), flag("paddedMode", "padded_mode"))),
+                (whole("numOutTokens", "num_out_tokens"), flag("paddedMode", "padded_mode")),
+                checks=(*_UNPADDED, (same_dtype, "tokens", "permuted_tokens"),
+                    (few_pairs, "indices")), rules=f"{_PAGES}/moe_token_permute (docs)"),
             kernel="moe_token_permute", **_rows("MoeTokenPermute"),
-            checks=((fits, "tokens", "t h"),)),
+            checks=((fits, "tokens", "t h", "indices", "t *k"),)),
     ),
     re_routing=(
         Operator("MoeReRouting",
@@ -165,7 +203,12 @@ OPERATORS = family(
             Aclnn("aclnnMoeTokenUnpermuteGrad",
                 "permutedTokens unpermutedTokensGrad sortedIndices probsOptional? -> "
                 "permutedTokensGradOut probsGradOut?",
-                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
+                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None)),
+                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype,
+                    "permuted_tokens", "unpermuted_tokens_grad", "permuted_tokens_grad"),
+                    (same_dtype, "probs", "probs_grad"), (chosen_at_most, "sorted_indices",
+                    "unpermuted_tokens_grad")),
+                rules=f"{_PAGES}/moe_token_unpermute_grad (docs)"),
             kernel="moe_token_unpermute_grad", infer=weighed, checks=((fits,
                 "unpermuted_tokens_grad", "t h", "probs", "t k", "permuted_tokens", "p h",
                 "permuted_tokens_grad", "p h", "probs_grad", "t k"), (per_token, "sorted_indices",
@@ -188,21 +231,37 @@ OPERATORS = family(
         Operator("MoeTokenPermuteGrad", "permuted_output_grad sorted_indices -> input_grad",
             (whole("num_topk?"), flag("padded_mode?")),
             Aclnn("aclnnMoeTokenPermuteGrad", "permutedOutputGrad sortedIndices -> out",
-                (whole("numTopk", "num_topk"), flag("paddedMode", "padded_mode"))),
+                (whole("numTopk", "num_topk"), flag("paddedMode", "padded_mode")),
+                checks=(*_UNPADDED, (attribute_in, "num_topk", range(1, 513)),
+                    (same_dtype, "permuted_output_grad", "input_grad")),
+                rules=f"{_PAGES}/moe_token_permute_grad (docs)"),
             kernel="moe_token_permute_grad", checks=((fits, "permuted_output_grad", "p h",
                 "input_grad", "t h"), (shared_out, "sorted_indices", "input_grad", "num_topk"))),
         Operator("MoeTokenUnpermute", "permuted_tokens sorted_indices probs? -> "
             "unpermuted_tokens", (flag("padded_mode?"), ints("restore_shape?", None)),
             Aclnn("aclnnMoeTokenUnpermute", "permutedTokens sortedIndices probsOptional? -> out",
-                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
+                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None)),
+                checks=(*_UNPADDED, (no_shape, "restoreShapeOptional"), (same_dtype,
+                    "permuted_tokens", "unpermuted_tokens"), (chosen_at_most, "sorted_indices",
+                    "unpermuted_tokens"), (fits, "probs", "t k", "unpermuted_tokens", "t *h",
+                    "sorted_indices", "t*k")), rules=f"{_PAGES}/moe_token_unpermute (docs)"),
             kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",
                 "sorted_indices", "i", "probs", "t k", "unpermuted_tokens", "t h"),)),
         Operator("MoeFinalizeRoutingV2", _GIVEN, (whole("drop_pad_mode?"),),
             (Aclnn("aclnnMoeFinalizeRouting", "expandedX expandedRowIdx x1 x2Optional? bias "
-                "scales expandedExpertIdx -> out", ()),
+                "scales expandedExpertIdx -> out", (), checks=_ALIKE,
+                rules=f"{_PAGES}/moe_finalize_routing (docs)"),
              Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
                 (whole("dropPadMode", "drop_pad_mode"),),
-                checks=((padded_rows, "expanded_x", "drop_pad_mode"),))),
+                checks=((padded_rows, "expanded_x", "drop_pad_mode"), _ALIKE[0],
+                    (like_tokens, "expanded_x", "scales"),
+                    *((on, _LITTLE, (absent, name)) for name in
+                      ("x1", "x2", "bias", "expanded_expert_idx")),
+                    (on, _LITTLE, (attribute_in, "drop_pad_mode", (2,))),
+                    (on, _LITTLE, (same_dtype, "expanded_x", "scales")),
+                    (on, _LITTLE, (fits, "expanded_x", "*p h",
+                        {"within": {"h": range(32, 1 << 31, 32)}}))),
+                rules=f"{_PAGES}/moe_finalize_routing_v2 (docs)")),
             also=("MoeFinalizeRouting",), kernel="moe_finalize_routing",
             checks=((finalized, "expanded_x", "expanded_row_idx", "x1", "x2", "bias", "scales",
                 "expanded_expert_idx", "out"),)),

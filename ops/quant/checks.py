@@ -14,12 +14,14 @@ _MODES = ("static", "dynamic")
 
 
 def halves_fit(
-    x: str, y: str, scale: str, halves: tuple[str, ...], wholes: tuple[str, ...], rows: str
-) -> Check:
+    x: str, y: str, scale: str, halves: tuple[str, ...], wholes: tuple[str, ...], rows: str,
+    *, groups: tuple[str, ...] = (),
+) -> Check:  # fmt: skip
     """161002 for tensors that don't belong to the rows of x, or to their halves.
 
     ``halves`` have an element for each place in half a row, ``wholes`` for each in a row, and the
-    tensor ``rows`` for each row.
+    tensor ``rows`` for each row; with ``groups`` all but the last have these for each group, and
+    ``halves`` may have one number for each.
     """
 
     def test(call: Call) -> Finding:
@@ -28,10 +30,12 @@ def halves_fit(
             return f"{x} should have rows of even length, but has sizes {sizes(shape)}."
         outer, half = shape[:-1], shape[-1] // 2
         counts = dict.fromkeys(halves, half) | dict.fromkeys(wholes, 2 * half) | {rows: prod(outer)}
+        many = next((spec.shape[0] for _, spec in call.given(*groups) if spec.rank), 0)
         for name, spec in call.given(*counts):
-            if spec.numel != counts[name]:
+            each = counts[name] * (many if many and name != rows else 1)
+            if spec.numel != each and not (many and name in halves and spec.numel == many):
                 found = f"but has sizes {sizes(spec.shape)}"
-                return f"{name} should have {counts[name]} elements, {found}."
+                return f"{name} should have {each} elements, {found}."
         for name, wanted in ((y, (*outer, half)), (scale, outer)):
             for _, spec in call.given(name):
                 if spec.shape != wanted:
@@ -66,22 +70,6 @@ def one_or_alike(scale: str, offset: str) -> Check:
         return None
 
     return invalid(f"{scale} and {offset} don't fit", test)
-
-
-def rows_of(line: str, x: str) -> Check:
-    """161002 for a line that isn't as long as the last axes of a tensor."""
-
-    def test(call: Call) -> Finding:
-        whole = call.spec(x)
-        for name, spec in call.given(line):
-            shape = spec.shape
-            while len(shape) > 1 and shape[0] == 1:
-                shape = shape[1:]
-            if not shape or whole.shape[-len(shape) :] != shape or not spec.numel:
-                return f"{name} {sizes(spec.shape)} isn't a row of {x} {sizes(whole.shape)}."
-        return None
-
-    return invalid(f"{line} isn't a row of {x}", test)
 
 
 def line_or_one(line: str, *others: str) -> Check:

@@ -1,6 +1,14 @@
 """Quantised tensors: made from numbers, row by row or by given scales, and turned back."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_dtype, same_shape
+from npusim.operators.checks import (
+    attribute_at_least,
+    attribute_in,
+    rank_in,
+    rank_is,
+    same_dtype,
+    same_shape,
+)
+from npusim.operators.conditions import coded, on, unsure, when_in
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -12,6 +20,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.norm_checks import rows_of
 from npusim.operators.shape_checks import axes_in, broadcast, fits, needs, one_element
 from npusim.ops.quant.checks import (
     halves_fit,
@@ -19,9 +28,21 @@ from npusim.ops.quant.checks import (
     mode_known,
     one_for_each,
     one_or_alike,
-    rows_of,
+)
+from npusim.ops.quant.pages import (
+    bytes_made,
+    dtype_is,
+    gated_row,
+    grouped_lines,
+    line_along,
+    needed_by_sums,
+    only_of_sums,
+    packed_alike,
+    scales_packed,
+    short_rows,
 )
 from npusim.ops.quant.results import bytes_and_scales
+from npusim.values.status import StatusCode
 
 _EPSILON = real("epsilon?")
 _EPS = real("epsilon")  # in C nothing is left out
@@ -34,6 +55,30 @@ _ROUND = text("roundMode?", None)
 _ROWS = "*rows row"
 _NORMAL = ("x1", _ROWS, "x2", _ROWS, "gamma", "row")
 _POSITIVE = (attribute_at_least, "epsilon", 0)
+_PAGES = "hicann/ops-nn quant"
+_LITTLE, _OLD = ("310P",), ("310P", "910")
+_KINDS = (2, 3, 29)  # aclDataType: INT8, INT32 for packed ones, INT4
+# Tilings refuse other rows there, and the host code finds nothing made.
+_ROWS_OF_32 = (on, _OLD, (coded, StatusCode.ACLNN_ERR_INNER_NULLPTR,
+    (fits, "x", "*rows row", {"within": {"row": range(0, 1 << 31, 32)}})))  # fmt: skip
+_DYNAMIC = ((same_dtype, "x", "smooth_scales"), (packed_alike, "x", "y"), _ROWS_OF_32,
+    (unsure, (bytes_made, "y")))  # fmt: skip
+_DYNAMIC_LATER = ((attribute_in, "dstType", _KINDS), (dtype_is, "dstType", "yOut"),
+    (on, _OLD, (attribute_in, "dstType", (2,))), (same_dtype, "x", "smoothScalesOptional"),
+    (fits, "x", "*rows row", "scaleOut", "*rows", "offsetOut", "*rows"),
+    (packed_alike, "x", "yOut"),
+    (on, ("A2", "A3"), (grouped_lines, "x", "groupIndexOptional", 1024,
+        "smoothScalesOptional")))  # fmt: skip
+_ROUNDED = (attribute_in, "roundMode", ("round", "ceil", "trunc", "floor"))
+_TO = ((attribute_in, "dstType", _KINDS), (on, _LITTLE, (attribute_in, "dstType", (2,))),
+    (dtype_is, "dstType", "y"), _ROUNDED, (same_shape, "scale", "offset"),
+    (same_dtype, "scale", "offset"))  # fmt: skip
+_FROM = ((attribute_in, "dstType", (1, 27)), (dtype_is, "dstType", "y"),
+    (same_shape, "scale", "offset"), (same_dtype, "scale", "offset"),
+    (line_along, "x", "axis", "scale", {"alone": True}))  # fmt: skip
+_TRANS_PARAM = ((one_or_alike, "scale", "offset"), (scales_packed, "scale", "offset", "out"))
+_SUMS = ((only_of_sums, "x", "weight_scale", "activation_scale", "bias"),
+    (needed_by_sums, "x", "weight_scale"))  # fmt: skip
 _GIVEN = "x weight_scale? activation_scale? bias? quant_scale? quant_offset? group_index? -> "
 _NAMES = ("weightScaleOptional? activationScaleOptional? biasOptional? quantScaleOptional? "
     "quantOffsetOptional? groupIndexOptional?")  # fmt: skip
@@ -51,12 +96,27 @@ def _like_row_or_one(line: str, *others: str) -> tuple[tuple[object, ...], ...]:
 # fmt: off
 OPERATORS = family(
     "quant",
+    ruled=(
+        Composed("aclnnDynamicQuantV2",
+            "x smoothScalesOptional? groupIndexOptional? -> yOut scaleOut offsetOut?",
+            (whole("dstType"),), checks=(*_DYNAMIC_LATER, _ROWS_OF_32),
+            rules=f"{_PAGES}/dynamic_quant_v2 (docs, op_api)"),
+        Composed("aclnnSwiGluQuantV2",
+            "x smoothScalesOptional? offsetsOptional? groupIndexOptional? -> yOut scaleOut",
+            (flag("activateLeft"), text("quantModeOptional?"), whole("groupListType"),
+             whole("dstType")),
+            checks=((mode_known, "quantModeOptional"), (attribute_in, "groupListType", (0, 1)),
+                (attribute_in, "dstType", (2, 29)), (dtype_is, "dstType", "yOut"),
+                (gated_row, "x", "yOut"), (halves_fit, "x", "yOut", "scaleOut",
+                    ("smoothScalesOptional", "offsetsOptional"), (), "",
+                    {"groups": ("groupIndexOptional",)}))),
+    ),
     rows=(
         Operator("DynamicQuant", "x smooth_scales? -> y scale", (_TYPE,),
             Aclnn("aclnnDynamicQuant", "x smoothScalesOptional? -> yOut scaleOut",
-                checks=((same_dtype, "x", "smooth_scales"),)),
+                checks=_DYNAMIC, rules=f"{_PAGES}/dynamic_quant (docs, op_api)"),
             infer=bytes_and_scales,
-            checks=((fits, "x", _ROWS, "smooth_scales", "row", "y", _ROWS, "scale", "*rows"),)),
+            checks=((fits, "x", _ROWS, "smooth_scales", "row", "scale", "*rows"),)),
         Operator("AddRmsNormDynamicQuant",
             "x1 x2 gamma smooth_scale1? smooth_scale2? -> y1 y2 x scale1 scale2", (_EPSILON,),
             Aclnn("aclnnAddRmsNormDynamicQuant",
@@ -148,10 +208,11 @@ OPERATORS = family(
             checks=((fits, *_NORMAL, "betaOptional", "row"), *_like_row_or_one("gamma", "scales1",
                 "scales2Optional", "zeroPoints1Optional", "zeroPoints2Optional"), _POSITIVE)),
         Composed("aclnnTransQuantParamV2", "scale offset? -> out", (), "packed_scales",
-            checks=((one_or_alike, "scale", "offset"),)),
+            checks=_TRANS_PARAM, rules=f"{_PAGES}/trans_quant_param_v2 (docs)"),
         Composed("aclnnTransQuantParamV3", "scale offset? -> out",
             (whole("roundMode", "round_mode"),), "packed_scales",
-            checks=((one_or_alike, "scale", "offset"),)),
+            checks=(*_TRANS_PARAM, (attribute_in, "roundMode", (0, 1))),
+            rules=f"{_PAGES}/trans_quant_param_v2 (docs)"),
         Composed("aclnnFakeQuantPerChannelAffineCachemask", "self scale zeroPoint -> out mask",
             (whole("axis"), whole("quantMin", "least"), whole("quantMax", "most")),
             "fake_quantised", checks=((axes_in, "axis", "self"), (same_shape, "scale", "zeroPoint"),
@@ -173,28 +234,43 @@ OPERATORS = family(
         Operator("SwiGluQuant", "x smooth_scales? offsets? group_index? -> y scale", _MODES,
             Aclnn("aclnnSwiGluQuant",
                 "x smoothScalesOptional? offsetsOptional? groupIndexOptional? -> yOut scaleOut",
-                _GATE), kernel="swi_glu_quant", checks=((mode_known, "quant_mode"),
-                (halves_fit, "x", "y", "scale", ("smooth_scales", "offsets"), (), ""))),
+                _GATE, checks=((gated_row, "x", "y"),)), kernel="swi_glu_quant",
+            checks=((mode_known, "quant_mode"), (halves_fit, "x", "y", "scale",
+                ("smooth_scales", "offsets"), (), "", {"groups": ("group_index",)}))),
         Operator("DequantSwigluQuant", f"{_GIVEN}y scale", _MODES,
-            (Aclnn("aclnnDequantSwigluQuant", f"x {_NAMES} -> yOut scaleOut", _GATE),
+            (Aclnn("aclnnDequantSwigluQuant", f"x {_NAMES} -> yOut scaleOut", _GATE,
+                checks=_SUMS),
              Aclnn("aclnnDequantSwigluQuantV2", f"x {_NAMES} -> yOut scaleOut",
                 (*_GATE, whole("dstType", only=2), text("roundModeOptional?", None),
                  whole("activateDim", only=-1), whole("swigluMode", only=0),
-                 *(real(name, None) for name in ("clampLimit", "gluAlpha", "gluBias"))))),
+                 *(real(name, None) for name in ("clampLimit", "gluAlpha", "gluBias"))),
+                checks=(*_SUMS, (attribute_in, "dstType", (2,)),
+                    (attribute_in, "activateDim", (-1,)), (attribute_in, "swigluMode", (0, 1, 2)),
+                    (attribute_in, "roundModeOptional", ("", "rint")), (rank_is, 2, "x"),
+                    (rank_is, 1, "group_index"), (short_rows, "x", "group_index")))),
             kernel="dequant_swiglu_quant", checks=((mode_known, "quant_mode"),
                 (halves_fit, "x", "y", "scale", ("quant_scale", "quant_offset"),
-                    ("weight_scale", "bias"), "activation_scale"))),
+                    ("weight_scale", "bias"), "activation_scale",
+                    {"groups": ("group_index",)}))),
     ),
     elementwise=(
         Operator("AscendQuantV2", "x scale offset? -> y",
             (flag("sqrt_mode?"), text("round_mode?", None), _TYPE, whole("axis?", None)),
-            (Aclnn("aclnnAscendQuant", "x scale offset? -> y", (_SQRT, _ROUND, _INT8)),
+            (Aclnn("aclnnAscendQuant", "x scale offset? -> y", (_SQRT, _ROUND, _INT8),
+                checks=(*_TO, (line_along, "x", "", "scale"),
+                    (when_in, "x", ("FLOAT16", "BFLOAT16"), (same_dtype, "x", "scale"))),
+                rules=f"{_PAGES}/ascend_quant_v2 (docs)"),
              Aclnn("aclnnAscendQuantV3", "x scale offset? -> y",
-                (_SQRT, _ROUND, _INT8, whole("axis", only=-1)))),
-            checks=((broadcast, "y", "x", "scale", "offset"),)),
+                (_SQRT, _ROUND, _INT8, whole("axis", only=-1)),
+                checks=(*_TO, (same_dtype, "x", "scale"),
+                    (on, ("A2", "A3"), (line_along, "x", "axis", "scale", {"last": 2})),
+                    (on, _LITTLE, (line_along, "x", "axis", "scale"))),
+                rules=f"{_PAGES}/ascend_quant_v2 (docs)")),
+            checks=((packed_alike, "x", "y"),
+                (line_along, "x", "axis", "scale", "offset", {"last": 8}))),
         Operator("AscendAntiQuantV2", "x scale offset? -> y", (_TYPE, flag("sqrt_mode?")),
             Aclnn("aclnnAscendAntiQuant", "x scale offset? -> y",
-                (whole("dstType", None), _SQRT)),
+                (whole("dstType", None), _SQRT), checks=_FROM),
             checks=((broadcast, "y", "x", "scale", "offset"),)),
         Operator("AscendDequant", "x deq_scale -> y",
             (flag("sqrt_mode?"), flag("relu_flag?"), _TYPE),

@@ -89,8 +89,8 @@ STACK, OTHER = numbers(3, 5, 20, kind=F16), numbers(3, 20, 33, kind=F16)
 TURNED = np.einsum("bmk,bkn->mbn", STACK.astype(F32), OTHER.astype(F32))
 _ORDERS = {"permX1": [0, 1, 2], "permX2": [0, 1, 2], "permY": [1, 0, 2], "cubeMathType": 0,
     "batchSplitFactor": 1}  # fmt: skip
-PARTS = RNG.integers(-5, 5, (2, 6, 32)).astype(np.int8)
-PACKED = np.full(6, 0.5, F32).view(np.uint32).astype(np.uint64)
+PARTS = RNG.integers(-5, 5, (2, 16, 32)).astype(np.int8)
+PACKED = np.full(16, 0.5, F32).view(np.uint32).astype(np.uint64)
 
 ROWS = tuple(literal(*call) for call in [
     ("aclnnNanMedian", {"self": HOLES}, np.asarray(np.nanquantile(HOLES, 0.5, method="lower"))),

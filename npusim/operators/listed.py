@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from npusim.catalogue import facts, judging, names
+from npusim.catalogue import apis, facts, judging, names
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware import load_profile, profile_names
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from npusim.catalogue.apis import Offer
     from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
     from npusim.catalogue.verdicts import ParameterVerdict, Verdict
@@ -50,6 +51,15 @@ def verdict(call: Call) -> Verdict | None:
     first = next(verdicts)
     refused = (each for each in (first, *verdicts) if each.code == _INVALID)
     return next(refused, first)
+
+
+def unlisted(call: Call) -> Offer | None:
+    """What speaks for an interface on a product that its page doesn't list; mostly None."""
+    subject = _subject(call.contract.name)
+    if subject is None or subject.kind != names.API or call.profile.family not in FAMILIES:
+        return None
+    offer = apis.offer_of(facts.catalogue(), subject.name, call.profile.family)
+    return offer if offer.notes == apis.UNLISTED else None
 
 
 def described(verdict: Verdict, name: str) -> ParameterVerdict | None:

@@ -85,18 +85,31 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
     binding.require_writable(contract, bound)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
-    return _accepted(contract) if found is None else _tried(found, call)
+    return _accepted(call) if found is None else _tried(found, call)
 
 
-def _accepted(contract: Contract) -> Status:
-    return replace(SUCCESS, rules_source=contract.rules_source)
+def _accepted(call: Call) -> Status:
+    """Yes; unknown where only files of a release speak for the interface on the product."""
+    offer = None
+    if not any(parameter.dtypes for parameter in call.contract.parameters):
+        from npusim.catalogue.verdicts import Answer
+        from npusim.operators import listed
+
+        offer = listed.unlisted(call)
+    if offer is None:
+        return replace(SUCCESS, rules_source=call.contract.rules_source)
+    sentence = f"{call.contract.name} on {call.profile.name}: {offer.why}."
+    if offer.answer is Answer.SUPPORTED:
+        return replace(SUCCESS, message=sentence, rules_source=call.contract.rules_source)
+    return Status.unknown(sentence, "An estimate says how long it takes if it does.")
 
 
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
     """What definition and catalogue say of a call on a product that can't be simulated."""
     bound = binding.bind(contract, arguments, require_data=False)
-    found = by_facts(Call(contract, chip, bound))
-    return _accepted(contract) if found is None else found.status
+    call = Call(contract, chip, bound)
+    found = by_facts(call)
+    return _accepted(call) if found is None else found.status
 
 
 def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object]) -> Contract:

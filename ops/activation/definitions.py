@@ -12,6 +12,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.dtype_checks import convertible, storable
 from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 from npusim.ops.activation.checks import half_of, halved
@@ -58,7 +59,10 @@ OPERATORS = family(
         Operator("Sigmoid", "x -> y", (), Aclnn("aclnnSigmoid", in_place=True,
             rules="hicann/ops-nn activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md")),
         Operator("Silu"),
-        Operator("SoftplusV2", "x -> y", _SOFTPLUS, Aclnn("aclnnSoftplus", attributes=_SOFTPLUS)),
+        Operator("SoftplusV2", "x -> y", _SOFTPLUS,
+            Aclnn("aclnnSoftplus", attributes=(scalar("beta"), scalar("threshold")),
+                checks=((convertible, "beta", ("x",)), (convertible, "threshold", ("x",)),
+                    (storable, ("x",), ("y",))))),
         Operator("Softplus", "x -> y"),
         Operator("Softsign", "x -> y", (), Aclnn("aclnnSoftsign")),
         Operator("Swish", "x -> y", _SCALE,

@@ -22,7 +22,8 @@ from npusim.operators.definition import (
     scalar,
     whole,
 )
-from npusim.operators.dtype_checks import real_alike, storable
+from npusim.operators.dtype_checks import convertible, not_all, real_alike, storable
+from npusim.operators.number_checks import elements, steps_lead, whole_power
 from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -30,6 +31,7 @@ from npusim.operators.shape_checks import (
     needs,
     one_element,
 )
+from npusim.values.dtypes import BOOL
 
 _RANGE = (scalar("start"), scalar("end"), scalar("step"))
 _BROADCAST = (broadcast, ">", "<")
@@ -106,8 +108,14 @@ def _scalar_first(name: str, *, floating: bool = False) -> Aclnn:
 
 
 _ONE_DTYPE = ((same_dtype, "x", "y"),)
-_STORED = ((storable, ("<",), (">",)),)
+_STORED = ((storable, ("<",), (">",)), (convertible, "alpha", ("<",)))
 _STORED_NUMBER = ((storable, ("<",), (">",), ("other",)),)
+_WEIGHED_NUMBER = (*_STORED_NUMBER, (convertible, "alpha", ("<",), ("other",)))
+_POWERS = ((storable, ("<",), (">",), ("exponent",)), (not_all, BOOL, "self", "exponent"),
+    (whole_power, "exponent", "self"))
+_NOT_BOTH_BOOL = ((not_all, BOOL, "self", "exponent"),)
+_LEADS = ((steps_lead, "start", "end", "step"),)
+_FILLED = ((rank_is, 0, "value"), (storable, ("value",), (">",)))
 
 # fmt: off
 OPERATORS = family(
@@ -130,7 +138,7 @@ OPERATORS = family(
             ("AccumulateNV2",)),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
-                host="host:adds", checks=_STORED_NUMBER)),
+                host="host:adds", checks=_WEIGHED_NUMBER)),
         Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
         Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
         Operator("BiasAdd", "x bias -> y", checks=((rank_is, 1, "bias"), _BROADCAST)),
@@ -156,8 +164,10 @@ OPERATORS = family(
                 checks=_STORED_NUMBER)),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
         _of_two("Pow", _scalar_first("PowScalarTensor"),
-            Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True),
-            Aclnn("aclnnInplacePowTensorTensor", "self exponent -> self", promoted=True)),
+            Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True,
+                checks=_NOT_BOTH_BOOL),
+            Aclnn("aclnnInplacePowTensorTensor", "self exponent -> self", promoted=True,
+                checks=_NOT_BOTH_BOOL)),
         Operator("RealDiv", "x1 x2 -> y", (),
             (Aclnn("aclnnDiv", _TWO, in_place=True, floating=True),
              Aclnn("aclnnRealDiv", _TWO, floating=True))),
@@ -192,7 +202,8 @@ OPERATORS = family(
         _comparison("NotEqual", "Ne"),
         Operator("Select", "condition x1 x2 -> y"),
         Operator("SelectV2", "condition then else -> result", (),
-            Aclnn("aclnnSWhere", "condition self other -> out"), kernel="Select"),
+            Aclnn("aclnnSWhere", "condition self other -> out",
+                checks=((storable, ("self", "other"), (">",)),)), kernel="Select"),
     ),
     trigonometry=(
         _function("Acos", "input"),
@@ -277,17 +288,17 @@ OPERATORS = family(
              Aclnn("aclnnLerps", "self end -> out", (scalar("weight"),), True, promoted=True))),
         Operator("MaskedFill", "x mask value -> y", (),
             (Aclnn("aclnnInplaceMaskedFillTensor", "selfRef mask value -> selfRef",
-                host="host:masked_fill"),
+                host="host:masked_fill", checks=_FILLED),
              Aclnn("aclnnInplaceMaskedFillScalar", "selfRef mask -> selfRef", (scalar("value"),),
-                host="host:masked_fill"))),
+                host="host:masked_fill", checks=((storable, (), (">",), ("value",)),)))),
     ),
     host=(
-        Composed("aclnnArange", "-> out", _RANGE, "arranged"),
+        Composed("aclnnArange", "-> out", _RANGE, "arranged", checks=_LEADS),
         Composed("aclnnLinspace", "-> out", (scalar("start"), scalar("end"), whole("steps")),
-            "spaced"),
-        Composed("aclnnRange", "-> out", _RANGE, "arranged_through"),
+            "spaced", checks=((attribute_at_least, "steps", 0), (elements, "steps", "out"))),
+        Composed("aclnnRange", "-> out", _RANGE, "arranged_through", checks=_LEADS),
         Composed("aclnnSubs", "self -> out", (scalar("other"), *_ALPHA), "subs", in_place=True,
-            checks=(_ALIKE,)),
+            checks=(_ALIKE, *_WEIGHED_NUMBER)),
         Composed("aclnnDivMod", _TWO, _MODE, "divide", in_place=True, checks=(_BROADCAST_TWO,)),
         Composed("aclnnDivMods", "self -> out", (scalar("other"), *_MODE), "divide", in_place=True),
         Composed("aclnnDivs", "self -> out", (scalar("other"),), "divide", in_place=True),
@@ -301,7 +312,7 @@ OPERATORS = family(
         Composed("aclnnInplaceFrac", "inputRef -> inputRef", (), "frac"),
         Composed("aclnnInplaceFillScalar", "selfRef -> selfRef", (scalar("value"),), "filled"),
         Composed("aclnnInplaceFillTensor", "selfRef value -> selfRef", (), "filled",
-            checks=((one_element, "value"),)),
+            checks=((rank_in, (0, 1), "value"), (one_element, "value"))),
         Composed("aclnnInplaceOne", "selfRef -> selfRef", (), "ones",
             rules="hicann/ops-math math/ones_like/docs/aclnnInplaceOne.md"),
         Composed("aclnnInplaceZero", "selfRef -> selfRef", (), "zeros",
@@ -317,10 +328,13 @@ OPERATORS = family(
         Composed("aclnnMaxN", "tensors* -> out", (), "largest"),
         Composed("aclnnMinN", "tensors* -> out", (), "smallest"),
         Composed("aclnnPowTensorScalar", "self -> out", (scalar("exponent"),), "power",
-            checks=(_SAME,)),
-        Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent"),), "power"),
-        Composed("aclnnRsub", _TWO, _ALPHA, "subtracted_from", checks=(_BROADCAST_TWO,)),
-        Composed("aclnnRsubs", "self -> out", (scalar("other"), *_ALPHA), "subtracted_from"),
+            checks=(_SAME, *_POWERS)),
+        Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent"),), "power",
+            checks=_POWERS),
+        Composed("aclnnRsub", _TWO, _ALPHA, "subtracted_from",
+            checks=(_BROADCAST_TWO, *_STORED)),
+        Composed("aclnnRsubs", "self -> out", (scalar("other"), *_ALPHA), "subtracted_from",
+            checks=(_SAME, *_WEIGHED_NUMBER)),
         Composed("aclnnSignbit", "self -> out", (), "sign_bit", checks=(_SAME,)),
         Composed("aclnnSinc", "self -> out", (), "sinc", in_place=True, checks=(_SAME,)),
     ),

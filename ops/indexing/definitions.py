@@ -20,6 +20,8 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.dtype_checks import complex_with
+from npusim.operators.number_checks import resized
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
@@ -27,6 +29,7 @@ from npusim.ops.indexing.checks import (
     cached,
     counts_rows,
     covered,
+    encodes,
     gathered,
     gathered_parts,
     holding,
@@ -35,8 +38,10 @@ from npusim.ops.indexing.checks import (
     only_adds,
     places_in,
     put_at,
+    reads_something,
     rows_at,
     scattered,
+    selected,
     together,
     tuples_of,
 )
@@ -46,9 +51,7 @@ _DIM = (whole("dim", "axis"),)
 _UPDATES = "var indices updates -> var"
 _SEGMENTS = (whole("num_segments?"),)
 _HOT = (whole("depth?"), *_AXIS)
-_CLASSES = (whole("numClasses", "depth"), whole("axis?"))
 _NEGATIVE = (flag("negativeIndexSupport?", None),)
-_SCATTERED = (whole("dim", "axis"), whole("reduce?"))
 _NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))
 _OWN_AXIS = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 _UNIQUE = (flag("sorted", "is_sorted"), flag("returnInverse", "inverse"),
@@ -77,15 +80,13 @@ OPERATORS = family(
             checks=((tuples_of, "indices", "x"),)),
         Operator("GatherV2", "x indices -> y", _AXIS,
             (Aclnn("aclnnEmbedding", "weight indices -> out"),
-             Aclnn("aclnnIndexSelect", "self index -> out", _DIM),
              Aclnn("aclnnGatherV2", "self index -> out", _DIM)),
             ("GatherV2D", "GatherV3"), infer=gathered, checks=_ALONG),
         Operator("Gather", "x indices -> y", kernel="gather", infer=gathered, checks=_ALONG),
     ),
     one_hot=(
         Operator("OneHot", "x on_value off_value -> y", _HOT,
-            Aclnn("aclnnOneHot", "self onValue offValue -> out", _CLASSES), ("OneHotD",),
-            infer=one_hot, checks=_ENCODES),
+            also=("OneHotD",), infer=one_hot, checks=_ENCODES),
     ),
     paged=(
         Operator("ScatterPaKvCache",
@@ -121,6 +122,14 @@ OPERATORS = family(
             "var value sorted_indices pos alpha? -> var", _AXIS),
     ),
     host=(
+        Composed("aclnnIndexSelect", "self index -> out", (whole("dim"),), "selected",
+            checks=((same_dtype, "self", "out"), (axes_in, "dim", "self"), (rank_in, (0, 1), "index"),
+                (selected, "self", "index", "out", "dim"))),
+        Composed("aclnnOneHot", "self onValue offValue -> out",
+            (whole("numClasses", "depth"), whole("axis")), "encoded",
+            checks=((same_dtype, "out", "onValue", "offValue"), (attribute_at_least, "axis", -1),
+                (axes_in, "axis", "self", {"more": 1}), (holding, "onValue", "offValue"),
+                (encodes, "self", "numClasses", "axis", "out"))),
         Composed("aclnnEmbeddingDenseBackward", "grad indices -> out",
             (whole("numWeights", "rows"), whole("paddingIdx", "padding"),
              flag("scaleGradByFreq", "by_frequency")), "embedding_gradient",
@@ -141,10 +150,16 @@ OPERATORS = family(
             "put"),
         Composed("aclnnInplaceScatter", "selfRef index src -> selfRef",
             (whole("dim"), whole("reduce")), "scattered",
-            checks=(*_picked("dim", "selfRef"), (covered, "index", "src"),
+            checks=((same_dtype, "selfRef", "src"), *_picked("dim", "selfRef"),
+                (covered, "index", "src"),
                 (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnInplaceScatterValue", "selfRef index -> selfRef", _NUMBERED,
-            "number_scattered", checks=(*_picked("dim", "selfRef"),
+            "number_scattered", checks=((complex_with, "value", "selfRef"), *_picked("dim", "selfRef"),
+                (attribute_in, "reduce", (0, 1, 2)))),
+        Composed("aclnnScatter", "self index src -> out",
+            (whole("dim"), whole("reduce?")), "scattered",
+            checks=((same_dtype, "self", "src", "out"), *_picked("dim", "self"),
+                (covered, "index", "src"), (same_shape, "self", "out"),
                 (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterAdd", "self index src -> out", (whole("dim"),), "scatter_added",
             checks=(*_picked("dim", "self"), (covered, "index", "src"),
@@ -209,15 +224,22 @@ OPERATORS = family(
             (whole("dim"), ints("index"), scalar("value")), "filled_places", in_place=True,
             checks=(*_OWN_AXIS, (same_shape, "self", "out"))),
         Composed("aclnnRepeatInterleave", "self repeats -> out", (whole("outputSize", "size"),),
-            "repeated", checks=((counts_rows, "repeats", "self"), _SIZED)),
+            "repeated",
+            checks=((same_dtype, "self", "out"), (counts_rows, "repeats", "self"), _SIZED,
+                (resized, "out", "self", "outputSize"))),
         Composed("aclnnRepeatInterleaveWithDim", "self repeats -> out",
             (whole("dim"), whole("outputSize", "size")), "repeated",
-            checks=(*_OWN_AXIS, (counts_rows, "repeats", "self", "dim"), _SIZED)),
+            checks=((same_dtype, "self", "out"), *_OWN_AXIS,
+                (counts_rows, "repeats", "self", "dim"), _SIZED,
+                (resized, "out", "self", "outputSize", "dim"))),
         Composed("aclnnRepeatInterleaveTensor", "repeats -> out", (whole("outputSize", "size"),),
-            "places_repeated", checks=((rank_in, (1,), "repeats"), _SIZED)),
+            "places_repeated",
+            checks=((same_dtype, "repeats", "out"), (rank_in, (1,), "repeats"), _SIZED,
+                (resized, "out", "repeats", "outputSize"))),
         Composed("aclnnScatterValue", "self index -> out",
             (whole("dim"), scalar("value"), whole("reduce")), "value_scattered",
-            checks=(*_picked("dim", "self"), (same_shape, "self", "out"),
+            checks=((same_dtype, "self", "out"), (complex_with, "value", "self"),
+                *_picked("dim", "self"), (same_shape, "self", "out"),
                 (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterReduce", "self index src -> out",
             (whole("dim"), whole("reduce"), flag("includeSelf", "include")), "reduced_by_places",
@@ -242,14 +264,13 @@ OPERATORS = family(
             Aclnn("aclnnGather", "self index -> out", (whole("dim"),),
                 checks=((same_dtype, "x", "y"),)), ("GatherElementsV2",),
             kernel="gather_elements",
-            checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
+            checks=(*_picked("dim", "x"), (same_shape, "index", "y"),
+                (reads_something, "dim", "x", "index"))),
     ),
     put_elements=(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
-            Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
-                (same_shape, "indices", "updates"), (same_shape, "data", "y"),
-                (attribute_in, "reduce", (0, 1, 2)))),
+                (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
         Operator("ScatterElementsV2", kernel="scatter_elements"),
     ),
 )

@@ -13,6 +13,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.dtype_checks import as_told, complex_of_something, through
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
@@ -29,6 +30,9 @@ _KEEP_DIMS = flag("keepDims?", "keep_dims")
 _MAYBE = ints("dim?", "axes")  # all of them where it is left out
 _CORRECTED = (_MAYBE, whole("correction?"), _KEPT[1])
 _OWN_AXES = ((axes_in, "dim", "self"),)
+_OF_SOMETHING = (complex_of_something, "x", "y")
+_TOLD = ((as_told, "dtype", "y"), _OF_SOMETHING)
+_PRODUCT = ((through, "dtype", "x", "y"), *_TOLD)
 _ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"))
 
 
@@ -44,12 +48,14 @@ OPERATORS = family(
     checks={"kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<"))},
     kernel=(
         _reduction("ReduceSum",
-            Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total")),
-        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _AS), host="host:mean")),
+            Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total", checks=_TOLD)),
+        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _AS), host="host:mean",
+            checks=((through, "dtype", "x", "y"), _OF_SOMETHING))),
         _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM), Aclnn("aclnnMax")),
         _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM), Aclnn("aclnnMin")),
-        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_AS,), host="host:product"),
-            Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product")),
+        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_AS,), host="host:product", checks=_PRODUCT),
+            Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product",
+                checks=_PRODUCT)),
         _reduction("ReduceAll"),
         _reduction("ReduceAny"),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,

@@ -73,6 +73,17 @@ def elements(attribute: str, *names: str) -> Check:
     return each_tensor(f"{', '.join(names)} hasn't {attribute} elements", names, objection)
 
 
+def axes_at_most(of: str, most: int) -> Check:
+    """161002 for a tensor with an axis of more elements."""
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        if max(spec.shape, default=0) <= most:
+            return None
+        return f"No axis of {name} {sizes(spec.shape)} should have more than {most} elements."
+
+    return each_tensor(f"{of} has an axis of more than {most}", (of,), objection)
+
+
 def multiplied(size: str, times: str, of: str, axis: str = "") -> Check:
     """161002 for a size that isn't that of an axis, or of all elements, so many times."""
 

@@ -147,6 +147,8 @@ def planned(
     chain = _chain(whole, assume)
     if isinstance(chain, Objection):
         raise error_of(_tried(chain, call))
+    if (status := _accepted(call)).code is None:
+        chain.assume(status.message)
     return whole, chain
 
 

@@ -21,7 +21,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.dtype_checks import complex_with
-from npusim.operators.number_checks import resized
+from npusim.operators.number_checks import axes_at_most, between, resized
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
@@ -56,6 +56,7 @@ _NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))
 _OWN_AXIS = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 _UNIQUE = (flag("sorted", "is_sorted"), flag("returnInverse", "inverse"),
     flag("returnCounts", "counts"))  # fmt: skip
+_INDEXABLE = ((axes_at_most, "self", (1 << 31) - 1),)
 _SIZED = (attribute_at_least, "outputSize", 0)
 _ROWS = ((rows_at, "var", "indices", "updates"),)
 _ALONG = ((rank_in, range(1, 9), "x"), (axes_in, "axis", "x"))
@@ -197,8 +198,8 @@ OPERATORS = family(
         Operator("EmbeddingBag", kernel="embedding_bag"),
     ),
     selected=(
-        Composed("aclnnNonzero", "self -> out", (), "places"),
-        Composed("aclnnNonzeroV2", "self -> out", (), "places_in_columns"),
+        Composed("aclnnNonzero", "self -> out", (), "places", checks=_INDEXABLE),
+        Composed("aclnnNonzeroV2", "self -> out", (), "places_in_columns", checks=_INDEXABLE),
         Composed("aclnnMaskedSelect", "self mask -> out", (), "masked",
             checks=((together, "self", "mask"),)),
         Composed("aclnnInplaceMaskedScatter", "selfRef mask source -> selfRef", (), "put_by_mask",
@@ -234,8 +235,8 @@ OPERATORS = family(
                 (resized, "out", "self", "outputSize", "dim"))),
         Composed("aclnnRepeatInterleaveTensor", "repeats -> out", (whole("outputSize", "size"),),
             "places_repeated",
-            checks=((same_dtype, "repeats", "out"), (rank_in, (1,), "repeats"), _SIZED,
-                (resized, "out", "repeats", "outputSize"))),
+            checks=((same_dtype, "repeats", "out"), (rank_in, (1,), "repeats"),
+                (between, "outputSize", 0, 1 << 22), (resized, "out", "repeats", "outputSize"))),
         Composed("aclnnScatterValue", "self index -> out",
             (whole("dim"), scalar("value"), whole("reduce")), "value_scattered",
             checks=((same_dtype, "self", "out"), (complex_with, "value", "self"),

@@ -1,7 +1,8 @@
 """Makes npusim/catalogue/seen_kernels.csv: kernels that are known to have run on a product family.
 
 `python reports/seen_kernels.py` writes it anew, from what was published: kernel times of builtin
-operators (data/measured_ops.csv.gz), and the operators of networks with a rate on a product (data/model_rates.csv, data/networks.tar.xz), and calls of frameworks on these products.
+operators (data/measured_ops.csv.gz), the operators of networks with a rate on a product
+(data/model_rates.csv, data/networks.tar.xz), and calls of frameworks on a product.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ _FRAMEWORK = "calls in vllm-project/vllm-ascend"
 _CALLED = (  # what its code for Atlas inference products calls: -x, x < y, repeat_interleave, triu
     ("Neg", "310P", f"{_FRAMEWORK} vllm_ascend/_310p/ops/fla/chunk_gated_delta_rule.py"),
     ("Less", "310P", f"{_FRAMEWORK} vllm_ascend/_310p/ops/fla/gdn_310.py"),
-    ("LayerNorm", "310P", f"{_FRAMEWORK} tests/e2e/pull_request/one_card/_310p/test_vl_model_310p.py"),
+    (
+        "LayerNorm",
+        "310P",
+        f"{_FRAMEWORK} tests/e2e/pull_request/one_card/_310p/test_vl_model_310p.py",
+    ),
     ("RepeatInterleave", "310P", f"{_FRAMEWORK} vllm_ascend/_310p/ops/mm_encoder_attention.py"),
     ("Triu", "310P", f"{_FRAMEWORK} vllm_ascend/_310p/attention/attention_mask.py"),
 )
@@ -41,7 +46,7 @@ def measured() -> Iterator[tuple[str, str, str]]:
 
 
 def networks() -> Iterator[tuple[str, str, str]]:
-    """Operator types of the networks that were timed on Atlas inference products."""
+    """Operator types of the networks that were timed on a product."""
     with (DATA / "model_rates.csv").open(encoding="utf-8") as table:
         timed = {(row["onnx"], row["chip"][:4]) for row in csv.DictReader(table)}
     with tempfile.TemporaryDirectory() as folder, tarfile.open(DATA / "networks.tar.xz") as packed:

@@ -381,7 +381,9 @@ def seen_kernels() -> dict[tuple[str, str], str]:
     Versions of an operator (``LayerNormV3``, ``TransposeD``) count as one.
     """
     with table_in(Path(__file__).with_name("seen_kernels.csv")) as table:
-        return {(without_version(op_type), family): source for _, (op_type, family, source) in table}
+        return {
+            (without_version(op_type), family): source for _, (op_type, family, source) in table
+        }
 
 
 def seen_at(op_type: str, family: str) -> str:

@@ -146,5 +146,3 @@ def aligned_bits(shape: str, *masks: str, bits: int) -> Check:
         return f"Size of {name} has to be {wanted}, but current is {spec.numel}."
 
     return each_tensor(f"{', '.join(masks)} hasn't a bit for each element", masks, objection)
-
-

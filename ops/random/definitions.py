@@ -8,6 +8,7 @@ from npusim.operators.definition import (
     family,
     flag,
     ints,
+    page,
     real,
     scalar,
     text,
@@ -39,14 +40,17 @@ _MASKS = (_CHANCE, (told_in, "probDataType", FLOAT, FLOAT16, BFLOAT16), (rank_in
 
 
 def _seeded(
-    name: str, attributes: tuple[Attribute, ...], host: str, check: tuple[object, ...]
-) -> tuple[Composed, Composed]:
+    name: str, attributes: tuple[Attribute, ...], host: str, check: tuple[object, ...],
+    folder: str = "",
+) -> tuple[Composed, Composed]:  # fmt: skip
     """In place, the seed a number or a tensor that an offset is added to."""
     one_each = (one_element, *_TENSORS.split())
+    first, second = (page(folder, f"{name[5:]}{end}") if folder else "" for end in ("", "Tensor"))
     return (
-        Composed(name, "selfRef -> selfRef", (*attributes, *_SEEDED), host, checks=(check,)),
+        Composed(name, "selfRef -> selfRef", (*attributes, *_SEEDED), host, checks=(check,),
+                 rules=first),
         Composed(f"{name}Tensor", f"selfRef {_TENSORS} -> selfRef", (*attributes, *_LATER),
-                 host, checks=(check, one_each)),
+                 host, checks=(check, one_each), rules=second),
     )  # fmt: skip
 
 
@@ -71,7 +75,8 @@ OPERATORS = family(
     ),
     host=(
         *_seeded("aclnnInplaceUniform", _LIMITS, "uniform", _ORDERED),
-        *_seeded("aclnnInplaceNormal", _SPREAD, "normal", (attribute_at_least, "std", 0)),
+        *_seeded("aclnnInplaceNormal", _SPREAD, "normal", (attribute_at_least, "std", 0),
+            "ops-math random/dsa_random_normal"),
         *_seeded("aclnnInplaceRandom", _WHOLE, "whole", _ORDERED),
         Composed("aclnnBernoulli", "self -> out", (scalar("prob"), *_SEEDED), "bernoulli",
             in_place=True, checks=((same_shape, "self", "out"),)),
@@ -83,7 +88,8 @@ OPERATORS = family(
         Composed("aclnnDropoutGenMask", "-> out",
             (ints("shape"), real("prob", "drop"), *_SEEDED), "mask", checks=_MASKS),
         Composed("aclnnDropoutGenMaskV2", "-> out",
-            (ints("shape"), real("prob", "drop"), *_SEEDED, *_PROB), "mask", checks=_MASKS),
+            (ints("shape"), real("prob", "drop"), *_SEEDED, *_PROB), "mask", checks=_MASKS,
+            rules=page("ops-math random/dsa_gen_bit_mask", "DropoutGenMaskV2")),
         Composed("aclnnDropoutGenMaskV2Tensor", f"{_TENSORS} -> out",
             (ints("shape"), real("prob", "drop"), *_LATER, *_PROB), "mask",
             checks=(*_MASKS, (one_element, *_TENSORS.split()))),

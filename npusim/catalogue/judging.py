@@ -45,6 +45,8 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
 
 
 code_of_shapes = apis.code_of_shapes
+offer_of = apis.offer_of
+UNLISTED = apis.UNLISTED
 
 
 @remembered

@@ -18,6 +18,7 @@ from npusim.values.dtypes import (
     from_acl,
 )
 from npusim.values.promotion import castable, promote
+from npusim.values.spelling import guessed
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -80,9 +81,8 @@ def joint(call: Call, names: Sequence[str], numbers: Sequence[str] = ()) -> DTyp
     """The dtype that tensors and numbers have together, None for dtypes that don't combine."""
     kinds = dict.fromkeys(spec.dtype for _, spec in call.given(*names))
     found = promote(*kinds) if kinds else BOOL
-    for value in map(call.arguments.get, numbers) if found else ():
-        own = _of_number(value)
-        if own is not None and _rank(own) > _rank(found):
+    for own in map(_of_number, map(call.arguments.get, numbers)):
+        if own is not None and found is not None and _rank(own) > _rank(found):
             found = own
     return found
 
@@ -179,7 +179,7 @@ def told_in(attribute: str, *kinds: DType) -> Check:
 
 def told(call: Call, attribute: str) -> DType | None:
     """The dtype that an attribute says, by its number or by its name."""
-    value = call.arguments.get(attribute)
+    value = guessed(call.arguments.get(attribute))
     if value is None:
         return None
     return from_acl(value) if isinstance(value, int) else dtype(str(value))

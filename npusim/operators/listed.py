@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from npusim.catalogue import apis, facts, judging, names
+from npusim.catalogue import facts, judging, names
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware import load_profile, profile_names
@@ -58,8 +58,8 @@ def unlisted(call: Call) -> Offer | None:
     subject = _subject(call.contract.name)
     if subject is None or subject.kind != names.API or call.profile.family not in FAMILIES:
         return None
-    offer = apis.offer_of(facts.catalogue(), subject.name, call.profile.family)
-    return offer if offer.notes == apis.UNLISTED else None
+    offer = judging.offer_of(facts.catalogue(), subject.name, call.profile.family)
+    return offer if offer.notes == judging.UNLISTED else None
 
 
 def described(verdict: Verdict, name: str) -> ParameterVerdict | None:

@@ -101,7 +101,7 @@ def _accepted(call: Call) -> Status:
     sentence = f"{call.contract.name} on {call.profile.name}: {offer.why}."
     if offer.answer is Answer.SUPPORTED:
         return replace(SUCCESS, message=sentence, rules_source=call.contract.rules_source)
-    return Status.unknown(sentence, "An estimate says how long it takes if it does.")
+    return Status(None, sentence, "An estimate says how long it takes if it does.")
 
 
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
@@ -323,11 +323,11 @@ def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Statu
 
     own = chip if isinstance(chip, Profile) else None
     verdict, actions = listed.by_name(name, Place(chip.family, chip.name, profile=own), arguments)
-    if verdict.code is None:
-        return Status.unknown(f"{verdict.why}.", verdict.remedy)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."
+    if verdict.code is None:
+        return Status.unknown(sentence, verdict.remedy)
     return Status(0, sentence, "`npusim ops list` names what can be.", is_modelled=False)
 
 

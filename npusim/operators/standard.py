@@ -82,7 +82,7 @@ class StandardCall(CallParameters):
         operands: list[Any] = []
         for slot in self.operator.inputs:
             value = attributes.pop(slot.name) if slot.name in attributes else next(tensors, None)
-            listed = value if slot.many else [value]
+            listed = cast("list[Any]", value if slot.many else [value])
             operands += [each for each in listed if not slot.many or each.numel] or listed
         wanted = host.joint_dtype(*operands)
         if self.interface and self.interface.floating and wanted.category in _WHOLE:

@@ -130,7 +130,7 @@ OPERATORS = family(
             rules=page("ops-nn index/gather_v2", "IndexSelect")),
         Composed("aclnnOneHot", "self onValue offValue -> out",
             (whole("numClasses", "depth"), whole("axis")), "encoded",
-            checks=((same_dtype, "out", "onValue", "offValue"), (attribute_at_least, "axis", -1),
+            checks=((same_dtype, "onValue", "offValue", "out"), (attribute_at_least, "axis", -1),
                 (axes_in, "axis", "self", {"more": 1}), (holding, "onValue", "offValue"),
                 (encodes, "self", "numClasses", "axis", "out")),
             rules=page("ops-math math/one_hot", "OneHot")),

@@ -35,8 +35,8 @@ _RELU = (scalar("lower"), scalar("upper"), flag("training"))
 
 _ORDERED = (in_order, "from", "to")
 _CHANCE = (between, "prob", 0, 1)
-_MASKS = (_CHANCE, (told_in, "probDataType", FLOAT, FLOAT16, BFLOAT16), (rank_in, (1,), "out"),
-    (aligned_bits, "shape", "out", {"bits": 128}))  # fmt: skip
+_MASK = (_CHANCE, (rank_in, (1,), "out"), (aligned_bits, "shape", "out", {"bits": 128}))
+_MASKS = ((told_in, "probDataType", FLOAT, FLOAT16, BFLOAT16), *_MASK)
 
 
 def _seeded(
@@ -86,7 +86,7 @@ OPERATORS = family(
             (real("p", "drop"), flag("train"), *_SEEDED), "dropout",
             checks=((between, "p", 0, 1), (same_shape, "input", "out"))),
         Composed("aclnnDropoutGenMask", "-> out",
-            (ints("shape"), real("prob", "drop"), *_SEEDED), "mask", checks=_MASKS),
+            (ints("shape"), real("prob", "drop"), *_SEEDED), "mask", checks=_MASK),
         Composed("aclnnDropoutGenMaskV2", "-> out",
             (ints("shape"), real("prob", "drop"), *_SEEDED, *_PROB), "mask", checks=_MASKS,
             rules=page("ops-math random/dsa_gen_bit_mask", "DropoutGenMaskV2")),

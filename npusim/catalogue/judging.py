@@ -45,7 +45,7 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
 
 
 code_of_shapes = apis.code_of_shapes
-offer_of = apis.offer_of
+offer_of, Offer = apis.offer_of, apis.Offer
 UNLISTED = apis.UNLISTED
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.catalogue.apis import Offer
     from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
     from npusim.catalogue.verdicts import ParameterVerdict, Verdict
@@ -53,7 +52,7 @@ def verdict(call: Call) -> Verdict | None:
     return next(refused, first)
 
 
-def unlisted(call: Call) -> Offer | None:
+def unlisted(call: Call) -> judging.Offer | None:
     """What speaks for an interface on a product that its page doesn't list; mostly None."""
     subject = _subject(call.contract.name)
     if subject is None or subject.kind != names.API or call.profile.family not in FAMILIES:

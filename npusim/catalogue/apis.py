@@ -117,14 +117,9 @@ def _offered_by_release(
     why = "the page doesn't list the product, but CANN 8.1 has the API and its kernels"
     said = f"an older page ({earlier.release})" if earlier else _kernel_told(catalogue, page)
     if said:
-        return Offer(
-            Answer.SUPPORTED,
-            f"{why}, which run there according to {said}",
-            evidence,
-            None,
-            UNLISTED,
-        )
-    why = f"{why}; no public source says that they run there"
+        why += f", which run there according to {said}"
+        return Offer(Answer.SUPPORTED, why, evidence, None, UNLISTED)
+    why += "; no public source says that they run there"
     return Offer(Answer.UNKNOWN, why, evidence, None, UNLISTED)
 
 

@@ -45,7 +45,8 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
 
 
 code_of_shapes = apis.code_of_shapes
-offer_of, Offer = apis.offer_of, apis.Offer
+offer_of = apis.offer_of
+Offer = apis.Offer
 UNLISTED = apis.UNLISTED
 
 

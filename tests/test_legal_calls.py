@@ -51,6 +51,8 @@ def answer(ask: Any, op: str, arguments: dict[str, Any]) -> object:
         return "data"
     except NpusimError as error:
         return type(error)
+    if getattr(found, "is_modelled", False):  # a yes, or unknown: the product is in doubt
+        return found.code or 0
     return getattr(found, "code", 0)
 
 

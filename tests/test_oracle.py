@@ -118,8 +118,8 @@ def answer(ask: Any, *where: Any, **arguments: Any) -> tuple[Any, ...]:
         found = error.status
     except NpusimError as error:
         return type(error), str(error)
-    if not isinstance(found, Status):
-        return 0, "", ""
+    if not isinstance(found, Status) or (found.is_modelled and not found.code):
+        return 0, "", ""  # an estimate, and what gets one: a yes, or that the product is in doubt
     return found.code, found.message, found.remedy
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.catalogue import operators, wording
+from npusim.catalogue import facts, operators, wording
 from npusim.catalogue.facts import DATA_FILE, NULL, Catalogue, Page, Parameter, remembered
 from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
 from npusim.reading.tables import table_in
@@ -21,6 +21,7 @@ from npusim.values.status import StatusCode
 if TYPE_CHECKING:
     from npusim.catalogue.question import Question
 
+UNLISTED = ("undocumented on this product",)
 _SAYS = {"yes": Answer.SUPPORTED, "no": Answer.REJECTED, "unlisted": Answer.UNKNOWN}
 _REFERENCE = "reference-8.0"
 _MOST_AXES = 8  # of a tensor
@@ -92,8 +93,7 @@ def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
         why = f"an older page has it ({earlier.release})"
         return Offer(Answer.SUPPORTED, why, evidence, earlier)
     if page and page.in_8_1 and "op_present_8.1" in page.remarks:
-        why = "the page doesn't list the product, but CANN 8.1 has the API and its kernels"
-        return Offer(Answer.SUPPORTED, why, evidence, None, ("undocumented on this product",))
+        return _offered_by_release(catalogue, page, earlier, evidence)
     if page and page.supported == "no" and not earlier:
         return Offer(Answer.REJECTED, wording.no_reason(information), evidence)
     if earlier:
@@ -103,6 +103,43 @@ def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
         why = "only an experimental folder of the operator repositories has it, not CANN"
         return Offer(Answer.UNKNOWN, why, evidence, others[0])
     return Offer(Answer.UNKNOWN, "no page lists the product", evidence)
+
+
+def _offered_by_release(
+    catalogue: Catalogue, page: Page, earlier: Page | None, evidence: tuple[Evidence, ...]
+) -> Offer:
+    """What CANN 8.1 ships and the current page doesn't list: yes where somebody else says so.
+
+    That files lie in a release isn't that they run. Another page does say so, an older one of the
+    API or one of another API that lists the product and does its work with the same kernel, or a
+    published run of the kernel on the product (``seen_kernels.csv``).
+    """
+    why = "the page doesn't list the product, but CANN 8.1 has the API and its kernels"
+    said = f"an older page ({earlier.release})" if earlier else _kernel_told(catalogue, page)
+    if said:
+        why += f", which run there according to {said}"
+        return Offer(Answer.SUPPORTED, why, evidence, None, UNLISTED)
+    why += "; no public source says that they run there"
+    return Offer(Answer.UNKNOWN, why, evidence, None, UNLISTED)
+
+
+def _kernel_told(catalogue: Catalogue, page: Page) -> str:
+    """Who else says that a kernel of an API runs on the family of the page.
+
+    Of several kernels those count that are called like the API; the others are there for some of
+    its modes, and many APIs share them.
+    """
+    called = page.api.removeprefix("aclnn").removeprefix("Inplace").lower()
+    plain = {each: facts.without_version(each).lower() for each in page.op_types}
+    own = [each for each, word in plain.items() if word in called or called in word]
+    for op_type in own or page.op_types:
+        for api in catalogue.callers.get(op_type, ()):
+            other = catalogue.page(api, page.family)
+            if api != page.api and other and other.supported == "yes":
+                return f"the page of {api}"
+        if source := facts.seen_at(op_type, page.family):
+            return source
+    return ""
 
 
 def _offered_by_page(page: Page, information: Evidence, evidence: tuple[Evidence, ...]) -> Offer:

@@ -6,6 +6,7 @@ on the operator pages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, wraps
@@ -371,6 +372,28 @@ def _told(file: str) -> dict[tuple[str, str], str]:
     """
     with table_in(Path(__file__).with_name(file)) as table:
         return {(api, name): said for _, (api, name, said, _) in table}
+
+
+@cache
+def seen_kernels() -> dict[tuple[str, str], str]:
+    """Who published that a kernel ran, by operator type and family: ``seen_kernels.csv``.
+
+    Versions of an operator (``LayerNormV3``, ``TransposeD``) count as one.
+    """
+    with table_in(Path(__file__).with_name("seen_kernels.csv")) as table:
+        return {
+            (without_version(op_type), family): source for _, (op_type, family, source) in table
+        }
+
+
+def seen_at(op_type: str, family: str) -> str:
+    """Who published that a kernel, in any version, ran on a family; empty where nobody did."""
+    return seen_kernels().get((without_version(op_type), family), "")
+
+
+def without_version(op_type: str) -> str:
+    """The name of an operator that its versions have in common."""
+    return re.sub(r"(V\d+)?D?$", "", op_type)
 
 
 def _parameter(row: dict[str, str]) -> Parameter:

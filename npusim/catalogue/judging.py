@@ -45,6 +45,9 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
 
 
 code_of_shapes = apis.code_of_shapes
+offer_of = apis.offer_of
+Offer = apis.Offer
+UNLISTED = apis.UNLISTED
 
 
 @remembered

@@ -143,8 +143,9 @@ class Call:
         return self._expect(name, int)
 
     def number(self, name: str) -> float:
-        """A float or double attribute."""
-        return self._expect(name, float)
+        """A float or double attribute, or a scalar that is a real number."""
+        value = self.arguments.get(name)
+        return float(value) if isinstance(value, int) else self._expect(name, float)
 
     def flag(self, name: str) -> bool:
         """A bool attribute."""

@@ -60,6 +60,12 @@ class Attribute:
     default: float | None = None
 
 
+def page(folder: str, *interfaces: str) -> str:
+    """How a page is cited: ``ops-math math/add``, and the interfaces that it describes."""
+    named = "&".join(f"aclnn{each}" for each in interfaces)
+    return f"hicann/{folder}/docs/{named}.md"
+
+
 def _attribute(
     kind: AttributeKind, name: str, target: str | None, only: float | None = None
 ) -> Attribute:

@@ -52,6 +52,15 @@ def verdict(call: Call) -> Verdict | None:
     return next(refused, first)
 
 
+def unlisted(call: Call) -> judging.Offer | None:
+    """What speaks for an interface on a product that its page doesn't list; mostly None."""
+    subject = _subject(call.contract.name)
+    if subject is None or subject.kind != names.API or call.profile.family not in FAMILIES:
+        return None
+    offer = judging.offer_of(facts.catalogue(), subject.name, call.profile.family)
+    return offer if offer.notes == judging.UNLISTED else None
+
+
 def described(verdict: Verdict, name: str) -> ParameterVerdict | None:
     """What a verdict on an interface says of a tensor of the call, or of the list that it is in."""
     own = _known(names.Subject(names.API, verdict.subject, (verdict.subject,)), name) or ""

@@ -85,10 +85,22 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
     binding.require_writable(contract, bound)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
-    return _accepted(contract) if found is None else _tried(found, call)
+    return _accepted(call) if found is None else _tried(found, call)
 
 
-def _accepted(contract: Contract) -> Status:
+def _accepted(call: Call) -> Status:
+    """Yes; unknown where only files of a release speak for the interface on the product."""
+    contract, offer = call.contract, None
+    if not any(parameter.dtypes for parameter in contract.parameters):
+        from npusim.catalogue.verdicts import Answer
+        from npusim.operators import listed
+
+        offer = listed.unlisted(call)
+    if offer is not None:
+        sentence = f"{contract.name} on {call.profile.name}: {offer.why}."
+        if offer.answer is Answer.SUPPORTED:
+            return replace(SUCCESS, message=sentence, rules_source=contract.rules_source)
+        return Status(None, sentence, "An estimate says how long it takes if it does.")
     if not contract.has_kernels:
         sentence = f"npusim has no kernel of {contract.name}, so it can't be timed."
         return Status(0, sentence, is_modelled=False, rules_source=contract.rules_source)
@@ -98,8 +110,9 @@ def _accepted(contract: Contract) -> Status:
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
     """What definition and catalogue say of a call on a product that can't be simulated."""
     bound = binding.bind(contract, arguments, require_data=False)
-    found = by_facts(Call(contract, chip, bound))
-    return _accepted(contract) if found is None else found.status
+    call = Call(contract, chip, bound)
+    found = by_facts(call)
+    return _accepted(call) if found is None else found.status
 
 
 def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object]) -> Contract:
@@ -139,6 +152,8 @@ def planned(
     chain = _chain(whole, assume)
     if isinstance(chain, Objection):
         raise error_of(_tried(chain, call))
+    if (status := _accepted(call)).code is None:
+        chain.assume(status.message)
     return whole, chain
 
 
@@ -317,11 +332,11 @@ def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Statu
 
     own = chip if isinstance(chip, Profile) else None
     verdict, actions = listed.by_name(name, Place(chip.family, chip.name, profile=own), arguments)
-    if verdict.code is None:
-        return Status.unknown(f"{verdict.why}.", verdict.remedy)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."
+    if verdict.code is None:
+        return Status.unknown(sentence, verdict.remedy)
     return Status(0, sentence, "`npusim ops list` names what can be.", is_modelled=False)
 
 

@@ -82,11 +82,12 @@ class StandardCall(CallParameters):
 
     def _promoted(self, host: Host, *given: GlobalTensor | None, **attributes: Any) -> Any:
         """The operator on tensors and scalars in the dtype that they have together."""
-        tensors = iter(given)
-        operands = [
-            attributes.pop(slot.name) if slot.name in attributes else next(tensors, None)
-            for slot in self.operator.inputs
-        ]
+        tensors: Iterator[Any] = iter(given)
+        operands: list[Any] = []
+        for slot in self.operator.inputs:
+            value = attributes.pop(slot.name) if slot.name in attributes else next(tensors, None)
+            listed = cast("list[Any]", value if slot.many else [value])
+            operands += [each for each in listed if not slot.many or each.numel] or listed
         wanted = host.joint_dtype(*operands)
         if self.interface and self.interface.floating and wanted.category in _WHOLE:
             wanted = FLOAT
@@ -102,9 +103,11 @@ class StandardCall(CallParameters):
         if blocked := [name for name, slot in self.inputs() if slot.blocked]:
             yield format_is(Format.FRACTAL_NZ, *blocked)
         known = self.interface
-        if known and (known.promoted or known.floating) and not self.operator.answers:
+        if known and (known.promoted or known.floating):
             inputs = [name for name, _ in self.inputs()]
-            yield storable(inputs, self.outputs(), floating=known.floating)
+            results = () if self.operator.answers else self.outputs()
+            numbers = self._numbers() if results else ()
+            yield storable(inputs, results, numbers, floating=known.floating)
         spellings = self.spellings()
         own = self.interface.checks if self.interface else ()
         for build, *words in (*(self.operator.checks or ()), *own):
@@ -118,6 +121,11 @@ class StandardCall(CallParameters):
             yield build(*_spelled(words, spellings), **options)
         if self.operator.infer:
             yield as_inferred(self.outputs(), self._told)
+
+    def _numbers(self) -> list[str]:
+        """The scalars that stand for tensors of the kernel, and count where dtypes combine."""
+        scalars = self.scalar_slots()
+        return [each.name for each in self.attributes if each.target in scalars]
 
     def _is_empty(self, call: Call) -> bool:
         """Whether nothing comes out; a call that only changes inputs has none to change or add."""

@@ -136,7 +136,8 @@ class Status:
 
     `code` is what the device returns, None where npusim can't tell what that is (`unknown`).
     `actions` are the ways out that the remedy speaks of. `is_modelled` is false where npusim has
-    neither numbers nor time for the call, though a device may run it. `rules_source` names the
+    neither numbers nor time for the call, though a device may run it; it is true of an unknown
+    where only the product is in doubt. `rules_source` names the
     page or code all of whose rules were asked; it is empty where some of them may not have been.
     """
 

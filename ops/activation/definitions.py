@@ -8,11 +8,13 @@ from npusim.operators.definition import (
     Operator,
     family,
     flag,
+    page,
     real,
     scalar,
     text,
     whole,
 )
+from npusim.operators.dtype_checks import convertible, storable
 from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 from npusim.ops.activation.checks import half_of, halved, halves_fill
@@ -65,7 +67,12 @@ OPERATORS = family(
         Operator("Sigmoid", "x -> y", (), Aclnn("aclnnSigmoid", in_place=True,
             rules="hicann/ops-nn activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md")),
         Operator("Silu"),
-        Operator("SoftplusV2", "x -> y", _SOFTPLUS, Aclnn("aclnnSoftplus", attributes=_SOFTPLUS)),
+        Operator("SoftplusV2", "x -> y", _SOFTPLUS,
+            Aclnn("aclnnSoftplus",
+                attributes=(scalar("beta", default=1), scalar("threshold", default=20)),
+                checks=((convertible, "beta", ("x",)), (convertible, "threshold", ("x",)),
+                    (storable, ("x",), ("y",))),
+                rules=page("ops-nn activation/softplus_v2", "Softplus"))),
         Operator("Softplus", "x -> y"),
         Operator("Softsign", "x -> y", (), Aclnn("aclnnSoftsign")),
         Operator("Swish", "x -> y", _SCALE,

@@ -193,6 +193,9 @@ def frame_leaves(x: str, pad: str) -> Check:
                 if size + before + after < 0 or min(before, after) < -size:
                     cut = f"{pad} {sizes(told)} cuts off more than {name}"
                     return f"{cut} with sizes {sizes(spec.shape)} has."
+            left = bordered([spec], {"pad": told})[0]
+            if left.is_empty and max(told, default=0) > 0:
+                return f"{pad} {sizes(told)} adds to axes, but another of {name} is empty."
         return None
 
     return invalid(f"{pad} doesn't fit {x}", test)

@@ -6,6 +6,7 @@ from npusim.operators.checks import (
     format_is,
     not_there,
     rank_in,
+    same_dtype,
     same_shape,
 )
 from npusim.operators.definition import (
@@ -15,9 +16,12 @@ from npusim.operators.definition import (
     family,
     flag,
     ints,
+    page,
     real,
+    scalar,
     whole,
 )
+from npusim.operators.number_checks import multiplied, resized
 from npusim.operators.results import like, like_second
 from npusim.operators.shape_checks import (
     axes_in,
@@ -78,7 +82,9 @@ OPERATORS = family(
     "data_movement",
     bordered=(
         Operator("ConstantPadNd", "x -> y", (ints("pad?"), real("value?")),
-            Aclnn("aclnnConstantPadNd", attributes=(ints("pad"), real("value"))),
+            Aclnn("aclnnConstantPadNd", attributes=(ints("pad"), scalar("value")),
+                checks=((same_dtype, "x", "y"),),
+                rules=page("ops-math conversion/pad_v3", "ConstantPadNd")),
             kernel="constant_pad", infer=bordered, checks=((frame_leaves, "x", "pad"),)),
         *(each for axes in (1, 2, 3) for each in (
             *_bordered("ReflectionPad", axes, "mirror_pad", "mirrored"),
@@ -88,11 +94,13 @@ OPERATORS = family(
     ),
     joining=(
         Operator("ConcatD", "x* -> y", _JOINED,
-            Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),
+            Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),), promoted=True,
+                rules=page("ops-math conversion/concat_d", "Cat")),
             ("Concat", "ConcatV2", "ConcatV2D"), infer=results.joined, kernel="Concat",
             checks=_JOINS),
         Operator("Pack", "x* -> y", (whole("axis?"),),
-            Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),)), infer=results.stacked,
+            Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),), promoted=True),
+            infer=results.stacked,
             checks=((same_shape, "x"), (axes_in, "axis", "x", {"more": 1}))),
     ),
     host=(
@@ -102,16 +110,25 @@ OPERATORS = family(
             checks=((rank_in, (1, 2), "self"),)),
         Composed("aclnnDiagFlat", "self -> out", _OFFSET, "diagonal_of"),
         Composed("aclnnEye", "-> out", (whole("n"), whole("m")), "identity",
-            checks=((attribute_at_least, "n", 1), (attribute_at_least, "m", 1))),
+            checks=((attribute_at_least, "n", 0), (attribute_at_least, "m", 0),
+                (rank_in, (2,), "out")),
+            rules=page("ops-math math/eye", "Eye")),
         Composed("aclnnFlatten", "self -> out", (whole("axis"),), "flattened"),
         Composed("aclnnInplaceCopy", "selfRef src -> selfRef", (), "copied",
             checks=((broadcasts_to, "selfRef", "src"),)),
         Composed("aclnnRepeatInterleaveInt", "self -> out",
             (whole("repeats"), whole("outputSize", None)), "repeated",
-            checks=((attribute_at_least, "repeats", 0),)),
+            checks=((same_dtype, "self", "out"), (attribute_at_least, "repeats", 0),
+                (multiplied, "outputSize", "repeats", "self"),
+                (resized, "out", "self", "outputSize")),
+            rules=page("ops-nn index/repeat_interleave", "RepeatInterleaveInt")),
         Composed("aclnnRepeatInterleaveIntWithDim", "self -> out",
             (whole("repeats"), whole("dim"), whole("outputSize", None)), "repeated",
-            checks=((attribute_at_least, "repeats", 0), (axes_in, "dim", "self"))),
+            checks=((same_dtype, "self", "out"), (attribute_at_least, "repeats", 0),
+                (rank_in, range(1, 9), "self"), (axes_in, "dim", "self"),
+                (multiplied, "outputSize", "repeats", "self", "dim"),
+                (resized, "out", "self", "outputSize", "dim")),
+            rules=page("ops-nn index/repeat_interleave", "RepeatInterleaveIntWithDim")),
         Composed("aclnnSlice", "self -> out",
             (whole("dim"), whole("start"), whole("end"), whole("step")), "sliced",
             checks=((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"),

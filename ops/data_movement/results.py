@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described, numbers
+from npusim.values.promotion import promote
 
 if TYPE_CHECKING:
     from npusim.operators.definition import Rule
+    from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec
 
 
@@ -17,7 +19,12 @@ def joined(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[T
     axis = int(attributes.get("concat_dim", 0)) % max(1, given[0].rank)
     shape = list(given[0].shape)
     shape[axis] = sum(spec.shape[axis] for spec in given)
-    return [described(shape, given[0].dtype)]
+    return [described(shape, _joint(given))]
+
+
+def _joint(given: Sequence[TensorSpec]) -> DType:
+    """The dtype of what is joined; of dtypes that don't combine the first one's."""
+    return promote(*(spec.dtype for spec in given)) or given[0].dtype
 
 
 def parts(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
@@ -35,7 +42,7 @@ def stacked(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[
     """With one more axis, as long as there are inputs."""
     shape = list(given[0].shape)
     axis = int(attributes.get("axis", 0)) % (len(shape) + 1)
-    return [described((*shape[:axis], len(given), *shape[axis:]), given[0].dtype)]
+    return [described((*shape[:axis], len(given), *shape[axis:]), _joint(given))]
 
 
 def permuted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

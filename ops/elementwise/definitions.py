@@ -18,11 +18,13 @@ from npusim.operators.definition import (
     family,
     flag,
     ints,
+    page,
     real,
     scalar,
     whole,
 )
-from npusim.operators.dtype_checks import real_alike, storable
+from npusim.operators.dtype_checks import convertible, not_all, real_alike, storable
+from npusim.operators.number_checks import elements, steps_lead, whole_power
 from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -30,6 +32,7 @@ from npusim.operators.shape_checks import (
     needs,
     one_element,
 )
+from npusim.values.dtypes import BOOL
 
 _RANGE = (scalar("start"), scalar("end"), scalar("step"))
 _BROADCAST = (broadcast, ">", "<")
@@ -71,9 +74,14 @@ def _function(op_type: str, operand: str = "self", *, x: str = "x", y: str = "y"
     return Operator(op_type, f"{x} -> {y}", (), (aclnn, in_place))
 
 
-def _comparison(op_type: str, name: str) -> Operator:
+def _comparison(op_type: str, name: str, folder: str) -> Operator:
     """With a tensor, or with a number."""
-    return _of_two(op_type, _tensor(f"{name}Tensor"), _scalar(f"{name}Scalar"))
+    kinds = (_tensor(f"{name}Tensor"), _scalar(f"{name}Scalar"))
+    folder = f"ops-math math/{folder}"
+    return _of_two(op_type, *(
+        replace(each, rules=page(folder, each.name[5:], f"Inplace{each.name[5:]}"))
+        for each in kinds
+    ))  # fmt: skip
 
 
 def _weighed(name: str) -> Aclnn:
@@ -102,12 +110,26 @@ def _scalar_first(name: str, *, floating: bool = False) -> Aclnn:
     """A number and a tensor."""
     tensors = "exponent -> out" if name == "PowScalarTensor" else "other -> out"
     first = (scalar("self", "x1"),)
-    return Aclnn(f"aclnn{name}", tensors, first, promoted=not floating, floating=floating)
+    rules = page("ops-math math/pow", name) if name == "PowScalarTensor" else ""
+    return Aclnn(
+        f"aclnn{name}", tensors, first, promoted=not floating, floating=floating, rules=rules
+    )
 
 
 _ONE_DTYPE = ((same_dtype, "x", "y"),)
-_STORED = ((storable, ("<",), (">",)),)
+_STORED = ((storable, ("<",), (">",)), (convertible, "alpha", ("<",)))
 _STORED_NUMBER = ((storable, ("<",), (">",), ("other",)),)
+_WEIGHED_NUMBER = (*_STORED_NUMBER, (convertible, "alpha", ("<",), ("other",)))
+_POWERS = (
+    (storable, ("<",), (">",), ("exponent",)),
+    (not_all, BOOL, "self", "exponent"),
+    (whole_power, "exponent", "self"),
+)
+_NOT_BOTH_BOOL = ((not_all, BOOL, "self", "exponent"),)
+_TO_TENSORS = page("ops-math math/pow", "PowTensorTensor", "InplacePowTensorTensor")
+_TO_NUMBERS = page("ops-math math/pow", "PowTensorScalar", "InplacePowTensorScalar")
+_LEADS = ((steps_lead, "start", "end", "step"),)
+_FILLED = ((rank_is, 0, "value"), (storable, ("value",), (">",)))
 
 # fmt: off
 OPERATORS = family(
@@ -121,16 +143,19 @@ OPERATORS = family(
     },
     fused="fusion:fused_kernel",
     arithmetic=(
-        Operator("Abs", "x -> y", (), Aclnn("aclnnAbs", checks=((real_alike, "x", "y"),))),
+        Operator("Abs", "x -> y", (), Aclnn("aclnnAbs", checks=((real_alike, "x", "y"),),
+            rules=page("ops-math math/abs", "Abs"))),
         Operator("Add", "x1 x2 -> y", (),
-            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add", checks=_STORED),
+            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add", checks=_STORED,
+                rules=page("ops-math math/add", "Add", "InplaceAdd")),
             ("AddV2",)),
         Operator("AddN", "x* -> y", (),
             (Aclnn("aclnnAddN", "tensors* -> out"), Aclnn("aclnnSum", "tensors* -> out")),
             ("AccumulateNV2",)),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
-                host="host:adds", checks=_STORED_NUMBER)),
+                host="host:adds", checks=_WEIGHED_NUMBER,
+                rules=page("ops-math math/add", "Adds") + ", aclnnInplaceAdds.md")),
         Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
         Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
         Operator("BiasAdd", "x bias -> y", checks=((rank_is, 1, "bias"), _BROADCAST)),
@@ -146,18 +171,23 @@ OPERATORS = family(
         Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True, floating=True,
             rules="hicann/ops-math math/log/docs/aclnnLog&aclnnInplaceLog.md")),
         _function("Log1p"),
-        Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True)),
+        Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True,
+            rules=page("ops-math math/maximum", "Maximum"))),
         Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
         Operator("Minimum", "x1 x2 -> y", (), Aclnn("aclnnMinimum", _TWO, promoted=True)),
         Operator("MinimumGrad", "grads x1 x2 -> y1 y2"),
-        Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True)),
+        Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True,
+            rules=page("ops-math math/mul", "Mul", "InplaceMul"))),
         Operator("Muls", "x -> y", _VALUE,
             Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls",
-                checks=_STORED_NUMBER)),
+                checks=_STORED_NUMBER,
+                rules=page("ops-math math/muls", "Muls", "InplaceMuls"))),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
         _of_two("Pow", _scalar_first("PowScalarTensor"),
-            Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True),
-            Aclnn("aclnnInplacePowTensorTensor", "self exponent -> self", promoted=True)),
+            Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True,
+                checks=_NOT_BOTH_BOOL, rules=_TO_TENSORS),
+            Aclnn("aclnnInplacePowTensorTensor", "self exponent -> self", promoted=True,
+                checks=_NOT_BOTH_BOOL, rules=_TO_TENSORS)),
         Operator("RealDiv", "x1 x2 -> y", (),
             (Aclnn("aclnnDiv", _TWO, in_place=True, floating=True),
              Aclnn("aclnnRealDiv", _TWO, floating=True))),
@@ -175,24 +205,27 @@ OPERATORS = family(
              Aclnn("aclnnInplaceSqrt", "self -> self", floating=True))),
         Operator("Square", "x -> y", (), Aclnn("aclnnSquare")),
         Operator("Sub", "x1 x2 -> y", (),
-            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub", checks=_STORED)),
+            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub", checks=_STORED,
+                rules=page("ops-math math/sub", "Sub", "InplaceSub"))),
     ),
     comparison=(
-        _comparison("Equal", "Eq"),
-        _comparison("Greater", "Gt"),
-        _comparison("GreaterEqual", "Ge"),
-        _comparison("Less", "Lt"),
-        _comparison("LessEqual", "Le"),
+        _comparison("Equal", "Eq", "equal"),
+        _comparison("Greater", "Gt", "greater"),
+        _comparison("GreaterEqual", "Ge", "greater_equal"),
+        _comparison("Less", "Lt", "less"),
+        _comparison("LessEqual", "Le", "less_equal"),
         Operator("LogicalAnd", "x1 x2 -> y", (),
             Aclnn("aclnnLogicalAnd", _TWO, in_place=True, host="host:logical_and")),
         Operator("LogicalNot", "x -> y", (),
             Aclnn("aclnnLogicalNot", in_place=True, host="host:logical_not")),
         Operator("LogicalOr", "x1 x2 -> y", (),
             Aclnn("aclnnLogicalOr", _TWO, in_place=True, host="host:logical_or")),
-        _comparison("NotEqual", "Ne"),
+        _comparison("NotEqual", "Ne", "not_equal"),
         Operator("Select", "condition x1 x2 -> y"),
         Operator("SelectV2", "condition then else -> result", (),
-            Aclnn("aclnnSWhere", "condition self other -> out"), kernel="Select"),
+            Aclnn("aclnnSWhere", "condition self other -> out",
+                checks=((storable, ("self", "other"), (">",)),),
+                rules=page("ops-math math/select", "SWhere")), kernel="Select"),
     ),
     trigonometry=(
         _function("Acos", "input"),
@@ -264,10 +297,12 @@ OPERATORS = family(
         Operator("Axpy", "x1 x2 -> y", (real("alpha?"),)),
         Operator("AxpyV2", "x1 x2 alpha -> y"),
         Operator("ClipByValueV2", "x clip_value_min clip_value_max -> y", (),
-            (Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out", promoted=True),
+            (Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out", promoted=True,
+                rules=page("ops-math conversion/clip_by_value_v2", "ClampTensor")),
              Aclnn("aclnnClampMinTensor", "self clipValueMin -> out", in_place=True, promoted=True),
              Aclnn("aclnnClampMaxTensor", "self max -> out", host="host:clamp_max", in_place=True),
-             Aclnn("aclnnClamp", attributes=_EITHER, promoted=True),
+             Aclnn("aclnnClamp", attributes=_EITHER, promoted=True,
+                rules=page("ops-math conversion/clip_by_value_v2", "Clamp")),
              Aclnn("aclnnHardtanh", attributes=_LIMITS, promoted=True, in_place=True),
              Aclnn("aclnnClampMin", attributes=_LIMITS[:1], promoted=True),
              Aclnn("aclnnClampMax", attributes=_LIMITS[1:], promoted=True, in_place=True)),
@@ -277,17 +312,22 @@ OPERATORS = family(
              Aclnn("aclnnLerps", "self end -> out", (scalar("weight"),), True, promoted=True))),
         Operator("MaskedFill", "x mask value -> y", (),
             (Aclnn("aclnnInplaceMaskedFillTensor", "selfRef mask value -> selfRef",
-                host="host:masked_fill"),
+                host="host:masked_fill", checks=_FILLED,
+                rules=page("ops-math conversion/masked_fill", "InplaceMaskedFillTensor")),
              Aclnn("aclnnInplaceMaskedFillScalar", "selfRef mask -> selfRef", (scalar("value"),),
-                host="host:masked_fill"))),
+                host="host:masked_fill", checks=((storable, (), (">",), ("value",)),),
+                rules=page("ops-math conversion/masked_fill", "InplaceMaskedFillScalar")))),
     ),
     host=(
-        Composed("aclnnArange", "-> out", _RANGE, "arranged"),
+        Composed("aclnnArange", "-> out", _RANGE, "arranged", checks=_LEADS,
+            rules=page("ops-math math/range", "Arange")),
         Composed("aclnnLinspace", "-> out", (scalar("start"), scalar("end"), whole("steps")),
-            "spaced"),
-        Composed("aclnnRange", "-> out", _RANGE, "arranged_through"),
+            "spaced", checks=((attribute_at_least, "steps", 0), (elements, "steps", "out")),
+            rules=page("ops-math math/lin_space", "Linspace")),
+        Composed("aclnnRange", "-> out", _RANGE, "arranged_through", checks=_LEADS),
         Composed("aclnnSubs", "self -> out", (scalar("other"), *_ALPHA), "subs", in_place=True,
-            checks=(_ALIKE,)),
+            checks=(_ALIKE, *_WEIGHED_NUMBER),
+            rules=page("ops-math math/sub", "Subs", "InplaceSubs")),
         Composed("aclnnDivMod", _TWO, _MODE, "divide", in_place=True, checks=(_BROADCAST_TWO,)),
         Composed("aclnnDivMods", "self -> out", (scalar("other"), *_MODE), "divide", in_place=True),
         Composed("aclnnDivs", "self -> out", (scalar("other"),), "divide", in_place=True),
@@ -299,9 +339,11 @@ OPERATORS = family(
         Composed("aclnnExp2", "self -> out", (), "exp2", in_place=True, checks=(_SAME,)),
         Composed("aclnnFrac", "input -> out", (), "frac"),
         Composed("aclnnInplaceFrac", "inputRef -> inputRef", (), "frac"),
-        Composed("aclnnInplaceFillScalar", "selfRef -> selfRef", (scalar("value"),), "filled"),
+        Composed("aclnnInplaceFillScalar", "selfRef -> selfRef", (scalar("value"),), "filled",
+            rules=page("ops-math conversion/fill", "InplaceFillScalar")),
         Composed("aclnnInplaceFillTensor", "selfRef value -> selfRef", (), "filled",
-            checks=((one_element, "value"),)),
+            checks=((rank_in, (0, 1), "value"), (one_element, "value")),
+            rules=page("ops-math conversion/fill", "InplaceFillTensor")),
         Composed("aclnnInplaceOne", "selfRef -> selfRef", (), "ones",
             rules="hicann/ops-math math/ones_like/docs/aclnnInplaceOne.md"),
         Composed("aclnnInplaceZero", "selfRef -> selfRef", (), "zeros",
@@ -317,10 +359,13 @@ OPERATORS = family(
         Composed("aclnnMaxN", "tensors* -> out", (), "largest"),
         Composed("aclnnMinN", "tensors* -> out", (), "smallest"),
         Composed("aclnnPowTensorScalar", "self -> out", (scalar("exponent"),), "power",
-            checks=(_SAME,)),
-        Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent"),), "power"),
-        Composed("aclnnRsub", _TWO, _ALPHA, "subtracted_from", checks=(_BROADCAST_TWO,)),
-        Composed("aclnnRsubs", "self -> out", (scalar("other"), *_ALPHA), "subtracted_from"),
+            checks=(_SAME, *_POWERS), rules=_TO_NUMBERS),
+        Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent"),), "power",
+            checks=_POWERS, rules=_TO_NUMBERS),
+        Composed("aclnnRsub", _TWO, _ALPHA, "subtracted_from",
+            checks=(_BROADCAST_TWO, *_STORED)),
+        Composed("aclnnRsubs", "self -> out", (scalar("other"), *_ALPHA), "subtracted_from",
+            checks=(_SAME, *_WEIGHED_NUMBER)),
         Composed("aclnnSignbit", "self -> out", (), "sign_bit", checks=(_SAME,)),
         Composed("aclnnSinc", "self -> out", (), "sinc", in_place=True, checks=(_SAME,)),
     ),

@@ -95,6 +95,19 @@ def places_in(axis: str, of: str, *inputs: str) -> Check:
     return invalid(f"{indices} isn't inside {of}", test)
 
 
+def reads_something(axis: str, of: str, indices: str) -> Check:
+    """161002 for places along an axis that has no elements."""
+
+    def test(call: Call) -> Finding:
+        whole = call.spec(of)
+        place = (entries(call, axis) or (0,))[0]
+        if not whole.rank or whole.shape[place] or call.spec(indices).is_empty:
+            return None
+        return f"Axis {place} of {of} {sizes(whole.shape)} has nothing to take."
+
+    return invalid(f"{of} has nothing along {axis}", test)
+
+
 def holding(*names: str) -> Check:
     """161002 for a tensor without elements."""
 
@@ -149,6 +162,42 @@ def scattered(axis: str, var: str, indices: str, updates: str) -> Check:
         return next((found for each in chosen if (found := each.test(call))), None)
 
     return invalid(f"{updates} and {indices} don't fit {var}", test)
+
+
+def selected(of: str, index: str, out: str, axis: str) -> Check:
+    """161002 for a result that isn't as long along the axis as there are indices.
+
+    One index is a row of one; of a single element there can be no more than one.
+    """
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        wanted, count = list(call.spec(of).shape), call.spec(index).numel
+        if not wanted and count != 1:
+            return f"{index} should be one for a single element, but there are {count}."
+        if wanted:
+            wanted[(entries(call, axis) or (0,))[0]] = count
+        if list(spec.shape) == wanted:
+            return None
+        return f"The shape of {name} should be {sizes(wanted)}, but got {sizes(spec.shape)}."
+
+    return each_tensor(f"{out} isn't as long as {index}", (out,), objection)
+
+
+def encodes(of: str, classes: str, axis: str, out: str) -> Check:
+    """161002 for a number of classes below zero, or none of an empty tensor, and other results."""
+
+    def test(call: Call) -> Finding:
+        (count, *_), places = entries(call, classes) or (0,), call.spec(of)
+        if count < places.is_empty:
+            return f"{classes} should be at least {int(places.is_empty)}, but got {count}."
+        told = {"axis": call.arguments.get(axis, -1), "depth": count}
+        wanted = one_hot([places, places], told)[0].shape
+        for name, spec in call.given(out):
+            if spec.shape != wanted:
+                return f"{name} should have sizes {sizes(wanted)}, but has {sizes(spec.shape)}."
+        return None
+
+    return invalid(f"{out} isn't {of} with an axis of {classes}", test)
 
 
 def gathered(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

@@ -15,11 +15,14 @@ from npusim.operators.definition import (
     family,
     flag,
     ints,
+    page,
     real,
     scalar,
     text,
     whole,
 )
+from npusim.operators.dtype_checks import complex_with
+from npusim.operators.number_checks import axes_at_most, between, resized
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
@@ -27,6 +30,7 @@ from npusim.ops.indexing.checks import (
     cached,
     counts_rows,
     covered,
+    encodes,
     gathered,
     gathered_parts,
     holding,
@@ -35,8 +39,10 @@ from npusim.ops.indexing.checks import (
     only_adds,
     places_in,
     put_at,
+    reads_something,
     rows_at,
     scattered,
+    selected,
     together,
     tuples_of,
 )
@@ -47,13 +53,12 @@ _DIM = (whole("dim", "axis"),)
 _UPDATES = "var indices updates -> var"
 _SEGMENTS = (whole("num_segments?"),)
 _HOT = (whole("depth?"), *_AXIS)
-_CLASSES = (whole("numClasses", "depth"), whole("axis?"))
 _NEGATIVE = (flag("negativeIndexSupport?", None),)
-_SCATTERED = (whole("dim", "axis"), whole("reduce?"))
 _NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))
 _OWN_AXIS = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 _UNIQUE = (flag("sorted", "is_sorted"), flag("returnInverse", "inverse"),
     flag("returnCounts", "counts"))  # fmt: skip
+_INDEXABLE = ((axes_at_most, "self", (1 << 31) - 1),)
 _SIZED = (attribute_at_least, "outputSize", 0)
 _ROWS = ((rows_at, "var", "indices", "updates"),)
 _ALONG = ((rank_in, range(1, 9), "x"), (axes_in, "axis", "x"))
@@ -81,15 +86,13 @@ OPERATORS = family(
             checks=((tuples_of, "indices", "x"),)),
         Operator("GatherV2", "x indices -> y", _AXIS,
             (Aclnn("aclnnEmbedding", "weight indices -> out"),
-             Aclnn("aclnnIndexSelect", "self index -> out", _DIM),
              Aclnn("aclnnGatherV2", "self index -> out", _DIM)),
             ("GatherV2D", "GatherV3"), infer=gathered, checks=_ALONG),
         Operator("Gather", "x indices -> y", kernel="gather", infer=gathered, checks=_ALONG),
     ),
     one_hot=(
         Operator("OneHot", "x on_value off_value -> y", _HOT,
-            Aclnn("aclnnOneHot", "self onValue offValue -> out", _CLASSES), ("OneHotD",),
-            infer=one_hot, checks=_ENCODES),
+            also=("OneHotD",), infer=one_hot, checks=_ENCODES),
     ),
     paged=(
         Operator("ScatterPaKvCache",
@@ -130,6 +133,16 @@ OPERATORS = family(
             "var value sorted_indices pos alpha? -> var", _AXIS),
     ),
     host=(
+        Composed("aclnnIndexSelect", "self index -> out", (whole("dim"),), "selected",
+            checks=((same_dtype, "self", "out"), (axes_in, "dim", "self"),
+                (rank_in, (0, 1), "index"), (selected, "self", "index", "out", "dim")),
+            rules=page("ops-nn index/gather_v2", "IndexSelect")),
+        Composed("aclnnOneHot", "self onValue offValue -> out",
+            (whole("numClasses", "depth"), whole("axis")), "encoded",
+            checks=((same_dtype, "onValue", "offValue", "out"), (attribute_at_least, "axis", -1),
+                (axes_in, "axis", "self", {"more": 1}), (holding, "onValue", "offValue"),
+                (encodes, "self", "numClasses", "axis", "out")),
+            rules=page("ops-math math/one_hot", "OneHot")),
         Composed("aclnnEmbeddingDenseBackward", "grad indices -> out",
             (whole("numWeights", "rows"), whole("paddingIdx", "padding"),
              flag("scaleGradByFreq", "by_frequency")), "embedding_gradient",
@@ -150,10 +163,19 @@ OPERATORS = family(
             "put"),
         Composed("aclnnInplaceScatter", "selfRef index src -> selfRef",
             (whole("dim"), whole("reduce")), "scattered",
-            checks=(*_picked("dim", "selfRef"), (covered, "index", "src"),
-                (attribute_in, "reduce", (0, 1, 2)))),
+            checks=((same_dtype, "selfRef", "src"), *_picked("dim", "selfRef"),
+                (covered, "index", "src"),
+                (attribute_in, "reduce", (0, 1, 2))),
+            rules=page("ops-nn index/scatter_elements_v2", "Scatter", "InplaceScatter")),
         Composed("aclnnInplaceScatterValue", "selfRef index -> selfRef", _NUMBERED,
-            "number_scattered", checks=(*_picked("dim", "selfRef"),
+            "number_scattered", checks=((complex_with, "value", "selfRef"),
+                *_picked("dim", "selfRef"), (attribute_in, "reduce", (0, 1, 2))),
+            rules=page("ops-nn index/scatter_elements_v2", "ScatterValue",
+                "InplaceScatterValue")),
+        Composed("aclnnScatter", "self index src -> out",
+            (whole("dim"), whole("reduce?")), "scattered",
+            checks=((same_dtype, "self", "src", "out"), *_picked("dim", "self"),
+                (covered, "index", "src"), (same_shape, "self", "out"),
                 (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterAdd", "self index src -> out", (whole("dim"),), "scatter_added",
             checks=(*_picked("dim", "self"), (covered, "index", "src"),
@@ -191,8 +213,9 @@ OPERATORS = family(
         Operator("EmbeddingBag", kernel="embedding_bag"),
     ),
     selected=(
-        Composed("aclnnNonzero", "self -> out", (), "places"),
-        Composed("aclnnNonzeroV2", "self -> out", (), "places_in_columns"),
+        Composed("aclnnNonzero", "self -> out", (), "places", checks=_INDEXABLE,
+            rules=page("ops-nn index/non_zero", "Nonzero")),
+        Composed("aclnnNonzeroV2", "self -> out", (), "places_in_columns", checks=_INDEXABLE),
         Composed("aclnnMaskedSelect", "self mask -> out", (), "masked",
             checks=((together, "self", "mask"),)),
         Composed("aclnnInplaceMaskedScatter", "selfRef mask source -> selfRef", (), "put_by_mask",
@@ -218,15 +241,25 @@ OPERATORS = family(
             (whole("dim"), ints("index"), scalar("value")), "filled_places", in_place=True,
             checks=(*_OWN_AXIS, (same_shape, "self", "out"))),
         Composed("aclnnRepeatInterleave", "self repeats -> out", (whole("outputSize", "size"),),
-            "repeated", checks=((counts_rows, "repeats", "self"), _SIZED)),
+            "repeated",
+            checks=((same_dtype, "self", "out"), (counts_rows, "repeats", "self"), _SIZED,
+                (resized, "out", "self", "outputSize")),
+            rules=page("ops-nn index/repeat_interleave", "RepeatInterleave")),
         Composed("aclnnRepeatInterleaveWithDim", "self repeats -> out",
             (whole("dim"), whole("outputSize", "size")), "repeated",
-            checks=(*_OWN_AXIS, (counts_rows, "repeats", "self", "dim"), _SIZED)),
+            checks=((same_dtype, "self", "out"), *_OWN_AXIS,
+                (counts_rows, "repeats", "self", "dim"), _SIZED,
+                (resized, "out", "self", "outputSize", "dim")),
+            rules=page("ops-nn index/repeat_interleave", "RepeatInterleaveWithDim")),
         Composed("aclnnRepeatInterleaveTensor", "repeats -> out", (whole("outputSize", "size"),),
-            "places_repeated", checks=((rank_in, (1,), "repeats"), _SIZED)),
+            "places_repeated",
+            checks=((same_dtype, "repeats", "out"), (rank_in, (1,), "repeats"),
+                (between, "outputSize", 0, 1 << 22), (resized, "out", "repeats", "outputSize")),
+            rules=page("ops-nn index/repeat_interleave", "RepeatInterleaveTensor")),
         Composed("aclnnScatterValue", "self index -> out",
             (whole("dim"), scalar("value"), whole("reduce")), "value_scattered",
-            checks=(*_picked("dim", "self"), (same_shape, "self", "out"),
+            checks=((same_dtype, "self", "out"), (complex_with, "value", "self"),
+                *_picked("dim", "self"), (same_shape, "self", "out"),
                 (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterReduce", "self index src -> out",
             (whole("dim"), whole("reduce"), flag("includeSelf", "include")), "reduced_by_places",
@@ -249,16 +282,16 @@ OPERATORS = family(
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
             Aclnn("aclnnGather", "self index -> out", (whole("dim"),),
-                checks=((same_dtype, "x", "y"),)), ("GatherElementsV2",),
+                checks=((same_dtype, "x", "y"),),
+                rules=page("ops-nn index/gather_elements_v2", "Gather")), ("GatherElementsV2",),
             kernel="gather_elements",
-            checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
+            checks=(*_picked("dim", "x"), (same_shape, "index", "y"),
+                (reads_something, "dim", "x", "index"))),
     ),
     put_elements=(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
-            Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
-                (same_shape, "indices", "updates"), (same_shape, "data", "y"),
-                (attribute_in, "reduce", (0, 1, 2)))),
+                (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
         Operator("ScatterElementsV2", kernel="scatter_elements"),
     ),
 )

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def scattered(
-    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, dim: int, reduce: int
-) -> Any:
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *,
+    dim: int, reduce: int = 0,
+) -> Any:  # fmt: skip
     """Elements put into a copy of a tensor, added to it, or multiplied with what is there.
 
     Of a source that is larger than the index, what has the same places.
@@ -24,6 +25,28 @@ def scattered(
         source = host.run("Slice", source, offsets=[0] * len(sizes), size=sizes)
     outputs = (x,) if host.owns(x) else ()
     return host.run("ScatterElements", x, index, source, outputs=outputs, axis=dim, reduce=reduce)
+
+
+def selected(host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int) -> Any:
+    """Rows at places; one place is a row of one, and so is a single element."""
+    rows = x if x.shape else x.view(1)
+    found = host.run("GatherV2", rows, index if index.shape else index.view(1), axis=dim)
+    return found if x.shape else found.view()
+
+
+def encoded(
+    host: Host, x: GlobalTensor, on: GlobalTensor, off: GlobalTensor, *, depth: int, axis: int
+) -> Any:
+    """Ones at places, by the first element of what they and the others are."""
+    first = [_first(host, each) for each in (on, off)]
+    return host.run("OneHot", x, *first, depth=depth, axis=axis)
+
+
+def _first(host: Host, x: GlobalTensor) -> GlobalTensor:
+    if x.numel == 1:
+        return x
+    found: GlobalTensor = host.run("Slice", x.view(x.numel), offsets=[0], size=[1])
+    return found
 
 
 def number_scattered(

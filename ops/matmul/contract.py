@@ -210,6 +210,7 @@ def _contract(
     blocked: bool = False,
     products: tuple[str, ...] = ("910", "A2", "310P", "A3", "950"),
     kinds: Mapping[str, tuple[DType, ...]] = FLOAT_KINDS,
+    rules: str = "",
 ) -> Contract:
     """A product; the weight of a ``blocked`` one lies in FRACTAL_NZ."""
     return Contract(
@@ -242,6 +243,7 @@ def _contract(
             "cubeMathType 4 is computed as 0: sums in float32.",
         ),
         source="hicann/ops-nn matmul/mat_mul_v3, matmul/batch_mat_mul_v3",
+        rules_source=f"hicann/ops-nn matmul/{rules}.md" if rules else "",
         typical=typical,
     )
 
@@ -256,6 +258,13 @@ def _typical(
     second = TensorSpec(b, kind, weight)
     operands: dict[str, object] = {"self": TensorSpec(a, kind), "mat2": second}
     return Typical(words, operands | {"cubeMathType": ALLOW_FP32_DOWN_PRECISION})
+
+
+def _factors(call: Call) -> Finding:
+    for name in ("beta", "alpha"):
+        if isinstance(value := call.arguments.get(name), bool | complex):
+            return f"{name} should be a real number, but is {value}."
+    return None
 
 
 def _addend(call: Call) -> Finding:
@@ -280,8 +289,9 @@ def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
         {"self": TensorSpec((2048,), kind), "mat1": square, "mat2": weight, **factors},
     )
     plain = _contract(
-        name, "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical, blocked=blocked
-    )
+        name, "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical, blocked=blocked,
+        rules=f"mat_mul_v3/docs/{name}{'' if blocked else '&aclnnInplaceAddmm'}",
+    )  # fmt: skip
     products = _LATER if blocked else plain.products
     kinds = _HALVES if blocked else FLOAT_KINDS
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
@@ -297,13 +307,14 @@ def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
             replace(
                 plain.parameter("mat2"), dtypes=kinds, rank=(2, 2), description="The second matrix."
             ),
-            Parameter("beta", "double", description="What self is multiplied by."),
-            Parameter("alpha", "double", description="What the product is multiplied by."),
+            Parameter("beta", "scalar", description="What self is multiplied by."),
+            Parameter("alpha", "scalar", description="What the product is multiplied by."),
             *plain.parameters[2:],
         ),
         checks=(
-            not_null(*given, "out"),
+            not_null(*given, "beta", "alpha", "out"),
             dtype_supported(*given, "out"),
+            invalid("beta or alpha is no real number", _factors),
             attribute_in("cubeMathType", tuple(range(5))),
             invalid("BFLOAT16 and another dtype on products with BFLOAT16", mixed_halves),
             promotable("out", *given),
@@ -331,12 +342,14 @@ MATMUL = _contract(
     (1, 2, 3, 4, 5, 6),
     _broadcasting,
     typical=_typical("8x512x1024 @ 1024x4096", (8, 512, 1024), (1024, 4096)),
+    rules="mat_mul_v3/docs/aclnnMatmul",
 )
 MM = _contract(
     "aclnnMm",
     "Product of two matrices.",
     (2,),
     typical=_typical("2048x2048 @ 2048x2048", (2048, 2048), (2048, 2048)),
+    rules="mat_mul_v3/docs/aclnnMm",
 )
 BATCH_MATMUL = _contract(
     "aclnnBatchMatMul",
@@ -344,6 +357,7 @@ BATCH_MATMUL = _contract(
     (3,),
     invalid("self and mat2 have different numbers of matrices", _same_batch),
     typical=_typical("96 times 512x64 @ 64x512", (96, 512, 64), (96, 64, 512)),
+    rules="batch_mat_mul_v3/docs/aclnnBatchMatMul",
 )
 ADDMM = _addmm()
 
@@ -354,6 +368,7 @@ MATMUL_WEIGHT_NZ = _contract(
     typical=_typical("2048x2048 @ 2048x2048", (2048, 2048), (2048, 2048), Format.FRACTAL_NZ),
     blocked=True,
     products=("A2", "310P", "A3", "950"),
+    rules="mat_mul_v3/docs/aclnnMatmulWeightNz",
 )
 BATCH_MATMUL_WEIGHT_NZ = _contract(
     "aclnnBatchMatMulWeightNz",

@@ -40,12 +40,18 @@ def arithmetic(call: Call) -> Arithmetic:
     Chips without float32 in the cube take float16 where they may.
     """
     common = promote(*(spec.dtype for _, spec in call.given(*operands(call)))) or FLOAT
-    return arithmetic_of(common, call.integer("cubeMathType"), call.profile.family)
+    chosen = ALLOW_FP32_DOWN_PRECISION if _of_rows(call) else call.integer("cubeMathType")
+    return arithmetic_of(common, chosen, call.profile.family)
+
+
+def _of_rows(call: Call) -> bool:
+    """Whether two rows are multiplied, for which cubeMathType decides nothing."""
+    return all(spec.rank == 1 for _, spec in call.given(*operands(call)))
 
 
 def arithmetic_of(common: DType, chosen: int, family: str) -> Arithmetic:
     """The same from the common dtype, cubeMathType and the product family."""
-    if chosen == USE_FP16:
+    if chosen == USE_FP16 and common is not BFLOAT16:
         return Arithmetic(FLOAT16, hf32=False)
     if common is not FLOAT or chosen in (KEEP_DTYPE, USE_FP32_ADD):
         return Arithmetic(common, hf32=False)
@@ -73,13 +79,23 @@ def mixed_halves(call: Call) -> Finding:
 
 
 def math_type(call: Call) -> Finding:
-    """What the chip objects to in cubeMathType for the matrices of a call."""
+    """What the chip objects to in cubeMathType for the matrices of a call.
+
+    It decides nothing for the product of two rows, nor what aclnnBatchMatMul makes of half types.
+    """
+    if _of_rows(call):
+        return None
+    is_ignored = call.contract.name == "aclnnBatchMatMul" and multiplies_float(call)
+    if is_ignored and call.integer("cubeMathType") in (USE_FP16, USE_HF32):
+        return None
     return math_objection(call, *operands(call))
 
 
 def math_objection(call: Call, *names: str) -> Finding:
     """What the chip objects to in cubeMathType for matrices of these dtypes."""
     kinds = {spec.dtype for _, spec in call.given(*names)}
+    if call.integer("cubeMathType") not in range(USE_FP32_ADD + 1):
+        return f"cubeMathType should be in [0, 1, 2, 3, 4], but got {call.integer('cubeMathType')}."
     chosen, chip = call.integer("cubeMathType"), call.profile.name
     if not multiplies_float(call):
         if FLOAT in kinds and chosen == KEEP_DTYPE:
@@ -88,7 +104,7 @@ def math_objection(call: Call, *names: str) -> Finding:
                 "Use cubeMathType 1, which multiplies in FLOAT16.",
                 {"cubeMathType": ALLOW_FP32_DOWN_PRECISION},
             )
-        if chosen == USE_HF32:
+        if chosen == USE_HF32 or (chosen == USE_FP32_ADD and names == ADDED):
             return f"cubeMathType {chosen} is not supported on {chip}.", *_USUAL
         return None
     if chosen == USE_FP16 and BFLOAT16 in kinds:

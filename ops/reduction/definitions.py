@@ -8,11 +8,13 @@ from npusim.operators.definition import (
     family,
     flag,
     ints,
+    page,
     real,
     scalar,
     text,
     whole,
 )
+from npusim.operators.dtype_checks import as_told, complex_of_something, through
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
@@ -29,6 +31,9 @@ _KEEP_DIMS = flag("keepDims?", "keep_dims")
 _MAYBE = ints("dim?", "axes")  # all of them where it is left out
 _CORRECTED = (_MAYBE, whole("correction?"), _KEPT[1])
 _OWN_AXES = ((axes_in, "dim", "self"),)
+_OF_SOMETHING = (complex_of_something, "x", "y")
+_TOLD = ((as_told, "dtype", "y"), _OF_SOMETHING)
+_PRODUCT = ((through, "dtype", "x", "y"), *_TOLD)
 _ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"))
 
 
@@ -44,12 +49,19 @@ OPERATORS = family(
     checks={"kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<"))},
     kernel=(
         _reduction("ReduceSum",
-            Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total")),
-        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _AS), host="host:mean")),
-        _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM), Aclnn("aclnnMax")),
+            Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total", checks=_TOLD,
+                rules=page("ops-math math/reduce_sum", "ReduceSum"))),
+        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _AS), host="host:mean",
+            checks=((through, "dtype", "x", "y"), _OF_SOMETHING),
+            rules=page("ops-math math/reduce_mean", "Mean"))),
+        _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM), Aclnn("aclnnMax",
+            rules=page("ops-math math/reduce_max", "Max"))),
         _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM), Aclnn("aclnnMin")),
-        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_AS,), host="host:product"),
-            Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product")),
+        _reduction("ReduceProd",
+            Aclnn("aclnnProd", attributes=(_AS,), host="host:product", checks=_PRODUCT,
+                rules=page("ops-math math/reduce_prod", "Prod")),
+            Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product",
+                checks=_PRODUCT, rules=page("ops-math math/reduce_prod", "ProdDim"))),
         _reduction("ReduceAll"),
         _reduction("ReduceAny"),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
@@ -60,7 +72,8 @@ OPERATORS = family(
         Operator("FusionOp_ReduceSum_Square"),
     ),
     host=(
-        Composed("aclnnAll", "self -> out", _KEPT, "every", checks=_OWN_AXES),
+        Composed("aclnnAll", "self -> out", _KEPT, "every", checks=_OWN_AXES,
+            rules=page("ops-math math/reduce_all", "All")),
         Composed("aclnnAny", "self -> out", _KEPT, "some", checks=_OWN_AXES),
         Composed("aclnnAminmax", "self -> minOut maxOut", _DIM, "extremes", checks=_OWN_AXES),
         Composed("aclnnAminmaxAll", "self -> minOut maxOut", (), "extremes"),

@@ -1,7 +1,7 @@
 """Order: running extremes, places of extremes, the k largest."""
 
-from npusim.operators.checks import attribute_at_least, rank_in
-from npusim.operators.definition import Composed, Operator, family, flag, whole
+from npusim.operators.checks import attribute_at_least, rank_in, same_dtype
+from npusim.operators.definition import Composed, Operator, family, flag, page, whole
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.sorting.checks import at_most_size, parted
 
@@ -30,19 +30,23 @@ OPERATORS = family(
             "running_smallest", checks=_ALONG),
         Composed("aclnnKthvalue", "self -> valuesOut indicesOut", (whole("k"), *_KEPT), "kth",
             checks=(*_ALONG, (attribute_at_least, "k", 1), (at_most_size, "k", "dim", "self"))),
-        Composed("aclnnMaxDim", "self -> out indices", _KEPT, "largest_and_place", checks=_ALONG),
+        Composed("aclnnMaxDim", "self -> out indices", _KEPT, "largest_and_place",
+            checks=(*_ALONG, (same_dtype, "self", "out")),
+            rules=page("ops-math math/arg_max_with_value", "MaxDim")),
         Composed("aclnnMedian", "self -> valuesOut", (), "median"),
         Composed("aclnnMedianDim", "self -> valuesOut indicesOut",
             (whole("dim"), flag("keepDim", "keep")), "median_along", checks=_ALONG),
         Composed("aclnnNanMedian", "self -> out", (), "number_median"),
         Composed("aclnnNanMedianDim", "self -> valuesOut indicesOut",
             (whole("dim"), flag("keepDim", "keep")), "number_median_along", checks=_ALONG),
-        Composed("aclnnMinDim", "self -> out indices", _KEPT, "smallest_and_place", checks=_ALONG),
+        Composed("aclnnMinDim", "self -> out indices", _KEPT, "smallest_and_place",
+            checks=(*_ALONG, (same_dtype, "self", "out"))),
         Composed("aclnnSort", "self -> valuesOut indicesOut",
             (flag("stable"), whole("dim"), flag("descending")), "ordered", checks=_ALONG),
         Composed("aclnnTopk", "self -> valuesOut indicesOut",
             (whole("k"), whole("dim"), flag("largest"), flag("sorted", "is_sorted")), "first_ones",
-            checks=(*_ALONG, (attribute_at_least, "k", 0), (at_most_size, "k", "dim", "self"),
+            checks=((same_dtype, "self", "valuesOut"), *_ALONG, (attribute_at_least, "k", 0),
+                (at_most_size, "k", "dim", "self"),
                 (parted, "k", "dim", "self", "valuesOut", "indicesOut"))),
     ),
     unique=(

@@ -6,6 +6,7 @@ from npusim.operators.checks import (
     attribute_in,
     length_is,
     rank_in,
+    same_dtype,
     same_shape,
 )
 from npusim.operators.definition import (
@@ -16,11 +17,14 @@ from npusim.operators.definition import (
     flag,
     flags,
     ints,
+    page,
     real,
     scalar,
     text,
     whole,
 )
+from npusim.operators.dtype_checks import as_told, storable, through
+from npusim.operators.number_checks import elements, in_order
 from npusim.operators.results import broadcasted, like
 from npusim.operators.shape_checks import axes_in, broadcast, fits, lists_alike, needs, one_element
 from npusim.ops.streamed.checks import (
@@ -194,13 +198,18 @@ OPERATORS = family(
     ),
     host=(
         Composed("aclnnCumsum", "self -> out", (whole("dim"), text("dtype", None)),
-            "running_sums", checks=((axes_in, "dim", "self"), (same_shape, "self", "out"))),
+            "running_sums", checks=((axes_in, "dim", "self"), (same_shape, "self", "out"),
+                (as_told, "dtype", "out"), (through, "dtype", "self", "out")),
+            rules=page("ops-math math/cumsum", "Cumsum")),
         Composed("aclnnCumsumV2", "self -> out",
             (whole("dim"), flag("exclusive"), flag("reverse")), "running_sums",
-            checks=((axes_in, "dim", "self"), (same_shape, "self", "out"))),
+            checks=((axes_in, "dim", "self"), (same_shape, "self", "out"),
+                (same_dtype, "self", "out"))),
         Composed("aclnnHistc", "self -> out",
             (whole("bins"), scalar("min", "low"), scalar("max", "high")), "counted",
-            checks=((attribute_at_least, "bins", 1),)),
+            checks=((storable, ("out",), ("self",)), (attribute_at_least, "bins", 1),
+                (in_order, "min", "max"), (rank_in, (1,), "out"), (elements, "bins", "out")),
+            rules=page("ops-math math/histogram_v2", "Histc")),
         Composed("aclnnModulate", "self scaleOptional? shiftOptional? -> out", (), "modulated",
             checks=((rank_in, (3,), "self"), (lines_of_images, "self", "scaleOptional",
                 "shiftOptional"), (same_shape, "self", "out"))),

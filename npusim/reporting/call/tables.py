@@ -40,7 +40,7 @@ def check_table(operator: str, answers: Sequence[Answer]) -> Table:
 
 
 def rules_lines(answers: Sequence[Answer]) -> list[str]:
-    """Under a yes: whether every rule of the operator's page was asked."""
+    """Under a yes: what else speaks for it, and whether every rule of its page was asked."""
     accepted = [each.status for each in answers if each.ok and each.status is not None]
     lines = [
         f"yes: every rule of {status.rules_source} was checked"
@@ -49,7 +49,8 @@ def rules_lines(answers: Sequence[Answer]) -> list[str]:
         "further rules of the operator's page weren't"
         for status in accepted
     ]
-    return list(dict.fromkeys(lines))
+    notes = [status.message for status in accepted if status.message and status.is_modelled]
+    return list(dict.fromkeys([*notes, *lines]))
 
 
 def comparison(operator: str, answers: Sequence[Answer]) -> Page:

@@ -63,10 +63,19 @@ def pointwise(
             fitting = [each for each in options if fits or not isinstance(each, float)]
             if "u" in kinds:
                 fitting = [each for each in fitting if each >= 0]
+            if name in promoting and d.api.startswith("aclnnInplace"):  # what it is stored into
+                fitting = [each for each in fitting if _held(each, kinds[0])] or [True]
             made[name] = d.one_of(*(fitting or options))
         return {name: made[name] for name in order.split() or made}
 
     return Row(f"aclnn{api}", make, reference, **more)
+
+
+def _held(number: Any, kind: str) -> bool:
+    """Whether a tensor of a kind can hold what it and a number make together."""
+    return (
+        isinstance(number, bool) or kind not in "iub" or (isinstance(number, int) and kind != "b")
+    )
 
 
 def quotient(x: Array, y: Array, *, whole: bool) -> Array:

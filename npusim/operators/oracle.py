@@ -90,20 +90,21 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
 
 def _accepted(call: Call) -> Status:
     """Yes; unknown where only files of a release speak for the interface on the product."""
-    contract, offer = call.contract, None
+    contract, name = call.contract, call.contract.name
+    offered = ""
     if not any(parameter.dtypes for parameter in contract.parameters):
         from npusim.catalogue.verdicts import Answer
         from npusim.operators import listed
 
-        offer = listed.unlisted(call)
-    if offer is not None:
-        sentence = f"{contract.name} on {call.profile.name}: {offer.why}."
-        if offer.answer is Answer.SUPPORTED:
-            return replace(SUCCESS, message=sentence, rules_source=contract.rules_source)
-        return Status(None, sentence, "An estimate says how long it takes if it does.")
+        if (offer := listed.unlisted(call)) is not None:
+            offered = f"{name} on {call.profile.name}: {offer.why}."
+            if offer.answer is not Answer.SUPPORTED:
+                return Status(None, offered, "An estimate says how long it takes if it does.")
     if not contract.has_kernels:
-        sentence = f"npusim has no kernel of {contract.name}, so it can't be timed."
+        sentence = f"npusim has no kernel of {name}, so it can't be timed."
         return Status(0, sentence, is_modelled=False, rules_source=contract.rules_source)
+    if offered:
+        return replace(SUCCESS, message=offered, rules_source=contract.rules_source)
     return replace(SUCCESS, rules_source=contract.rules_source)
 
 
@@ -148,7 +149,7 @@ def planned(
     if isinstance(whole, Objection):
         raise error_of(_tried(whole, call))
     if not contract.has_kernels:
-        raise NotModelledError(Status.unknown(_accepted(contract).message))
+        raise NotModelledError(Status.unknown(_accepted(call).message))
     chain = _chain(whole, assume)
     if isinstance(chain, Objection):
         raise error_of(_tried(chain, call))

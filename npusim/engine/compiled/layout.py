@@ -156,7 +156,7 @@ class Layout:
         self.first_step.append(len(self._steps))
         return issues
 
-    def _of_steps(self) -> dict[str, array[float]]:
+    def _of_steps(self) -> dict[str, array[int] | array[float]]:
         return {
             "first_step": array("i", self.first_step),
             "steps": array("B", b"".join(self._steps)),
@@ -165,7 +165,7 @@ class Layout:
             "claims": array("B", b"".join(map(self._told, self._claims))),
         }
 
-    def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[float]]:
+    def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
         held: list[float] = []
         held_first, first_flag = [0], [0]
         loose: list[bool] = []

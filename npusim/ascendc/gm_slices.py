@@ -30,7 +30,7 @@ Place = Index | Scalar
 
 
 class Held(Protocol):
-    """What a slice asks of the tensor that it is cut from (:class:`npusim.ascendc.GlobalTensor`)."""
+    """What a slice asks of its tensor (:class:`npusim.ascendc.gm.GlobalTensor`)."""
 
     @property
     def buffer(self) -> GmBuffer: ...

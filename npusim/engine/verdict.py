@@ -21,8 +21,8 @@ RULE = (
     "bound*: HBM or L2 carry more than 80 % of what they can while cores work. Otherwise *latency "
     "bound*: if a pipe is busy for 80 % of the cores' time or more, the busiest one is the cause "
     "(*compute caused*: cube, vector or scalar; *memory caused*: copies, which then wait for "
-    "their own start-ups or short bursts, not for HBM or L2); if none is, pipes wait for each other "
-    "(*pipeline caused*)."
+    "their own start-ups or short bursts, not for HBM or L2); if none is, pipes wait for each "
+    "other (*pipeline caused*)."
 )
 
 _COMPUTE = (Pipe.VECTOR, Pipe.CUBE, Pipe.SCALAR)

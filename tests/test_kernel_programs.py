@@ -107,6 +107,26 @@ def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
 
 
 @needs_capi
+@pytest.mark.parametrize(
+    ("header", "instead"),
+    [
+        ("tiling_api.h", 'Write #include "tiling/tiling_api.h", or give the folder'),
+        ("lib/matmul_intfs.h", 'Write #include "lib/matmul_intf.h", or give the folder'),
+        ("mine/of_my_own.h", "Give the folder of your own header with -I"),
+    ],
+)
+def test_a_missing_header_is_told_with_the_folder(
+    header: str, instead: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "program.asc"
+    source.write_text(f'#include "{header}"\nint main() {{}}\n')
+    with pytest.raises(RejectedError, match=f"{header} is in none of the folders") as error:
+        compile_program([source], tmp_path / "program")
+    assert instead in error.value.remedy
+    assert "npusim capi --include-dir" in str(error.value)
+
+
+@needs_capi
 @needs_cffi
 def test_weights_in_blocks_come_no_faster_than_memory_gives_them(
     programs: dict[str, Path], capfd: pytest.CaptureFixture[str]

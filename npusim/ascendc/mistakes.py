@@ -58,16 +58,16 @@ def site(frame: FrameType | None = None) -> str:
     """
     if _spoken_for:
         return _spoken_for[-1]
-    frame = frame or sys._getframe(1)
-    while _files[(code := frame.f_code).co_filename] is _Whose.LANGUAGE:
+    frame, whose, language = frame or sys._getframe(1), _files, _LANGUAGE_CODE
+    while (found := whose[(code := frame.f_code).co_filename]) is language:
         back = frame.f_back
         if back is None:
             return ""
         frame = back
-    if _files[code.co_filename] is _Whose.PLUMBING:
+    if found is _Whose.PLUMBING:
         return ""
-    found = _places.get((id(code), frame.f_lasti))
-    return _place(frame) if found is None else found[1]
+    known = _places.get((id(code), frame.f_lasti))
+    return _place(frame) if known is None else known[1]
 
 
 @cache
@@ -101,6 +101,9 @@ class _Whose(Enum):
     KERNEL = auto()
     LANGUAGE = auto()
     PLUMBING = auto()
+
+
+_LANGUAGE_CODE = _Whose.LANGUAGE  # looking it up takes longer than comparing it
 
 
 class _Files(dict[str, _Whose]):

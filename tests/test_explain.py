@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import runpy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from npusim import Device
+from npusim import Device, TensorSpec
+from npusim.engine.verdict import RULE
 from npusim.pyasc import session
 from npusim.pyasc.modules import provided
 from npusim.reporting.explain import explained
@@ -17,7 +19,6 @@ from npusim.runtime.what_if import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from npusim.runtime.results import Result
 
@@ -130,3 +131,27 @@ def test_pipes_and_path_add_up(tmp_path: Path) -> None:
     assert all(each.site.endswith(tuple("0123456789")) for each in told.path if each.site)
     page: Any = explained(result)
     assert "critical path" in page.sections[0].blocks[1].columns
+
+
+def test_the_docs_tell_the_rule_of_what_limits() -> None:
+    """Reports, tables and traces have the engine's word for it; its rule stands in one place."""
+    page = Path(__file__).parents[1] / "docs" / "explanation" / "time.md"
+    assert RULE in " ".join(page.read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "files"),
+    [
+        ("aclnnGelu", {}, {"activation/forward.py"}),
+        ("aclnnErf", {}, {"schedules/functions.py"}),
+        ("aclnnSin", {}, {"elementwise/arithmetic.py"}),
+        ("aclnnSoftmax", {"dim": -1}, {"softmax/kernel.py"}),
+    ],
+)
+def test_lines_of_formulas_are_the_operators(op: str, given: Any, files: set[str]) -> None:
+    """What the schedules derive stands for the formula, not for the room that derives it."""
+    spec = TensorSpec((512, 4096), "float16")
+    timeline = Device("Ascend910B3").estimate(op, self=spec, **given).timeline
+    told = explain(timeline.runs[0], timeline.profile)
+    shares = [*told.path, *(each for pipe in told.pipes for each in pipe.worked)]
+    assert {each.site.rpartition(":")[0] for each in shares if each.site} == files

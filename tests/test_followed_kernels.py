@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec, kernel
-from npusim.ascendc import recorder
+from npusim.ascendc import allowance
 from npusim.values.errors import KernelError
 
 T = 64  # elements of a tile
@@ -105,10 +105,45 @@ def test_the_first_launch_of_a_shape_is_followed() -> None:
         npu.launch(body, *arrays, block_dim=blocks)
 
 
-def test_a_kernel_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "MOST_INSTRUCTIONS", 5000)
-    body, line = made("endless", "core.duplicate(t, 0.0)\nwhile True: core.adds(t, t, 1.0) #!")
+ENDLESS = {
+    "instructions": "while True: core.adds(t, t, 1.0) #!",
+    "loops": """
+while True:
+    for turn in core.loop(2, sequential=True): #!
+        core.adds(t, t, 1.0)
+""",
+    "in a turn": """
+for turn in core.loop(3, sequential=True):
+    while True: core.adds(t, t, 1.0) #!
+""",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_kernel_that_never_ends_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allowance, "MOST_INSTRUCTIONS", 2000)
+    monkeypatch.setenv(allowance.SECONDS_VARIABLE, "0")
+    body, line = made("endless", "core.duplicate(t, 0.0)\n" + ENDLESS[name])
     spec = TensorSpec((T,), "float32")
-    with pytest.raises(KernelError, match="more than 5,000 instructions") as error:
+    with pytest.raises(KernelError, match="more than 2,000 instructions") as error:
         Device(CHIP).launch(body, spec, spec, block_dim=1)
     assert error.value.site == f"planted/endless.py:{line}"
+    assert allowance.SECONDS_VARIABLE in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for turn in core.loop(3000, sequential=True): core.adds(t, t, float(turn))",
+        "for turn in range(3000): core.adds(t, t, 1.0)",
+    ],
+    ids=["of the core", "of Python"],
+)
+def test_a_long_loop_is_no_endless_one(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says its count has any time; another a time, however many instructions it gives."""
+    monkeypatch.setattr(allowance, "MOST_INSTRUCTIONS", 500)
+    if "core.loop" in loop:
+        monkeypatch.setenv(allowance.SECONDS_VARIABLE, "0")
+    body, _ = made("long", "core.duplicate(t, 0.0)\n" + loop)
+    spec = TensorSpec((T,), "float32")
+    assert Device(CHIP).launch(body, spec, spec, block_dim=1).duration_us > 0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from npusim.ascendc.allowance import SECONDS_VARIABLE
 from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import translated
 from npusim.capi.running import run_program
-from npusim.capi.runtime.journal import SECONDS_VARIABLE
 from npusim.hardware import load_profile
 from npusim.runtime.what_if import suggestions
 from npusim.values.errors import RejectedError
@@ -50,6 +50,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 ("faults", ["-O0"]),
                 ("cores", []),
                 ("products", ["-Wall", "-Wextra", "-Werror"]),
+                ("names", ["-O0"]),
             )
         }
 
@@ -85,6 +86,44 @@ def test_products_as_objects_are_right_and_faults_are_told(
     assert wrong.code == 1  # though the program ended with 0
     assert "is used up to byte 65536, but ends at byte 65504" in wrong.err
     assert "the program ended with 0, but these stopped with a fault: nz" in wrong.err
+
+
+@needs_capi
+@needs_cffi
+def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = run_program(str(programs["names"]), [], "Ascend910B3")
+    dumps, told = [], []
+    for line in capfd.readouterr().out.splitlines():
+        (dumps if line.startswith("asc_dump") else told).append(line)
+    assert run.faults == []
+    assert dumps == [
+        "asc_dump_gm: desc=7, block 0: 1 2 3",
+        "asc_dump_ubuf: desc=8, block 0: 1 3",
+    ]
+    orders = [f"order {each} 0" for each in range(1, 8)]
+    assert told == ["signs 0", *orders, *(f"product {each} 0" for each in range(4))]
+
+
+@needs_capi
+@pytest.mark.parametrize(
+    ("header", "instead"),
+    [
+        ("tiling_api.h", 'Write #include "tiling/tiling_api.h", or give the folder'),
+        ("lib/matmul_intfs.h", 'Write #include "lib/matmul_intf.h", or give the folder'),
+        ("mine/of_my_own.h", "Give the folder of your own header with -I"),
+    ],
+)
+def test_a_missing_header_is_told_with_the_folder(
+    header: str, instead: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "program.asc"
+    source.write_text(f'#include "{header}"\nint main() {{}}\n')
+    with pytest.raises(RejectedError, match=f"{header} is in none of the folders") as error:
+        compile_program([source], tmp_path / "program")
+    assert instead in error.value.remedy
+    assert "npusim capi --include-dir" in str(error.value)
 
 
 @needs_capi

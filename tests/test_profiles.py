@@ -330,7 +330,7 @@ def test_a_naive_scalar_loop_takes_34_cycles_per_element() -> None:
         (lambda chip: chip.supports_mmad("float32", "float32", "float32"), SPLIT),
         (lambda chip: chip.supports_mmad("bfloat16", "bfloat16", "float32"), SPLIT),
         (lambda chip: chip.supports_mmad("hfloat32", "hfloat32", "float32"), SPLIT),
-        (lambda chip: chip.supports_mmad("int4", "int4", "int32"), INFERENCE),
+        (lambda chip: chip.supports_mmad("int4", "int4", "int32"), (*INFERENCE, *SPLIT)),
         (lambda chip: chip.has("data_move_pad"), SPLIT),
         (lambda chip: chip.has("data_move_out2l1_nd2nz"), SPLIT),
         (lambda chip: chip.has("data_move_l0c2ub"), (*FIRST, *INFERENCE)),

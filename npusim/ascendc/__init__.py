@@ -6,8 +6,9 @@ Every intrinsic computes on its tile and appends its instruction.
 from npusim.ascendc.core import Core
 from npusim.ascendc.decorated import kernel
 from npusim.ascendc.events import Event
-from npusim.ascendc.gm import GlobalTensor, GmSlice
+from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
+from npusim.ascendc.gm_slices import GmSlice
 from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.kernel import Kernel, Phases
 from npusim.ascendc.loops import IndexArray, LoopIndex

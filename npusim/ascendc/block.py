@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
-from npusim.ascendc.mistakes import is_own_code, is_shipped
+from npusim.ascendc.mistakes import home_of, is_own_code, is_shipped
 from npusim.ascendc.watching import WatchedCore
 from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError, brief
@@ -66,6 +66,7 @@ class Block:
         ]
         for core in self.cores:
             core.users_code = not is_shipped(type(kernel))
+            core.recorder.home = home_of(type(kernel))
         self._phases: list[Iterator[Barrier | CoreWait]] = []
         self._waits: dict[int, CoreWait | None] = {}
 

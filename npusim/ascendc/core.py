@@ -246,7 +246,13 @@ class Core(
         if tile_length < 1:
             raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
-        for index in self.loop(full, sequential=sequential):
+        turns = self.loop(full, sequential=sequential)
+        return self._cut(turns, start, tile_length, full, rest)
+
+    def _cut(
+        self, turns: Iterator[LoopIndex], start: int, tile_length: int, full: int, rest: int
+    ) -> Iterator[tuple[LoopIndex, int]]:
+        for index in turns:
             yield index * tile_length + start, tile_length
         if rest:
             for index in self.loop(1):

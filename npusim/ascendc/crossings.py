@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
 
 _MOST = 1 << 22  # elements that are compared one by one; beyond, tiles count with their gaps
 _MOST_COPIES = 200  # of a body, with those of sequential loops in it; more aren't compared

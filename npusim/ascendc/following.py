@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType
 

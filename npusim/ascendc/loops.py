@@ -50,9 +50,9 @@ class _ManyNumbers:
 
 def _whole(number: object) -> int:
     """A number that an index may be multiplied with, or added to."""
-    if isinstance(number, int):
+    if type(number) is int:
         return number
-    if isinstance(number, np.integer):
+    if isinstance(number, int | np.integer):
         return int(number)
     wrong = type(number).__name__
     if isinstance(number, _ManyNumbers):
@@ -194,40 +194,6 @@ class IndexArray(_ManyNumbers):
 
     def __rsub__(self, term: int) -> IndexArray:
         return self * -1 + term
-
-
-class Turn(int):
-    """The number of an iteration that is executed by itself.
-
-    It is an int that also knows how its loop moves it, which decides what L2 serves.
-    """
-
-    index: LoopIndex
-
-    @classmethod
-    def of(cls, index: LoopIndex) -> Turn:
-        """The first of the iterations that ``index`` stands for."""
-        turn = cls(index.offset + index.scale * index.first)
-        turn.index = index
-        return turn
-
-    def __mul__(self, factor: int) -> int:
-        return Turn.of(self.index * factor) if type(factor) is int else int(self) * factor
-
-    def __add__(self, term: int) -> int:
-        return Turn.of(self.index + term) if type(term) is int else int(self) + term
-
-    def __sub__(self, term: int) -> int:
-        return Turn.of(self.index - term) if type(term) is int else int(self) - term
-
-    def __rsub__(self, term: int) -> int:
-        return Turn.of(term - self.index) if type(term) is int else term - int(self)
-
-    def __neg__(self) -> int:
-        return Turn.of(-self.index)
-
-    __rmul__ = __mul__
-    __radd__ = __add__
 
 
 Index = int | LoopIndex | IndexArray

@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -27,7 +28,6 @@ _LANGUAGE = (
     contextlib.__file__,
     threading.__file__,
 )
-_DERIVING = tuple(str(Path(__file__).parents[1] / room) for room in ("schedules", "library"))
 _CORE = str(Path(__file__).parent)
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = str(Path(__file__).parents[1] / "ops")
@@ -54,21 +54,37 @@ def on_behalf(place: str) -> Iterator[None]:
 def site(frame: FrameType | None = None) -> str:
     """File and line of the kernel code that runs: the innermost frame outside the language.
 
-    Where no kernel has code of its own (those of formulas), that of the room they are derived in.
+    Nothing where no kernel has code of its own: those of formulas, see :func:`home_of`.
     """
     if _spoken_for:
         return _spoken_for[-1]
-    frame = frame or sys._getframe(1)
-    code, derived = frame.f_code, None
-    while _language[code.co_filename]:
-        if derived is None and code.co_filename.startswith(_DERIVING):
-            derived = frame
+    frame, whose, language = frame or sys._getframe(1), _files, _LANGUAGE_CODE
+    while (found := whose[(code := frame.f_code).co_filename]) is language:
         back = frame.f_back
-        if back is None or _is_plumbing(back.f_code.co_filename):
-            return "" if derived is None else _place(derived)
-        frame, code = back, back.f_code
-    found = _places.get((id(code), frame.f_lasti))
-    return _place(frame) if found is None else found[1]
+        if back is None:
+            return ""
+        frame = back
+    if found is _Whose.PLUMBING:
+        return ""
+    known = _places.get((id(code), frame.f_lasti))
+    return _place(frame) if known is None else known[1]
+
+
+@cache
+def home_of(kind: type) -> str:
+    """The line of an operator that npusim's instructions stand for where its kernel has no code.
+
+    That is its formula's first one, or that of what the operator's module says of its kernel;
+    nothing for classes that no operator's module has.
+    """
+    formula = getattr(getattr(getattr(kind, "row", None), "formula", None), "__code__", None)
+    if formula is not None:
+        return site_of(formula.co_filename, formula.co_firstlineno)
+    for value in (value for each in kind.__mro__ for value in vars(each).values()):
+        code = getattr(value, "__code__", None)
+        if code is not None and code.co_filename.startswith(_OPERATORS):
+            return site_of(code.co_filename, code.co_firstlineno)
+    return ""
 
 
 def frame_of_kernel() -> FrameType | None:
@@ -79,19 +95,27 @@ def frame_of_kernel() -> FrameType | None:
     return None if frame is None or frame.f_code.co_filename.startswith(_ROOT) else frame
 
 
-def _is_plumbing(path: str) -> bool:
-    """Whether a file of npusim is neither a kernel's nor the language's."""
-    return path.startswith(_ROOT) and not _language[path] and not path.startswith(_OPERATORS)
+class _Whose(Enum):
+    """Whose code a file has: a kernel's, the language's, or that of npusim's other rooms."""
+
+    KERNEL = auto()
+    LANGUAGE = auto()
+    PLUMBING = auto()
 
 
-class _Files(dict[str, bool]):
-    """Whether a file is one of the language's."""
-
-    def __missing__(self, path: str) -> bool:
-        return self.setdefault(path, path.startswith(_LANGUAGE))
+_LANGUAGE_CODE = _Whose.LANGUAGE  # looking it up takes longer than comparing it
 
 
-_language = _Files()
+class _Files(dict[str, _Whose]):
+    """Whose code is in a file, by its path."""
+
+    def __missing__(self, path: str) -> _Whose:
+        ours = path.startswith(_ROOT) and not path.startswith(_OPERATORS)
+        other = _Whose.PLUMBING if ours else _Whose.KERNEL
+        return self.setdefault(path, _Whose.LANGUAGE if path.startswith(_LANGUAGE) else other)
+
+
+_files = _Files()
 
 
 @cache

@@ -14,7 +14,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError, TileStateError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.intrinsics.copy import Copies
     from npusim.values.dtypes import DType
 
@@ -224,6 +224,11 @@ class TQue(_Buffer):
     def tiles(self) -> int:
         """How many tiles may be under way at once."""
         return max(self.depth, self._num)
+
+    @property
+    def occupation(self) -> tuple[object, ...]:
+        """How far its tiles are, and how many wait to be dequeued."""
+        return (*(tile.state for tile in self.under_way), len(self._waiting), len(self._taken))
 
     def alloc_tensor(self, dtype: DType, *shape: int) -> LocalTensor:
         """A free slot; the producing pipe waits until there is one."""

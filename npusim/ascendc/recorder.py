@@ -13,13 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.reuse import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
-
-# Instructions that a core of a user's kernel is given; one that loops for ever is given more.
-MOST_INSTRUCTIONS = 400_000
 
 
 @dataclass(slots=True)
@@ -51,7 +49,8 @@ class Recorder:
     def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
         self.program = program
         self.watcher: Watcher | None = None
-        self._left = MOST_INSTRUCTIONS
+        self.home = ""  # the line that instructions stand for which no line of a kernel gives
+        self.allowance = Allowance()
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [Frame(self.program.body)]
@@ -79,15 +78,7 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
-        self._left -= 1
-        if self._left < 0:
-            raise KernelError(
-                "",
-                f"a core is given more than {MOST_INSTRUCTIONS:,} instructions: its code doesn't "
-                "seem to end",
-                "End the loop around this line, or write it as core.loop(count), whose turns are "
-                "counted once.",
-            )
+        self.allowance.take()
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)
@@ -98,7 +89,7 @@ class Recorder:
         if self.watcher is not None:
             self.watcher.issued(pipe)
         return self._append(
-            Instruction(pipe, name, cycles, transfer, (), (), detail, site(), latency)
+            Instruction(pipe, name, cycles, transfer, (), (), detail, site() or self.home, latency)
         )
 
     def load(

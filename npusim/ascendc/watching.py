@@ -4,24 +4,26 @@ A loop's body is executed for its first iteration and then for all others at onc
 the core has to be the same both times, and so have the plain values that it leaves in variables:
 else it carries something from one iteration to the next, and is refused. Loops with
 ``sequential=True`` may; theirs are written down one by one, and alike neighbours are counted.
+Without numbers they end early: two iterations in a row that asked for the same, not for their
+number, and left the same behind are followed by others like them.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import nullcontext
 from math import prod
-from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from npusim.ascendc.carried import UnknownStateError, everything, loops_itself, plain_values
 from npusim.ascendc.core import Core
 from npusim.ascendc.crossings import Access, conflict
-from npusim.ascendc.gm import GmSlice
-from npusim.ascendc.loops import IndexArray, LoopIndex, Turn
+from npusim.ascendc.gm_slices import GmSlice
+from npusim.ascendc.loops import IndexArray, LoopIndex
 from npusim.ascendc.mistakes import frame_of_kernel, site
 from npusim.ascendc.tensors import LocalTensor
+from npusim.ascendc.turns import Questions, Turn, UnaskedTurn
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
 Log = list[object]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
-_HOLDERS = (list, tuple, set, frozenset, dict, deque)
-_MOST = 64  # values of a container that are looked at; of a longer one, how many there are
-_DEEPEST = 3
+_MOST_TRIED = 16  # iterations after which nobody looks any more whether they have become alike
 _CARRIES = (
     "Loop with sequential=True, whose iterations are executed one by one, or compute what differs "
     "from the loop's index."
@@ -68,16 +68,21 @@ class WatchedCore(Core):
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
     ) -> Iterator[LoopIndex]:
         """As :meth:`Core.loop`, for iterations that may not be alike."""
-        self.check_loops()
-        if frame_of_kernel() is None:
-            yield from super().loop(
+        frame = frame_of_kernel()
+        if frame is None:
+            return super().loop(
                 count, sequential=sequential, inner_bytes=inner_bytes, at_once=at_once
             )
-        elif count <= 0:
+        if self.reference or sequential or at_once == 1:
+            return self._one_by_one(count, may_end=loops_itself(frame))
+        return self._alike(count, inner_bytes, at_once)
+
+    def _alike(self, count: int, inner_bytes: int, at_once: int) -> Iterator[LoopIndex]:
+        """Iterations that are computed at once."""
+        self.check_loops()
+        if count <= 0:
             return
-        elif self.reference or sequential or at_once == 1:
-            yield from self._one_by_one(count)
-        elif count == 1:
+        if count == 1:
             yield from self._together(1, [(0, 1)], apart=False)
         else:
             executed = count if self.numerics else 1 if self._rehearses else 2
@@ -119,7 +124,7 @@ class WatchedCore(Core):
                     self.recording, self._rehearses = recording, rehearses
                     return
                 log, reals = self._end_watched(apart=apart)
-                found = _Turn(log, reals, _state() if self.recording else {})
+                found = _Turn(log, reals, plain_values() if self.recording else {})
             if recording and number == 0:
                 self.recorder.leave_loop(count, depth)
                 self.logs[-1].append(("loop", count, found.log))
@@ -130,31 +135,41 @@ class WatchedCore(Core):
             self.recording, self._rehearses = recording, rehearses
         self._last_written = None
 
-    def _one_by_one(self, count: int) -> Iterator[LoopIndex]:
+    def _one_by_one(self, count: int, *, may_end: bool) -> Iterator[LoopIndex]:
         """Iterations that are executed and written down one by one; alike neighbours are counted.
 
-        A body that leaves the loop before its end has had as many iterations as it had.
+        A body that leaves the loop before its end has had as many iterations as it had. Where it
+        ``may_end``, iterations that are sure to be alike are counted without being executed.
         """
+        self.check_loops()
         depth, runs, left = self.depth, _Runs(self), False
         counted = self.recording and not self.reference
-        if counted:
+        steady = _Steady(may_end and counted and not self.numerics)
+        if counted and count > 0:
             self.recorder.enter_loop()
-        for turn in range(count):
+        turn, allowance = 0, self.recorder.allowance
+        allowance.begin_loop()
+        while turn < count and not left:
+            allowance.next_turn()
             if counted and turn:
                 self.recorder.next_turn()
             index = LoopIndex(depth, turn, turn + 1, count)
             self._begin_watched(index, apart=False)
             try:
-                yield cast("LoopIndex", Turn.of(index))
+                yield cast("LoopIndex", steady.number(index))
             except GeneratorExit:
                 left = True
             log, reals = self._end_watched(apart=False)
             self._reals[-1] += reals
             if counted:
                 runs.add(self.recorder.leave_turn(), log)
-            if left:
-                break
+            turn += 1
+            if not left and turn < count - 1 and steady.goes_on_so(log):
+                runs.repeat(count - 1 - turn)
+                self._reals[-1] += reals * (count - 1 - turn)
+                turn = count - 1  # so that variables are what the last one leaves
         runs.close(depth)
+        allowance.end_loop()
         self._last_written = None
 
     def _begin_watched(self, index: LoopIndex, *, apart: bool) -> None:
@@ -226,6 +241,34 @@ class _Turn:
             )
 
 
+class _Steady:
+    """Whether all further turns of a loop that is executed one by one do what the last one did."""
+
+    def __init__(self, looks: bool) -> None:
+        self._looks, self._turns = looks, 0
+        self._questions = Questions()
+        self._before: tuple[Log, Hashable] | None = None
+
+    def number(self, index: LoopIndex) -> Turn | UnaskedTurn:
+        """What the body gets as its number."""
+        return UnaskedTurn(index, self._questions) if self._looks else Turn.of(index)
+
+    def goes_on_so(self, log: Log) -> bool:
+        """Whether a turn that asked for ``log`` began and ended as the next one will."""
+        self._turns += 1
+        self._looks = self._looks and not self._questions.asked and self._turns < _MOST_TRIED
+        frame = frame_of_kernel() if self._looks else None
+        if frame is None:
+            return False
+        try:
+            now = log, everything(frame)
+        except UnknownStateError:
+            self._looks = False
+            return False
+        same, self._before = now == self._before, now
+        return same
+
+
 class _Runs:
     """The turns of a loop that is written down one by one, as neighbours that are alike."""
 
@@ -240,6 +283,11 @@ class _Runs:
             return
         self.close(self._core.depth)
         self._held = frame, log, 1
+
+    def repeat(self, times: int) -> None:
+        """So many more turns like the last one."""
+        if self._held is not None:
+            self._held = (*self._held[:2], self._held[2] + times)
 
     def close(self, depth: int) -> None:
         """Write down the neighbours that have come so far."""
@@ -273,7 +321,7 @@ def _told(core: WatchedCore, value: object) -> Hashable:
         return value.pattern(core.loops)
     if isinstance(value, LoopIndex | IndexArray):
         return value.key
-    if isinstance(value, Turn):
+    if isinstance(value, Turn):  # an UnaskedTurn says that it is one
         return value.index.key
     if isinstance(value, float | np.floating):
         return "number"
@@ -282,43 +330,6 @@ def _told(core: WatchedCore, value: object) -> Hashable:
     if isinstance(value, list | tuple):
         return tuple(_told(core, each) for each in value)
     return type(value).__name__
-
-
-def _state() -> dict[str, Hashable]:
-    """The plain values in variables that the kernel's code sees."""
-    frame = frame_of_kernel()
-    if frame is None:
-        return {}
-    names = {name: value for name, value in frame.f_locals.items() if name != "self"}
-    names |= _globals(frame)
-    own = getattr(frame.f_locals.get("self"), "__dict__", {})
-    names |= {f"self.{name}": value for name, value in own.items()}
-    return {name: _value(value, 0) for name, value in names.items()}
-
-
-def _globals(frame: FrameType) -> dict[str, object]:
-    known = frame.f_globals
-    return {name: known[name] for name in frame.f_code.co_names if name in known}
-
-
-def _value(value: object, depth: int) -> Hashable:
-    """A plain value, or what a container has of them; nothing of anything else."""
-    if isinstance(value, Turn):
-        return None
-    if isinstance(value, _PLAIN):
-        return type(value).__name__, repr(value)
-    if isinstance(value, np.ndarray) and value.size <= _MOST:
-        return value.tobytes() if value.dtype != object else None
-    own = not isinstance(value, type) and not type(value).__module__.startswith("npusim.")
-    if own and isinstance(getattr(value, "__dict__", None), dict) and not callable(value):
-        value = {} if isinstance(value, ModuleType) else vars(value)
-    if isinstance(value, _HOLDERS):
-        size = len(value)
-        if depth >= _DEEPEST or size > _MOST:
-            return size
-        items = value.items() if isinstance(value, dict) else value
-        return size, tuple(_value(each, depth + 1) for each in items)
-    return None
 
 
 WatchedCore.__name__ = Core.__name__  # what Python calls it in errors

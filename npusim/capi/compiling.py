@@ -19,6 +19,7 @@ from npusim.capi.launch_syntax import (
     translated,
 )
 from npusim.capi.library import LIBRARY, installation
+from npusim.capi.missing_headers import missing_header
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
 _KERNELS = ".asc"
@@ -68,6 +69,9 @@ def compile_program(
         ]  # fmt: skip
         done = subprocess.run(command, check=False, stderr=messages)  # noqa: S603 - the user's own compiler
         if done.returncode:
+            missing = missing_header(command, home.include)
+            if missing is not None:
+                raise RejectedError(*missing)
             raise RejectedError(f"{compiler[0]} ended with {done.returncode}, see above")
         if "-MF" in flags:
             _name_sources(Path(flags[flags.index("-MF") + 1]), translations)

@@ -1,4 +1,4 @@
-"""What limits a kernel, in the profiler's words.
+"""What limits a kernel, in the profiler's words, by one rule: :data:`RULE`.
 
 The profiler compares performance with the roofs: above 80 % of one, the kernel is bound by it;
 otherwise by latency, told apart by the busiest pipe. Source: msopprof user guide, roofline section.
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 BOUND_RATIO = 0.8  # the profiler's threshold
 
+RULE = (
+    "*Compute bound*: the cube or vector pipe is busy for more than 80 % of the task. *Memory "
+    "bound*: HBM or L2 carry more than 80 % of what they can while cores work. Otherwise *latency "
+    "bound*: if a pipe is busy for 80 % of the cores' time or more, the busiest one is the cause "
+    "(*compute caused*: cube, vector or scalar; *memory caused*: copies, which then wait for "
+    "their own start-ups or short bursts, not for HBM or L2); if none is, pipes wait for each "
+    "other (*pipeline caused*)."
+)
+
 _COMPUTE = (Pipe.VECTOR, Pipe.CUBE, Pipe.SCALAR)
 
 
@@ -25,10 +34,7 @@ def l2_cycles(traffic: Traffic, rates: MemoryRates) -> float:
 
 
 def verdict(run: KernelRun) -> str:
-    """``compute bound``, ``memory bound`` or ``latency bound.
-
-    <pipeline|compute|memory> caused``.
-    """
+    """``compute bound``, ``memory bound`` or ``latency bound: <...> caused``, by :data:`RULE`."""
     busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
     compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
     memory = run.memory_cycles / run.core_cycles if run.core_cycles > 0 else 0.0

@@ -20,7 +20,7 @@ from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.scalars import Scalar
     from npusim.hardware.profile import Profile
     from npusim.library.matmul import Block, Finish, Product

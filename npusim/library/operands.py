@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType

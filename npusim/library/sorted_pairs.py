@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, Place
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.tensors import LocalTensor
 
 GROUP = 32  # numbers that vbitsort32 sorts

@@ -23,7 +23,8 @@ from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, Place
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.queues import TQue
     from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.tensors import LocalTensor

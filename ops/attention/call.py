@@ -12,7 +12,7 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ops.attention.heads import Heads
     from npusim.ops.attention.masks import Mask
     from npusim.ops.attention.steps import Job

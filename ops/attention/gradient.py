@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from npusim.ascendc.cluster import CoreWait
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.library.operands import GmMatrix

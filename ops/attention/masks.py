@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
 
 TRIANGLE = 2048  # rows and columns of a compressed mask
 _PREFIX_ROWS = 3072  # of a compressed mask that has a part for prefixes: half zeros, half ones

@@ -11,7 +11,7 @@ from npusim.library.operands import AsItLies, GmMatrix, bring_rows
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.operands import Span

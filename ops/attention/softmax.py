@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import Core, LocalTensor
     from npusim.ascendc.cluster import CoreWait
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.engine.program import Barrier
     from npusim.ops.attention.blocks import Dealing
     from npusim.ops.attention.call import Call

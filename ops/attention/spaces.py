@@ -14,7 +14,7 @@ from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ops.attention.steps import Job
     from npusim.values.dtypes import DType
 

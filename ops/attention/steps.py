@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from npusim.ascendc import Core
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ops.attention.blocks import Dealing, Repeated, Rows
 
 Moves = tuple[tuple["Place", int], ...]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.operands import GmMatrix, Span, Tile
     from npusim.values.dtypes import DType

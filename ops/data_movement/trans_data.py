@@ -20,7 +20,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 

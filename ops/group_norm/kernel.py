@@ -29,7 +29,7 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 

@@ -29,7 +29,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ascendc.loops import Index as Number
     from npusim.ascendc.loops import LoopIndex
     from npusim.ascendc.task import Task

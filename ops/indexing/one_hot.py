@@ -29,7 +29,7 @@ from npusim.values.errors import KernelError, RefusedTaskError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.hardware.profile import Profile
 
 _LEAST = 16  # elements of a core

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import LocalTensor
     from npusim.ascendc.cluster import CoreWait
-    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ascendc.loops import Index
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile

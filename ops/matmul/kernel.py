@@ -20,7 +20,7 @@ from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Operand, Problem

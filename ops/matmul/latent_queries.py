@@ -20,7 +20,7 @@ from npusim.ops.matmul.operands import Problem
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, Kernel
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.hardware.profile import Profile
     from npusim.library.matmul import Product
     from npusim.ops.matmul.shapes import Share

@@ -15,7 +15,7 @@ from npusim.values.layouts import BLOCK_ROWS
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
 
 # Whether each operand is turned; None where nobody says.

@@ -10,7 +10,7 @@ from npusim.values.dtypes import FLOAT, INT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.values.dtypes import DType
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.hardware.profile import Profile
     from npusim.ops.recurrent.cells import Cell
     from npusim.schedules.tile_grid import Piece

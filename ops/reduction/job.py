@@ -20,7 +20,7 @@ from npusim.ascendc import (
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.reduction.axes import Axis, Nest

@@ -18,7 +18,7 @@ from npusim.ops.roi_align_v2_backward.tiling import BATCH, C0, POINTS, Tiling, V
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index, IndexArray, LoopIndex
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line
     from npusim.ops.roi_align_v2_backward.schedule import Group

@@ -30,7 +30,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.hardware.profile import Profile
 
 HALF, INTERLEAVED = 0, 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from npusim.ascendc import LocalTensor
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile

@@ -35,7 +35,7 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import Place
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 

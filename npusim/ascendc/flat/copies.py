@@ -12,8 +12,9 @@ import numpy as np
 from npusim.ascendc.flat.global_order import Runs
 from npusim.ascendc.flat.memory import Place, View
 from npusim.ascendc.flat.station import Station
-from npusim.ascendc.gm import GlobalTensor, GmSlice
+from npusim.ascendc.gm import GlobalTensor
 from npusim.ascendc.gm_buffers import GmBuffer
+from npusim.ascendc.gm_slices import GmSlice
 from npusim.engine.program import Pipe
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import UINT8

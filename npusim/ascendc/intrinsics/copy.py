@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.ascendc import rounding
 from npusim.ascendc.chains import COPY, FOREVER, TRUTH
-from npusim.ascendc.gm import GmSlice
+from npusim.ascendc.gm_slices import GmSlice
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor

@@ -20,7 +20,7 @@ from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.queues import TQue
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType

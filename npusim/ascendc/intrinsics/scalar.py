@@ -12,7 +12,7 @@ from npusim.ascendc.scalars import Scalar
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.tensors import LocalTensor
 
 

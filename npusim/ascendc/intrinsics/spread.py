@@ -8,7 +8,7 @@ from npusim.ascendc.intrinsics.copy import Copies
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.tensors import LocalTensor
 
 _AXES = 4  # slices of channels, rows, columns, channels of a slice

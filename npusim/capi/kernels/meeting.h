@@ -99,6 +99,10 @@ void cross_wait(int mode, int flag, Site at)
 {
     Runtime &core = here();
     if (flag < 0 || flag > 15) refuse(at, "Use 0 to 10; the others are the framework's.", "flag %d between cores doesn't exist", flag);
+    /* The hardware doesn't look at the mode of a wait (page of CrossCoreWaitFlag, Atlas A2): it is that of the flag, which
+     * in modes 0 and 1 every core sets before it waits. */
+    auto own = core.crossed.find(flag);
+    mode = own != core.crossed.end() && own->second.mode < 2 ? own->second.mode : core.core.mix ? 2 : mode;
     bool within = core.core.mix && mode == 2;
     Awaited wait = {core.taken[flag] + 1, flag, mode, &core};
     let_others(within ? partners : arrived, &wait, at);

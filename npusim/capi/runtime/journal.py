@@ -31,7 +31,6 @@ LOG_VARIABLE = "NPUSIM_LOG"
 
 # Set to anything: cubes of kernels in C++ compute no numbers.
 PRODUCTS_VARIABLE = "NPUSIM_WITHOUT_PRODUCTS"
-SECONDS_VARIABLE = "NPUSIM_KERNEL_SECONDS"  # of a processor, without an instruction
 
 # Where its journal goes, and whether with timelines.
 FOLDER_VARIABLE = "NPUSIM_JOURNAL"

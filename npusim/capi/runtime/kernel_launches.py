@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.ascendc.allowance import SECONDS_VARIABLE
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
-from npusim.capi.runtime.journal import PRODUCTS_VARIABLE, SECONDS_VARIABLE
+from npusim.capi.runtime.journal import PRODUCTS_VARIABLE
 from npusim.capi.runtime.refusals import Refusal, task_fault
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.grids import require_blocks

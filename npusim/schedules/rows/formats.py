@@ -18,7 +18,8 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Step

@@ -24,7 +24,8 @@ from npusim.values.arithmetic import divisors, round_up
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.folds import Fold
-    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile

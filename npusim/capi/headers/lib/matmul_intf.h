@@ -12,7 +12,7 @@
 
 namespace AscendC {
 
-template <typename A, typename B, typename C, typename Bias = C, const auto &CFG = CFG_NORM, typename CallBack = MatmulCallBackFunc<nullptr, nullptr, nullptr>, typename... Policy> class MatmulImpl {
+template <typename A, typename B, typename C, typename Bias = C, const auto &CFG = CFG_NORM, typename CallBack = MatmulCallBackFunc<nullptr, nullptr, nullptr>, template <const auto &, typename...> class Policy = MatmulPolicy> class MatmulImpl {
     using AT = typename A::T;
     using BT = typename B::T;
     using CT = typename C::T;
@@ -80,6 +80,14 @@ public:
         if (!more) started_ = false, turn_ = 0;
         (void)at;
         return more;
+    }
+    /* The next block, left in the program's own part of L0C. */
+    template <bool sync = true> bool Iterate(bool partial, const LocalTensor<CT> &local, NPUSIM_AT)
+    {
+        if (!Iterate<sync>(partial, at)) return false;
+        auto [row, column] = place(turn_);
+        leave_in_l0c(local, row, column, at);
+        return true;
     }
     template <bool sync = true> void GetTensorC(const GlobalTensor<CT> &gm, uint8_t atomic = 0, bool packed = false, NPUSIM_AT)
     {
@@ -164,6 +172,14 @@ private:
         if constexpr (C::format == CubeFormat::NZ) return (m_ + 15) / 16 * 16 * ((n_ + 15) / 16 * 16);
         else return m_ * n_;
     }
+    /* Whether a block of C is one that the policy computes: all, or those on one side of the diagonal of blocks. */
+    bool wanted(int64_t row, int64_t column) const
+    {
+        constexpr int side = Policy<CFG>::triangle;
+        if constexpr (side > 0) return row <= column;
+        else if constexpr (side < 0) return row >= column;
+        else return true;
+    }
     std::pair<int64_t, int64_t> place(int64_t turn) const
     {
         bool by_rows = tiling_.iterateOrder == 0;
@@ -207,6 +223,7 @@ private:
     {
         for (int64_t turn = 0; turn < high() * wide(); turn++) {
             auto [row, column] = place(turn);
+            if (!wanted(row, column)) continue;
             block(row, column, gm, local, atomic, packed, at);
         }
     }
@@ -370,8 +387,8 @@ private:
         a_ = a, b_ = b, bias_ = bias;
     }
 };
-template <typename A, typename B, typename C, typename Bias = C, const auto &CFG = CFG_NORM, typename CallBack = MatmulCallBackFunc<nullptr, nullptr, nullptr>, typename... Policy>
-using Matmul = MatmulImpl<A, B, C, Bias, CFG, CallBack, Policy...>;
+template <typename A, typename B, typename C, typename Bias = C, const auto &CFG = CFG_NORM, typename CallBack = MatmulCallBackFunc<nullptr, nullptr, nullptr>, template <const auto &, typename...> class Policy = MatmulPolicy>
+using Matmul = MatmulImpl<A, B, C, Bias, CFG, CallBack, Policy>;
 template <typename T> struct GetMmDstType { using Type = float; };
 template <> struct GetMmDstType<int8_t> { using Type = int32_t; };
 

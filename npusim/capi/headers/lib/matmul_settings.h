@@ -87,7 +87,22 @@ template <void (*out)(const LocalTensor<int8_t> &, const uint64_t, const uint64_
 template <auto out = nullptr, auto a = nullptr, auto b = nullptr> struct MatmulCallBackFunc {
     static constexpr auto DataCopyOutPtr = out;
 };
-template <typename...> struct MatmulPolicy {};
+template <const auto &CFG, typename... Parts> struct MatmulPolicy {
+    static constexpr int triangle = 0;
+};
+namespace Impl {
+constexpr int32_t QUEUE_DEPTH = 1;
+namespace Detail {
+template <const auto &CFG, typename... Parts> struct NBuffer33MatmulPolicy : MatmulPolicy<CFG> {};
+/* Of C only the blocks on and above (below) the diagonal of blocks are computed. */
+template <const auto &CFG, typename... Parts> struct TrianUpperMatmulPolicy {
+    static constexpr int triangle = 1;
+};
+template <const auto &CFG, typename... Parts> struct TrianLowerMatmulPolicy {
+    static constexpr int triangle = -1;
+};
+} // namespace Detail
+} // namespace Impl
 
 struct MatmulApiStaticTiling {
     int32_t usedCoreNum = 1, M = -1, N = -1, Ka = -1, Kb = -1, singleCoreM = -1, singleCoreN = -1, singleCoreK = -1, baseM = -1, baseN = -1, baseK = -1, depthA1 = 2, depthB1 = 2, stepM = 1, stepN = 1,

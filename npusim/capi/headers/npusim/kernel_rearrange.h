@@ -165,6 +165,38 @@ template <typename T> void Transpose(const LocalTensor<T> &dst, const LocalTenso
                     else dst.data()[by_channel] = held[size_t(by_place)];
                 }
 }
+/* Axes B, N, S, H/N (or H, W) and their order in fractals of 16 x 16, as the type says; two passes through vnchwconv. */
+template <typename T, typename Tiling> void NpusimTransposed(const LocalTensor<T> &dst, const LocalTensor<T> &src, TransposeType type, const Tiling &tiling, npusim::Site at)
+{
+    using Type = TransposeType;
+    bool flat = type == Type::TRANSPOSE_ND2ND_ONLY;
+    const uint32_t *dims = tiling.words + 1;
+    int64_t rank = tiling.words[0], b = flat ? 1 : dims[0], n = flat ? 1 : dims[1], s = flat ? dims[0] : dims[2], w = flat ? dims[1] : dims[3], h = n * w, all = b * s * h;
+    if (type < Type::TRANSPOSE_NZ2ND_0213 || type > Type::TRANSPOSE_ND2ND_ONLY) npusim::refuse(at, "Use types 1 to 7.", "Transpose of type %d", int(type));
+    if (rank != (flat ? 2 : 4) || s % 16 || w % 16) npusim::refuse(at, "Give GetTransposeTilingInfo [B, N, S, H/N] ([H, W] for type 7), S and H/N in multiples of 16.", "Transpose of %lld axes, %lld x %lld at the end", (long long)rank, (long long)s, (long long)w);
+    npusim::announce_rows<T>("Transpose", "vnchwconv", at, 1, all, {npusim::row(dst, all)}, {npusim::row(src, all)});
+    npusim::announce_rows<T>("Transpose", "vnchwconv", at, 1, all, {npusim::row(dst, all)}, {npusim::row(dst, all)});
+    auto blocked = [](int64_t rows, int64_t row, int64_t column) { return column / 16 * rows * 16 + row * 16 + column % 16; };
+    bool split = type == Type::TRANSPOSE_NZ2NZ_012_WITH_N || type == Type::TRANSPOSE_NZ2ND_012_WITH_N;
+    std::vector<T> held(src.data(), src.data() + all);
+    for (int64_t i = 0; i < b; i++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t k = 0; k < s; k++)
+                for (int64_t l = 0; l < w; l++) {
+                    int64_t from = split ? i * s * h + blocked(s, k, j * w + l) : (i * n + j) * s * w + blocked(s, k, l), to = 0;
+                    if (flat) from = k * w + l, to = l * s + k;
+                    else if (type == Type::TRANSPOSE_NZ2ND_0213 || type == Type::TRANSPOSE_NZ2ND_012_WITHOUT_N) to = (i * s + k) * h + j * w + l;
+                    else if (type == Type::TRANSPOSE_NZ2NZ_0213) to = (i * s + k) * h + blocked(n, j, l);
+                    else if (type == Type::TRANSPOSE_NZ2NZ_012_WITH_N) to = (i * n + j) * s * w + blocked(s, k, l);
+                    else if (type == Type::TRANSPOSE_NZ2ND_012_WITH_N) to = ((i * n + j) * s + k) * w + l;
+                    else to = i * s * h + blocked(s, k, j * w + l);
+                    dst.data()[to] = held[size_t(from)];
+                }
+}
+template <typename T, typename Tiling, typename = decltype(Tiling::words)> void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, TransposeType type, Tiling &tiling, NPUSIM_AT) { NpusimTransposed(dst, src, type, tiling, at); }
+template <typename T, typename Tiling, typename = decltype(Tiling::words)> void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, TransposeType type, Tiling &tiling, NPUSIM_AT) { NpusimTransposed(dst, src, type, tiling, at); }
+template <typename T, typename Tiling> void ConfusionTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, TransposeType type, Tiling &tiling, NPUSIM_AT) { NpusimTransposed(dst, src, type, tiling, at); }
+template <typename T, typename Tiling> void ConfusionTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, TransposeType type, Tiling &tiling, NPUSIM_AT) { NpusimTransposed(dst, src, type, tiling, at); }
 constexpr int32_t NCHW_CONV_ADDR_LIST_SIZE = 16;
 struct TransDataTo5HDParams {
     bool dstHighHalf = false, srcHighHalf = false;

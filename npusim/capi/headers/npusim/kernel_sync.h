@@ -111,6 +111,37 @@ template <typename Tensor> void DumpTensor(const Tensor &tensor, uint32_t tag, u
 }
 inline void DumpAccChkPoint() {}
 
+} // namespace AscendC
+
+namespace npusim {
+
+/* A pointer into a memory of the core's is the place of its byte there. */
+template <typename T> void dump(const char *name, const T *from, int memory, uint32_t desc, uint32_t count, Site at)
+{
+    const T *place = from;
+    if (memory < 0) global(uint64_t(reinterpret_cast<uintptr_t>(from)), bytes_of<T>(count), name, at);
+    else {
+        int64_t start = int64_t(reinterpret_cast<uintptr_t>(from));
+        int64_t held = current->size[memory];
+        if (start < 0 || start + bytes_of<T>(count) > held) refuse(at, "Print fewer elements.", "%s: a dump ends at byte %lld of a memory of %lld", name, (long long)(start + bytes_of<T>(count)), (long long)held);
+        place = reinterpret_cast<const T *>(current->memory[memory] + start);
+    }
+    std::printf("%s: desc=%u, block %lld:", name, desc, (long long)AscendC::GetBlockIdx());
+    for (uint32_t each = 0; each < count; each++) std::printf(" %g", double(place[each]));
+    std::printf("\n");
+}
+
+} // namespace npusim
+
+#define NPUSIM_DUMP(name, memory) template <typename T> void name(const T *from, uint32_t desc, uint32_t count, NPUSIM_AT) { npusim::dump(#name, from, memory, desc, count, at); }
+NPUSIM_DUMP(asc_dump_gm, -1)
+NPUSIM_DUMP(asc_dump_ubuf, npusim::UB)
+NPUSIM_DUMP(asc_dump_l1buf, npusim::L1)
+NPUSIM_DUMP(asc_dump_cbuf, npusim::L0C)
+#undef NPUSIM_DUMP
+
+namespace AscendC {
+
 /* A list of tensors in global memory: words that say where each lies and how large it is. */
 template <typename T> class TensorDesc {
 public:

@@ -53,9 +53,12 @@ private:
     }
 };
 
+template <typename T, char operation> struct NpusimResult;
 template <typename T> class LocalTensor {
 public:
     using PrimType = T;
+    /* dst = a + b, of as many elements as dst has */
+    template <char operation> LocalTensor &operator=(const NpusimResult<T, operation> &found);
     int32_t memory = -1, queue = -1;
     int64_t start = 0, limit = 0;
     TPosition position = TPosition::VECCALC;

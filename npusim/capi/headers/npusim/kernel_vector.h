@@ -51,6 +51,26 @@ NPUSIM_BITS(And, "vand", &)
 NPUSIM_BITS(Or, "vor", |)
 #undef NPUSIM_BITS
 
+/* Operators between whole tensors: `dst = a + b` is Add(dst, a, b, dst.GetSize()). */
+template <typename T, char operation> struct NpusimResult {
+    LocalTensor<T> a, b;
+};
+#define NPUSIM_OPERATOR(sign, symbol) \
+    template <typename T> NpusimResult<T, symbol> operator sign(const LocalTensor<T> &a, const LocalTensor<T> &b) { return {a, b}; }
+NPUSIM_OPERATOR(+, '+') NPUSIM_OPERATOR(-, '-') NPUSIM_OPERATOR(*, '*') NPUSIM_OPERATOR(/, '/') NPUSIM_OPERATOR(&, '&') NPUSIM_OPERATOR(|, '|')
+#undef NPUSIM_OPERATOR
+template <typename T> template <char operation> LocalTensor<T> &LocalTensor<T>::operator=(const NpusimResult<T, operation> &found)
+{
+    int32_t count = int32_t(GetSize());
+    if constexpr (operation == '+') Add(*this, found.a, found.b, count);
+    else if constexpr (operation == '-') Sub(*this, found.a, found.b, count);
+    else if constexpr (operation == '*') Mul(*this, found.a, found.b, count);
+    else if constexpr (operation == '/') Div(*this, found.a, found.b, count);
+    else if constexpr (operation == '&') And(*this, found.a, found.b, count);
+    else Or(*this, found.a, found.b, count);
+    return *this;
+}
+
 /* What goes on from what the target holds. */
 #define NPUSIM_UPDATE(Name, intrinsic, ...)                                                                                   \
     template <typename D, typename T> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \

@@ -195,13 +195,19 @@ public:
 private:
     std::vector<int64_t> dims_;
 };
-enum class TensorDataType : int32_t { DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_UINT8 = 4, DT_INT16 = 6, DT_UINT16 = 7, DT_UINT32 = 8, DT_INT64 = 9, DT_BF16 = 27 };
 
 } // namespace AscendC
 namespace ge {
 using Shape = AscendC::TensorShape;
-using AscendC::TensorDataType;
+enum DataType : int32_t {
+    DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_UINT8 = 4, DT_INT16 = 6, DT_UINT16 = 7, DT_UINT32 = 8, DT_INT64 = 9, DT_UINT64 = 10, DT_DOUBLE = 11, DT_BOOL = 12,
+    DT_BF16 = 27, DT_UNDEFINED = 28, DT_INT4 = 29
+};
+using TensorDataType = DataType;
 } // namespace ge
+namespace AscendC {
+using TensorDataType = ge::DataType;
+} // namespace AscendC
 
 namespace npusim {
 
@@ -228,13 +234,18 @@ inline void describe(const AscendC::TensorShape &shape, RmsNormTiling &tiling)
 {
     tiling.bLength = uint32_t(shape.GetDim(0)), tiling.sLength = uint32_t(shape.GetDim(1)), tiling.hLength = tiling.originalHLength = uint32_t(shape.GetDim(2)), tiling.reciprocalOfHLength = 1.0f / float(tiling.hLength);
 }
+inline void describe(const AscendC::TensorShape &shape, ConfusionTransposeTiling &tiling)
+{
+    tiling.words[0] = uint32_t(shape.GetDimNum());
+    for (size_t axis = 0; axis < shape.GetDimNum() && axis < 4; axis++) tiling.words[axis + 1] = uint32_t(shape.GetDim(axis));
+}
 template <typename... T> bool describe_all(const AscendC::TensorShape &shape, T &...given)
 {
     auto one = [&shape](auto &each) {
         using Kind = std::decay_t<decltype(each)>;
         if constexpr (std::is_base_of_v<NpusimRows, Kind>) describe(shape, static_cast<NpusimRows &>(each));
         else if constexpr (std::is_base_of_v<NpusimNorm, Kind>) describe(shape, static_cast<NpusimNorm &>(each));
-        else if constexpr (std::is_same_v<RmsNormTiling, Kind>) describe(shape, each);
+        else if constexpr (std::is_same_v<RmsNormTiling, Kind> || std::is_same_v<ConfusionTransposeTiling, Kind>) describe(shape, each);
     };
     (one(given), ...);
     return true;
@@ -271,6 +282,7 @@ template <typename... T> void GetSortMaxMinTmpSize(T &&...given) { npusim::scrat
 NPUSIM_TILING(SoftMaxTilingFunc) NPUSIM_TILING(SoftMaxFlashTilingFunc) NPUSIM_TILING(SoftMaxFlashV2TilingFunc) NPUSIM_TILING(SoftMaxFlashV3TilingFunc) NPUSIM_TILING(SoftMaxGradTilingFunc)
 NPUSIM_TILING(LogSoftMaxTilingFunc) NPUSIM_TILING(GetLayerNormNDTilingInfo) NPUSIM_TILING(GetLayerNormNDTillingInfo) NPUSIM_TILING(GetLayerNormGradNDTilingInfo) NPUSIM_TILING(GetLayerNormGradBetaNDTilingInfo)
 NPUSIM_TILING(GetDeepNormTilingInfo) NPUSIM_TILING(GetRmsNormTilingInfo) NPUSIM_TILING(GetTransposeTilingInfo) NPUSIM_TILING(GetConfusionTransposeTilingInfo)
+NPUSIM_TILING(GetConfusionTransposeOnlyTilingInfo)
 #undef NPUSIM_TILING
 #undef NPUSIM_SCRATCH
 template <typename... T> bool TopKTilingFunc(T &&...) { return true; }

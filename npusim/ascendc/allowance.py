@@ -1,0 +1,75 @@
+"""When the code of a kernel in Python counts as endless.
+
+A loop of ``core.loop`` says how many turns it has, so it ends, however long that takes. Code that
+gives a core instruction after instruction without one, or one such loop after another, may not.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from time import thread_time
+
+from npusim.values.errors import KernelError
+
+SECONDS_VARIABLE = "NPUSIM_KERNEL_SECONDS"
+MOST_INSTRUCTIONS = 400_000  # in a turn, which may take any time
+MOST_SECONDS = 40  # of a processor, from the turn's beginning, when there are more
+MOST_LOOPS = 1_000  # in a turn, whose instructions don't count
+_BETWEEN = 1_024  # instructions from a look at the clock to the next
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What the code has been given since a turn of its innermost loop began."""
+
+    since: float = field(default_factory=thread_time)
+    instructions: int = 0
+    before: int = 0  # in earlier turns of the loop
+    loops: int = 0
+    next_look: int = 0  # at the clock
+
+
+class Allowance:
+    """Counts what the code of one core asks for."""
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+
+    def take(self) -> None:
+        """One more instruction; raises KernelError if the code doesn't seem to end."""
+        if not self._turns:
+            self._turns.append(_Turn())
+        self._turns[-1].instructions += 1
+        self._look(self._turns[-1])
+
+    def begin_loop(self) -> None:
+        """What follows are turns of a loop that ends."""
+        self._turns += [_Turn()] if self._turns else [_Turn(), _Turn()]
+
+    def next_turn(self) -> None:
+        """The loop's next turn begins."""
+        last = self._turns[-1]
+        self._turns[-1] = _Turn(before=last.before + last.instructions)
+
+    def end_loop(self) -> None:
+        """The loop is over; of many in a turn the instructions count after all."""
+        inner, outer = self._turns.pop(), self._turns[-1]
+        outer.loops += 1
+        if outer.loops > MOST_LOOPS:
+            outer.instructions += inner.before + inner.instructions
+            self._look(outer)
+
+    def _look(self, turn: _Turn) -> None:
+        if turn.instructions < max(turn.next_look, MOST_INSTRUCTIONS):
+            return
+        turn.next_look = turn.instructions + _BETWEEN
+        most = int(os.environ.get(SECONDS_VARIABLE) or MOST_SECONDS)
+        if thread_time() - turn.since > most:
+            raise KernelError(
+                "",
+                f"a core is given more than {MOST_INSTRUCTIONS:,} instructions in more than "
+                f"{most} s of a processor: its code doesn't seem to end",
+                "End the loop around this line, or write it as core.loop(count), which says how "
+                f"often; or allow more seconds with {SECONDS_VARIABLE}.",
+            )

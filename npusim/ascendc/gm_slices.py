@@ -1,0 +1,445 @@
+"""Tiles of global memory that copies move: where loops and scalars put them, and their numbers."""
+
+from __future__ import annotations
+
+from copy import copy
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
+from npusim.ascendc.reuse import EVER_NEW, Cycle
+from npusim.ascendc.scalars import Scalar
+from npusim.ascendc.turns import Turn
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.gm_buffers import GmBuffer
+    from npusim.values.dtypes import DType
+
+_WORTH_A_CALL = 1024  # elements of a tile from which on adding it at once beats adding one by one
+
+# What may stand in an address: a number, a loop's index, or a number that the scalar unit has
+# computed.
+Place = Index | Scalar
+
+
+class Held(Protocol):
+    """What a slice asks of its tensor (:class:`npusim.ascendc.gm.GlobalTensor`)."""
+
+    @property
+    def buffer(self) -> GmBuffer: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def strides(self) -> tuple[int, ...] | None: ...
+    @property
+    def past_l2(self) -> bool: ...
+
+
+class GmSlice:
+    """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
+
+    __slots__ = (
+        "_affine",
+        "_base",
+        "_computed",
+        "_cycles",
+        "_irregular",
+        "_items",
+        "_strides",
+        "_turned",
+        "raw",
+        "rows_apart",
+        "shape",
+        "skips",
+        "steps",
+        "tensor",
+        "whole_blocks",
+    )
+
+    def __init__(
+        self,
+        tensor: Held,
+        places: tuple[tuple[Place, int], ...],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+    ) -> None:
+        self.tensor = tensor
+        self.shape = shape
+        self.steps = steps
+        self.rows_apart = False
+        self.skips = False
+        self.whole_blocks = False
+        self.raw = False  # its places are given in elements of memory
+        self._base = tensor.start
+        self._affine: dict[
+            int, tuple[LoopIndex, int]
+        ] = {}  # depth -> index, elements per iteration
+        self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
+        self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
+        self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
+        self._turned: dict[int, int] = {}  # depth -> elements from a turn to the next
+        self._items: list[tuple[object, ...]] = []
+        self._strides: list[int] = []  # of everything that moves the address
+        for item, stride in places:
+            self._place(item, stride)
+
+    def rounded_up(self) -> GmSlice:
+        """The same tile moved in whole 32-byte blocks.
+
+        A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites
+        it, so rows are stored in order, each over the padding of the one before.
+        """
+        rounded = copy(self)
+        rounded.whole_blocks = True
+        return rounded
+
+    def by_rows(self) -> GmSlice:
+        """The same tile moved row by row, where on-chip rows are padded and these aren't."""
+        apart = copy(self)
+        apart.rows_apart = True
+        return apart
+
+    def skipping(self) -> GmSlice:
+        """The same tile, which isn't stored where the scalar unit's place lies before the buffer.
+
+        The time is that of all stores: only data tells which there are.
+        """
+        skipping = copy(self)
+        skipping.skips = True
+        return skipping
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for slices that visit the same memory in the same iterations."""
+        return (self.tensor.buffer.number, self._base, tuple(self._items), self.shape, self.steps)
+
+    @property
+    def depths(self) -> frozenset[int]:
+        """The loops whose index the address depends on."""
+        computed = (level for scalar, _ in self._computed for level in range(scalar.depth))
+        turned = (depth for depth, step in self._turned.items() if step)
+        return frozenset((*self._affine, *self._irregular, *computed, *turned))
+
+    @property
+    def moves(self) -> dict[int, Cycle]:
+        """How each of these loops moves the address."""
+        return {
+            depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
+            for depth in self.depths
+        }
+
+    def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
+        """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""
+        moved = {d: step for d, step in self._turned.items() if step and d < len(loops)}
+        base = self._base - sum(loops[depth].first * step for depth, step in moved.items())
+        places = tuple(item for item in self._items if not isinstance(item[0], Scalar))
+        number = self.tensor.buffer.number
+        return (number, base, tuple(moved.items()), places, self.shape, self.steps)
+
+    def check_elements(self) -> None:
+        """Raise KernelError where a tile of a strided tensor has elements that aren't its own."""
+        tensor = self.tensor
+        if tensor.strides is None or self._computed or not self.raw:
+            return
+        own = GmSlice(tensor, (), tensor.shape, tensor.strides)
+        depth = 1 + max(self.depths, default=-1)
+        touched = np.add.outer(self.starts(depth), self.offsets())
+        if not np.isin(touched, tensor.start + own.offsets()).all():
+            raise KernelError(
+                "",
+                f"a window of {tensor.buffer.name}, whose strides are {list(tensor.strides)}, has "
+                "elements between its own",
+                "Index it or take a span, which follow its strides; a window counts elements of "
+                "memory.",
+            )
+
+    def check_loops(self, loops: Sequence[LoopIndex]) -> None:
+        """Raise KernelError where an index moves it that is of none of the ``loops`` around it."""
+        for depth, index in ((d, index) for d, (index, _) in self._affine.items()):
+            around = loops[depth] if depth < len(loops) else None
+            if around is None or around.range != index.range:
+                _refuse_index()
+        for depth, offsets in self._irregular.items():
+            if depth >= len(loops) or loops[depth].last - loops[depth].first != len(offsets):
+                _refuse_index()
+
+    def check_computed(self, depth: int) -> None:
+        """Raise KernelError for places that the scalar unit computed outside of the memory."""
+        if not self._computed or not self.numel:
+            return
+        starts = self.starts(depth)
+        tile, held = self.offsets(), self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        first, last = int(starts.min() + tile.min()), int(starts.max() + tile.max())
+        if last >= held or (first < 0 and not self.skips):
+            raise KernelError(
+                "",
+                f"a copy goes from element {first} to {last} of {self.tensor.buffer.name}, which "
+                f"has {held}: its place comes from the scalar unit",
+                "Keep places that are read from data inside the tensor before using them.",
+            )
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the tile has all elements between its first and its last."""
+        return self._extent == self.numel
+
+    @property
+    def numel(self) -> int:
+        """How many elements there are."""
+        return prod(self.shape)
+
+    def bursts(self) -> tuple[int, int]:
+        """(elements per contiguous run, number of runs) of one iteration."""
+        run, axis, stop = 1, len(self.shape), len(self.shape) - 1 if self.rows_apart else 0
+        while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
+            axis -= 1
+            run *= self.shape[axis]
+        # An axis of stride zero is loaded once and read again from on-chip memory.
+        return run, prod(
+            size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step
+        )
+
+    def grain_bytes(self, line_bytes: int) -> int:
+        """The multiple of bytes, a divisor of ``line_bytes``, that all its runs start at."""
+        steps = [step for step, size in zip(self.steps, self.shape, strict=True) if size > 1]
+        places = [self._base, *self._strides, *(step for step in steps if step != 1)]
+        return gcd(line_bytes, *(place * self.tensor.dtype.itemsize for place in places))
+
+    def ends_tensor(self) -> bool:
+        """True when all iterations take the same tile and it reaches its buffer's padded end."""
+        if self.is_scattered or any(
+            index.count > 1 and step for index, step in self._affine.values()
+        ):
+            return False
+        first = self._base + sum(index.first * step for index, step in self._affine.values())
+        return (first + self._extent) * self.tensor.dtype.itemsize >= self.tensor.buffer.nbytes
+
+    def check_inside(self) -> None:
+        """Raise KernelError where an iteration leaves the memory that the tensor lies in.
+
+        Places that the scalar unit computes aren't looked at.
+        """
+        held = self.tensor.buffer.nbytes // self.tensor.dtype.itemsize
+        first = last = self._base
+        moves = [(index.count, step) for index, step in self._affine.values()]
+        for count, step in (*moves, *zip(self.shape, self.steps, strict=True)):
+            moved = (count - 1) * step
+            first, last = first + min(0, moved), last + max(0, moved)
+        for offsets in self._irregular.values():
+            first, last = first + int(offsets.min()), last + int(offsets.max())
+        if self.numel and not self._computed and not 0 <= first <= last < held:
+            raise KernelError(
+                "",
+                f"a copy goes from element {first} to {last} of {self.tensor.buffer.name}, which "
+                f"has {held}",
+                "Give the last tile the elements that are left; core.tiles does.",
+            )
+
+    @property
+    def _extent(self) -> int:
+        """Elements from the tile's first to its last."""
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
+
+    def read(self, depth: int) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
+        if not self.is_scattered:
+            return self._view(depth)
+        return self._windows()[self.starts(depth)]
+
+    def own_place(self, depth: int) -> NDArray[Any] | None:
+        """The memory itself, where it is evenly spaced and no two iterations meet in it."""
+        return None if self.is_scattered or self._overlaps() else self._view(depth)
+
+    def reached(self, depth: int) -> NDArray[Any]:
+        """The memory that a store may write to."""
+        return self.memory() if self.is_scattered else self._view(depth)
+
+    def write(self, values: NDArray[Any], depth: int) -> None:
+        """Store ``values`` (with ``depth`` stack axes).
+
+        Where iterations store to one place the last one stays.
+        """
+        moving = self.depths
+        last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
+        if self.is_scattered:
+            starts = self.starts(depth)
+            if self.skips:
+                there = starts >= 0
+                values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
+                self._windows()[starts[there]] = values[there]
+                return
+            self._windows()[starts] = values[last]
+        else:
+            self._assign(self._view(depth), values[last], depth)
+
+    def _assign(self, view: NDArray[Any], values: NDArray[Any], depth: int) -> None:
+        """Store to places of which some overlap, in order: NumPy would go through memory upwards.
+
+        Only where that isn't the iterations' order.
+        """
+        steps = [step for index, step in self._affine.values() if index.last - index.first > 1]
+        upwards = not steps or min(steps) >= max((*map(abs, self.steps), 0))
+        if upwards or not self._overlaps():
+            view[...] = values
+            return
+        values = np.broadcast_to(values, view.shape)
+        for turn in np.ndindex(view.shape[:depth]):
+            view[turn] = values[turn]
+
+    def accumulate(self, values: NDArray[Any], depth: int) -> None:
+        """Add ``values``; iterations that address one element all count, in their order."""
+        moving = self.depths
+        for level in range(depth):
+            if level not in moving and values.shape[level] > 1:
+                values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
+        if self.is_scattered or self._overlaps():
+            self._accumulate_one_by_one(values, depth)
+        else:
+            view = self._view(depth)
+            view += values
+
+    def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
+        if self.numel < _WORTH_A_CALL:
+            data, starts, tile = self.memory(), self.starts(depth), self.offsets()
+            if data.dtype == values.dtype == np.float32 and self._is_of_pairs(starts):
+                # A complex number adds both its parts: half as many additions, and the same bits.
+                data = data[: data.size // 2 * 2].view(np.complex64)
+                values = np.ascontiguousarray(values).view(np.complex64)
+                starts, tile = starts // 2, tile[..., ::2] // 2
+            # Flat operands take NumPy's fast path, which is four times faster.
+            offsets = np.broadcast_to(np.add.outer(starts, tile), values.shape)
+            np.add.at(data, offsets.reshape(-1), values.reshape(-1))
+            return
+        windows, add = self._windows(), np.add
+        starts = np.broadcast_to(self.starts(depth), values.shape[:depth]).reshape(-1)
+        for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
+            place = windows[start]
+            add(place, tile, out=place)
+
+    @property
+    def is_scattered(self) -> bool:
+        """True when the addresses of the iterations aren't evenly spaced."""
+        return bool(self._irregular or self._computed)
+
+    def _place(self, item: Place, stride: int) -> None:
+        if isinstance(item, int):
+            if isinstance(item, Turn):
+                index = item.index
+                item = Turn.of(index)
+                self._turned[index.depth] = self._turned.get(index.depth, 0) + index.scale * stride
+                self._strides.append(_unit(index) * stride)
+            self._base += int(item) * stride
+            return
+        self._strides.append(_unit(item) * stride)
+        if isinstance(item, Scalar):
+            self._computed.append((item, stride))
+            self._items.append((item, stride))  # by identity, and kept alive with the key
+            return
+        self._items.append((item.key, stride))
+        if isinstance(item, LoopIndex):
+            self._base += item.offset * stride
+            step = item.scale * stride
+            known = self._affine.get(item.depth)
+            self._affine[item.depth] = (item, step + (known[1] if known else 0))
+        else:
+            known_offsets = self._irregular.get(item.depth)
+            offsets = item.values * stride
+            # Two irregular indices of one loop move the address in no simple way.
+            self._cycles[item.depth] = item.cycle if known_offsets is None else EVER_NEW
+            self._irregular[item.depth] = (
+                offsets if known_offsets is None else offsets + known_offsets
+            )
+
+    def memory(self) -> NDArray[Any]:
+        """The numbers of the buffer that it lies in."""
+        data = self.tensor.buffer.data
+        if data is None:
+            raise KernelError("", f"{self.tensor.buffer.name} has no numbers in this run")
+        return data
+
+    def _view(self, depth: int) -> NDArray[Any]:
+        data = self.memory()
+        first, sizes, steps = self._base, [], []
+        for level in range(depth):
+            index, step = self._affine.get(level, (None, 0))
+            sizes.append(1 if index is None else index.last - index.first)
+            steps.append(step)
+            first += 0 if index is None else index.first * step
+        strides = tuple(step * data.itemsize for step in (*steps, *self.steps))
+        shape = (*sizes, *self.shape)
+        return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
+
+    def _windows(self) -> NDArray[Any]:
+        """The tile at every place of the buffer where it could start, as a view.
+
+        Whole tiles are gathered at a time.
+        """
+        data = self.memory()
+        strides = tuple(step * data.itemsize for step in (1, *self.steps))
+        shape = (data.size - self._extent + 1, *self.shape)
+        return np.ndarray(shape, data.dtype, data, 0, strides)
+
+    def starts(self, depth: int) -> NDArray[np.int64]:
+        """The place of the tile's first element in every iteration."""
+        total = np.full((1,) * depth, self._base, np.int64)
+        for level in range(depth):
+            offsets = self._irregular.get(level)
+            if level in self._affine:
+                index, step = self._affine[level]
+                moved = np.arange(index.first, index.last, dtype=np.int64) * step
+                offsets = moved if offsets is None else offsets + moved
+            if offsets is not None:
+                total = total + offsets.reshape((-1,) + (1,) * (depth - level - 1))
+        for scalar, stride in self._computed:
+            if scalar.value is not None:
+                offsets = deepen(np.asarray(scalar.value).astype(np.int64), scalar.depth, depth)
+                total = total + offsets * stride
+        return total
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The places of all elements of the tile, from its first on."""
+        tile = np.zeros((), np.int64)
+        for size, step in zip(self.shape, self.steps, strict=True):
+            tile = np.add.outer(tile, np.arange(size, dtype=np.int64) * step)
+        return tile
+
+    def _is_of_pairs(self, starts: NDArray[np.int64]) -> bool:
+        """Whether the tile consists of neighbours at even places, wherever it starts."""
+        *steps, last = self.steps or (0,)
+        even = last == 1 and self.shape[-1] % 2 == 0 and not any(step % 2 for step in steps)
+        return even and not (starts & 1).any()
+
+    def _overlaps(self) -> bool:
+        extent = self._extent
+        moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
+        for step, turns in moves:
+            if turns > 1 and step < extent:
+                return True
+            extent += (turns - 1) * step
+        return False
+
+
+def _refuse_index() -> NoReturn:
+    raise KernelError(
+        "",
+        "a loop's index is used outside of its loop",
+        "Use it in the loop's body; collect nothing from core.loop in lists.",
+    )
+
+
+def _unit(place: Place) -> int:
+    """The multiple that all values of a moving place are of, apart from a start."""
+    if isinstance(place, LoopIndex):
+        return place.scale if place.count > 1 else 0  # in a single turn nothing moves
+    return place.unit if isinstance(place, IndexArray) else 1

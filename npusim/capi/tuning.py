@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from npusim.capi.compiling import compile_program
+from npusim.capi.guard import guarded_folder
 from npusim.capi.library import installation
 from npusim.capi.running import run_program
 from npusim.pyasc.tuning import Values, VariantError, combinations
@@ -41,7 +42,7 @@ def tune(
             _require_open(name, text, source)
     installation()  # built once, not by everybody at once
     with (
-        tempfile.TemporaryDirectory(prefix="npusim-tune-") as folder,
+        guarded_folder("npusim-tune-") as folder,
         ThreadPoolExecutor(cores()) as pool,
     ):
         waiting = {

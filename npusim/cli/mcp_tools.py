@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -231,5 +230,7 @@ def _word(value: Any) -> str:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="npusim-mcp-") as folder:
+    from npusim.capi.guard import guarded_folder
+
+    with guarded_folder("npusim-mcp-") as folder:
         yield Path(folder)

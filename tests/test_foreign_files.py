@@ -60,11 +60,31 @@ READ_TOO = (
     ("chip.yaml", "sweep sweep.yaml -s ./chip.yaml -o {out}"),
     ("chip.yaml", "sweep sweep.yaml -s ./chip.yaml --csv {out}"),
     ("old.csv", "judge kernel_details.csv -s {chip} --against old.csv --csv {out}"),
-    ("model.yaml", "plan plan.yaml --md {out}"),
-    ("model.yaml", "plan plan.yaml --html {out}"),
+    ("model.yaml", "plan plan.yaml --md {out} --force"),
+    ("model.yaml", "plan plan.yaml --html {out} --force"),
     ("c.yaml", "model r.onnx -s {chip} --custom c.yaml --csv {out}"),
     ("c.md", "report r.onnx -s {chip} --custom c.md -o {out}"),
+    ("w.bin", "model r.onnx -s {chip} --csv {out}"),
+    ("program.py", "exec -s {chip} --json-file {out} -- program.py"),
+    ("program.sh", "exec -s {chip} --trace {out} -- ./program.sh"),
+    ("chip.yaml", "exec -s ./chip.yaml --json-file {out} -- program.py"),
+    ("chip.yaml", "exec -s ./chip.yaml --json-file {out} -- ./program.sh"),
+    ("program.py", "tune -s {chip} --param T=1,2 --csv {out} -- program.py"),
+    ("chip.yaml", "tune -s ./chip.yaml --param T=1,2 --csv {out} -- program.py"),
 )  # fmt: skip
+
+
+def test_a_folder_with_what_was_read_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = f"-s {CHIP} --format msprof -o {tmp_path} --timestamp 20260102030405"
+    assert npusim(capsys, f"run Gelu {how} x=fp32[64]").code == 0
+    (folder,) = tmp_path.iterdir()
+    given = folder / "x.npy"
+    np.save(given, np.ones(64, np.float32))
+    said = npusim(capsys, f"run Gelu {how} x={given} --force")
+    assert (said.code, given.exists()) == (2, True)
+    assert "is what this command reads" in said.err
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +111,9 @@ def files_to_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "c.yaml": "operators: {z.Foo: {duration_us: 5, shapes: [0]}}\n",
         "kernel_details.csv": profile,
         "old.csv": profile,
+        "w.bin": "0" * 256,
+        "program.py": "T = 1\n",
+        "program.sh": "#!/bin/sh\n",
     }.items():
         (made / name).write_text(text)
     shutil.copy(made / "c.yaml", made / "c.md")
@@ -111,7 +134,11 @@ def test_what_a_command_reads_besides_it_never_writes_over(
     shutil.copytree(files_to_read, tmp_path, dirs_exist_ok=True)
     if "r.onnx" in line:
         helper = pytest.importorskip("onnx.helper")
-        onnx_file(tmp_path / "r.onnx", [helper.make_node("Relu", ["x"], ["y"])])
+        outside = helper.make_tensor("w", 1, [4], bytes(16), raw=True)
+        outside.ClearField("raw_data")
+        outside.data_location = 1
+        outside.external_data.add(key="location", value="w.bin")
+        onnx_file(tmp_path / "r.onnx", [helper.make_node("Add", ["x", "w"], ["y"])], [outside])
     monkeypatch.chdir(tmp_path)
     out = f"{link}{Path(read).suffix}" if link else read
     if link == "hard":
@@ -119,7 +146,7 @@ def test_what_a_command_reads_besides_it_never_writes_over(
     elif link:
         Path(out).symlink_to(read)
     before = Path(read).read_bytes()
-    said = npusim(capsys, line.format(chip=CHIP, out=out) + " --force")
+    said = npusim(capsys, line.format(chip=CHIP, out=out).replace(" -s", " --force -s"))
     assert Path(read).read_bytes() == before
     assert said.code == 2, said.err
     assert "written over" in said.err or "is named twice" in said.err

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import zipfile
@@ -186,22 +187,39 @@ def test_gcd_of_the_smallest_number() -> None:
 def test_what_a_program_started_ends_with_npusim(
     tmp_path: Path, how: signal.Signals | None
 ) -> None:
-    wait = "true" if how is None else "sleep 60"
+    wait = "true" if how is None else "sleep 300"
     program = tmp_path / "program.sh"
     program.write_text(
-        "#!/bin/sh\nsleep 60 >/dev/null 2>&1 & a=$!\nsetsid sleep 60 >/dev/null 2>&1 & b=$!\n"
+        "#!/bin/sh\nsleep 300 >/dev/null 2>&1 & a=$!\nsetsid sleep 300 >/dev/null 2>&1 & b=$!\n"
         f'echo $$ $a $b "$NPUSIM_JOURNAL" > started.part; mv started.part started\n{wait}\n'
     )
     program.chmod(0o755)
     npusim_ = started(["exec", "-s", CHIP, "--", "./program.sh"], tmp_path)
     within(60, (tmp_path / "started").exists)
     *processes, folder = (tmp_path / "started").read_text().split()
-    if how is not None:
-        assert all(map(is_running, processes))
-        npusim_.send_signal(how)
-    _, errors = npusim_.communicate(timeout=60)
-    assert "Traceback" not in errors
-    within(30, lambda: not any(map(is_running, processes)) and not Path(folder).exists())
+    try:
+        if how is not None:
+            assert all(map(is_running, processes))
+            npusim_.send_signal(how)
+        _, errors = npusim_.communicate(timeout=30)
+        assert "Traceback" not in errors
+        within(30, lambda: not any(map(is_running, processes)) and not Path(folder).exists())
+    finally:
+        for process in filter(is_running, (*processes, str(npusim_.pid))):
+            os.kill(int(process), signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parent")
+def test_a_process_ends_with_whoever_started_it() -> None:
+    code = (
+        "import subprocess; from npusim.values.signals import end_with_parent as e;"
+        "p = subprocess.Popen(['sleep', '60'], preexec_fn=e); print(p.pid, flush=True); p.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = parent.stdout.readline().decode().strip()
+        parent.kill()
+    within(5, lambda: not is_running(child))
 
 
 def within(longest_s: float, holds: Callable[[], bool]) -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from npusim.capi.guard import guarded_folder
 from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
+from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
 Shown = IO[str] | int | None

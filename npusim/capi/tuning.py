@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from npusim.capi.compiling import compile_program
-from npusim.capi.guard import guarded_folder
 from npusim.capi.library import installation
 from npusim.capi.running import run_program
 from npusim.pyasc.tuning import Values, VariantError, combinations
 from npusim.reading.files import read_text
 from npusim.runtime.ranking import Ranked, rank
 from npusim.values.errors import ArgumentError, RejectedError
+from npusim.values.guard import guarded_folder
 from npusim.values.host import cores
 
 _FIRST_ERROR = re.compile(r"(?:fatal )?error: (.*)")

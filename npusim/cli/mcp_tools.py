@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
 if TYPE_CHECKING:
@@ -230,7 +231,5 @@ def _word(value: Any) -> str:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    from npusim.capi.guard import guarded_folder
-
     with guarded_folder("npusim-mcp-") as folder:
         yield Path(folder)

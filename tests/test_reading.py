@@ -39,6 +39,7 @@ def bomb(levels: int = 9, fan: int = 10) -> str:
 EXCEPTIONS = {
     "npusim.graph.aten.archive": "takes apart what the gate has opened, as torch would",
     "npusim.values.host": "asks the system for its memory",
+    "npusim.values.guard": "asks the system what its processes were started with",
     "npusim.catalogue.store": "unpacks the package's own catalogue, whose checksum it has compared",
     "npusim.reporting.files": "writes",
     "npusim.reporting.csvfile": "writes",

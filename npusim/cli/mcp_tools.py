@@ -9,13 +9,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
 if TYPE_CHECKING:
@@ -231,5 +231,5 @@ def _word(value: Any) -> str:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="npusim-mcp-") as folder:
+    with guarded_folder("npusim-mcp-") as folder:
         yield Path(folder)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.graph.onnx_bodies import CONTROL, unfolded
 from npusim.graph.onnx_functions import expand
 from npusim.graph.onnx_sequences import Sequences
-from npusim.reading.files import read_bytes
+from npusim.reading.files import note_read, read_bytes
 from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
 from npusim.values.errors import FileError, NpusimError, UsageError
 
@@ -124,6 +124,8 @@ def load(path: Path) -> Any:
         model = onnx.load_model_from_string(read_bytes(path, MOST_ONNX_BYTES))
     except (unreadable, ValueError) as error:
         raise FileError(path, f"isn't an ONNX model ({type(error).__name__})") from None
+    for location in _outside(model):
+        note_read(path.parent / location)
     if not model.graph.node:
         raise FileError(path, "isn't an ONNX model with operators in it")
     if model.functions:
@@ -131,6 +133,16 @@ def load(path: Path) -> Any:
             raise FileError(path, f"has more than {MOST_NODES:,} operators, functions unfolded")
         model = import_module("onnx.inliner").inline_local_functions(model)
     return model
+
+
+def _outside(model: Any) -> set[str]:
+    """The files beside a model that weights are in, which time needn't open."""
+    return {
+        entry.value
+        for weight in model.graph.initializer
+        for entry in weight.external_data
+        if entry.key == "location"
+    }
 
 
 def _unfolded(model: Any) -> int:

@@ -16,7 +16,7 @@ from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
 
 _read: set[tuple[int, int]] = set()
-"""Device and inode of each file that was opened here; nothing that was read is written over."""
+"""Device and inode of each file that was read; nothing that was read is written over."""
 
 _NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
 
@@ -43,6 +43,16 @@ def was_read(path: str | PathLike[str]) -> bool:
     """Whether a file, by this name or another (a link), was read by the command that runs."""
     about = Path(path).stat()
     return (about.st_dev, about.st_ino) in _read
+
+
+def note_read(path: str | PathLike[str]) -> None:
+    """Count a file as read that somebody else opens: a program, what a model's file refers to.
+
+    Nothing happens where there is none.
+    """
+    if kind_of(path) == "file":
+        about = Path(path).stat()
+        _read.add((about.st_dev, about.st_ino))
 
 
 def forget_what_was_read() -> None:

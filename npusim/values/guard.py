@@ -3,7 +3,8 @@
 It runs by itself (`python guard.py VARIABLE FOLDER`), imports nothing of npusim, and reads from a
 pipe that only npusim holds open: its end is npusim's, SIGKILL too. What belongs to the program has
 the folder's name in the environment it was started with, in whatever process group or session it
-is. Linux tells environments (/proc); elsewhere only the folder is removed.
+is. Linux tells environments (/proc); elsewhere only the folder is removed, and on Windows, where
+no program is run that may leave others behind, only after the block.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ _ROUNDS = 100
 def guarded_folder(prefix: str, variable: str = "NPUSIM_GUARDED") -> Iterator[str]:
     """A temporary folder that is gone after the block, or when this process ends in the middle.
 
-    So are the processes that were started with `variable`=folder in their environment.
+    Gone then, too, are the processes that were started with `variable`=folder in their environment.
     """
     with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+        if os.name != "posix":
+            yield folder
+            return
         words = [sys.executable, "-I", "-S", __file__, variable, folder]
         # An environment of its own, so that the guard of a program that runs programs isn't found;
         # a session of its own, so that Ctrl-C isn't for it.

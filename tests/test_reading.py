@@ -164,6 +164,14 @@ def test_brackets_in_strings_dont_count() -> None:
     assert json_value("[" * 64 + "]" * 64, "f")
 
 
+@pytest.mark.parametrize("text", ['"' + '\\"' * 400_000, '"' * 800_000, '"\\' * 400_000])
+def test_strings_without_an_end_take_linear_time(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(FileError, match="is not JSON"):
+        json_value(text, "f.json")
+    assert time.perf_counter() - begun < 5
+
+
 # -- arrays ----------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph.onnx_nodes import bodies_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 CONTROL: Final = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Operators with bodies."""
 
-_MOST_UNROLLED: Final = 50_000
-"""Nodes of all rounds of a loop together."""
+MOST_UNROLLED: Final = 50_000
+"""Nodes of all rounds of a loop together, and tensors of a sequence."""
 
 
 def unfolded(
@@ -90,7 +92,10 @@ class Writer:
 
 
 def _body(node: Any, name: str) -> Any:
-    return next(each.g for each in node.attribute if each.name == name)
+    found = next((each.g for each in node.attribute if each.name == name), None)
+    if found is None or not found.output:
+        raise ValueError(f"{node.name or node.op_type} has no {name} with results")
+    return found
 
 
 def _attribute(node: Any, name: str, size: int) -> list[int]:
@@ -125,7 +130,15 @@ def _trips(node: Any, known: Mapping[str, NDArray[Any]]) -> int | None:
     if count is None or count.size != 1 or not goes_on or not _never_stops(body, known):
         return None
     trips = int(count.reshape(-1)[0])
-    return trips if trips * len(body.node) <= _MOST_UNROLLED else None
+    return _within(trips, body, node)
+
+
+def _within(trips: int, body: Any, node: Any) -> int:
+    """So many rounds; ValueError where they have too many nodes together."""
+    if trips * max(1, len(body.node)) > MOST_UNROLLED:
+        name = node.name or node.op_type
+        raise ValueError(f"{name} has more than {MOST_UNROLLED:,} operators, its rounds unrolled")
+    return max(trips, 0)
 
 
 def _never_stops(body: Any, known: Mapping[str, NDArray[Any]]) -> bool:
@@ -180,8 +193,8 @@ class _ScanReader:
             for name, axis in zip(self.read, self.axes, strict=True)
             if name in shapes and axis < len(shapes[name])
         }
-        few = len(sizes) == 1 and max(sizes) * len(_body(node, "body").node) <= _MOST_UNROLLED
-        self.trips = sizes.pop() if few and min(sizes) > 0 else None
+        known = len(sizes) == 1 and min(sizes) > 0
+        self.trips = _within(sizes.pop(), _body(node, "body"), node) if known else None
 
 
 def _scanned(node: Any, reader: _ScanReader, write: Writer) -> list[Any]:
@@ -241,5 +254,4 @@ def _rename(node: Any, names: Mapping[str, str]) -> None:
 
 
 def _bodies(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        yield from (each for each in (attribute.g, *attribute.graphs) if each.node)
+    return (each for each in bodies_of(node) if each.node)

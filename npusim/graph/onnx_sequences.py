@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.graph.onnx_bodies import Writer
+from npusim.graph.onnx_bodies import MOST_UNROLLED, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,13 +88,18 @@ class Sequences:
         told = node.input[1] if len(node.input) > 1 else ""
         if shape is None or (told and told not in known):
             return None
-        axis = _number(node, "axis") % max(len(shape), 1)
+        axis = _number(node, "axis")
+        if not -len(shape) <= axis < len(shape):
+            raise ValueError(f"{node.name or node.op_type} splits axis {axis} of {list(shape)}")
+        axis %= len(shape)
         size = shape[axis]
         if told and known[told].ndim:
             parts = [int(each) for each in known[told]]
         else:
             each = int(known[told]) if told else 1
-            parts = [min(each, size - first) for first in range(0, size, max(each, 1))]
+            if each < 1 or size // each > MOST_UNROLLED:
+                raise ValueError(f"{node.name or node.op_type} splits {size} into parts of {each}")
+            parts = [min(each, size - first) for first in range(0, size, each)]
         names = [f"{node.output[0]}/{place}" for place in range(len(parts))]
         self._held[node.output[0]] = names
         if not told and not _number(node, "keepdims", 1):
@@ -112,6 +117,8 @@ def _place(node: Any, count: int, known: Mapping[str, NDArray[Any]]) -> int | No
     if name not in known:
         return None
     place = int(known[name].reshape(-1)[0])
+    if not -count <= place <= count - (node.op_type != "SequenceInsert"):
+        raise ValueError(f"{node.name or node.op_type} asks for place {place} of {count}")
     return place + count if place < 0 else place
 
 

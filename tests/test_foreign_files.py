@@ -257,7 +257,7 @@ def test_nodes_that_end_the_inference_are_refused(
     make = pytest.importorskip("onnx.helper").make_node
     files = {
         "splits into 2 parts and names 3": [make("Split", ["x"], ["a", "b", "y"], num_outputs=2)],
-        "what an operator of a custom domain makes": [
+        "ONNX's own code for it ends": [
             make("Foo", ["x"], ["a"], domain="z"), make("EyeLike", ["a"], ["y"], dtype=1)
         ],
         "has 0 inputs of y (Shape)": [make("Shape", [], ["y"])],

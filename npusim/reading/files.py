@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
-from os import PathLike
+from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import IO
 
@@ -79,10 +79,12 @@ def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
 def read_bytes(file: Traversable | Path, most: int = MOST_TEXT_BYTES, remedy: str = "") -> bytes:
     """All of a file; FileError where it can't be had or has more than `most` bytes."""
     with opened(file, remedy) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
-    return content
+        # A buffer of the limit is too much for a process whose own memory is limited.
+        size = stream.seek(0, SEEK_END)
+        stream.seek(0)
+        if size > most:
+            raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
+        return stream.read(size)
 
 
 def read_text(file: Traversable | Path, remedy: str = "") -> str:

@@ -59,7 +59,7 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _range(_: Any, start: NDArray[Any], limit: NDArray[Any], delta: NDArray[Any]) -> int:
-    return max(0, ceil((limit.item() - start.item()) / delta.item()))
+    return max(0, ceil(float(limit.item() - start.item()) / float(delta.item())))
 
 
 def _expanded(_: Any, given: NDArray[Any], shape: NDArray[Any]) -> int:
@@ -73,7 +73,7 @@ def _padded(_: Any, given: NDArray[Any], pads: NDArray[Any], *_rest: NDArray[Any
 
 def _gathered(node: Any, given: NDArray[Any], indices: NDArray[Any]) -> int:
     axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
-    return indices.size * (given.size // max(1, given.shape[axis]))
+    return int(indices.size) * (int(given.size) // max(1, int(given.shape[axis])))
 
 
 def _gathered_nd(_: Any, given: NDArray[Any], indices: NDArray[Any]) -> int:

@@ -149,7 +149,7 @@ class _Schema:
         optional = import_module("onnx.defs").OpSchema.FormalParameterOption.Optional
         self.inputs = (schema.min_input, schema.max_input)
         self.outputs = (schema.min_output, schema.max_output)
-        self._needed = [each.option != optional for each in schema.inputs]
+        self._needed = [bool(each.option != optional) for each in schema.inputs]
         self.kinds = {name: int(each.type.value) for name, each in schema.attributes.items()}
         self.required = tuple(name for name, each in schema.attributes.items() if each.required)
 

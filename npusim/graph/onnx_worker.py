@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 _BYTES = 1 << 30
 _BYTES_FOR_EACH = 20
 """Memory for a question, and for each byte of it."""
 
 
-def write(stream: BinaryIO, parts: Sequence[bytes]) -> None:
+def write(stream: IO[bytes], parts: Sequence[bytes]) -> None:
     """Send a list of bytes."""
     stream.write(len(parts).to_bytes(8, "little"))
     for part in parts:
@@ -27,16 +27,16 @@ def write(stream: BinaryIO, parts: Sequence[bytes]) -> None:
     stream.flush()
 
 
-def read(stream: BinaryIO) -> list[bytes]:
+def read(stream: IO[bytes]) -> list[bytes]:
     """A list of bytes; EOFError where there is no more, or only a part."""
     return [_exactly(stream, _number(stream)) for _ in range(_number(stream))]
 
 
-def _number(stream: BinaryIO) -> int:
+def _number(stream: IO[bytes]) -> int:
     return int.from_bytes(_exactly(stream, 8), "little")
 
 
-def _exactly(stream: BinaryIO, count: int) -> bytes:
+def _exactly(stream: IO[bytes], count: int) -> bytes:
     found = stream.read(count)
     if len(found) < count:
         raise EOFError

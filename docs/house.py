@@ -49,7 +49,7 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display dtypes errors formats garbage host layouts promotion signals sites
+        arithmetic display dtypes errors formats garbage guard host layouts promotion signals sites
         spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",

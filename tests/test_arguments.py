@@ -11,8 +11,10 @@ import pytest
 
 from npusim import Device
 from npusim.hardware.families import everywhere
-from npusim.operators.arguments import bind, complete
+from npusim.operators.arguments import bind, complete, itemized
 from npusim.operators.contract import Call, Contract, Parameter, TensorArg
+from npusim.operators.oracle import contract_of
+from npusim.operators.registry import prototype, standard_names
 from npusim.values.dtypes import BFLOAT16, FLOAT
 from npusim.values.errors import ArgumentError, DTypeError, UnknownNameError
 from npusim.values.formats import Format
@@ -201,3 +203,40 @@ def test_what_is_no_array_or_dtype_is_told() -> None:
         TensorSpec((2,), nested)
     with pytest.raises(ArgumentError, match="an array can't be of type TensorSpec"):
         TensorSpec.of(TensorSpec((2,), "fp16"))  # type: ignore[arg-type]
+
+
+LISTS = [
+    (name, slot.name)
+    for name in standard_names()
+    if (found := prototype(name)) is not None and found[1].is_known
+    for slot in (*found[1].inputs, *found[1].outputs)
+    if slot.many
+]
+
+
+@pytest.mark.parametrize(
+    "value", [["fp16[4]", "fp16[8,2]"], "fp16[4], fp16[8,2]", "[fp16[4],fp16[8,2]]"]
+)
+def test_lists_go_by_their_names_on_the_pages(value: object) -> None:
+    assert len(LISTS) > 100
+    for name, listed in LISTS:
+        known = contract_of(name, {listed: value})
+        apart = contract_of(name, {f"{listed}0": "fp16[4]", f"{listed}1": "fp16[8,2]"})
+        assert known is not None
+        assert apart is not None
+        assert [each.name for each in known.parameters] == [each.name for each in apart.parameters]
+        items = dict(itemized(known, {listed: value}))
+        assert items == {f"{listed}0": "fp16[4]", f"{listed}1": "fp16[8,2]"}, name
+
+
+def test_a_list_of_arrays_is_what_its_items_are() -> None:
+    device, one, other = Device("910b3"), np.ones((2, 3), np.float16), np.zeros((1, 3), "f2")
+    whole = device.run("aclnnCat", tensors=[one, other], dim=0)
+    apart = device.run("aclnnCat", tensors0=one, tensors1=other, dim=0)
+    assert whole.outputs is not None
+    assert apart.outputs is not None
+    np.testing.assert_array_equal(whole.outputs["out"], apart.outputs["out"])
+    with pytest.raises(ArgumentError, match="tensors0 is given twice"):
+        device.estimate("aclnnCat", tensors=[one], tensors0=one, dim=0)
+    with pytest.raises(UnknownNameError, match="tensor"):
+        device.estimate("aclnnCat", tensor=[one], dim=0)

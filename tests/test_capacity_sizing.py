@@ -289,6 +289,10 @@ def test_no_interval_of_a_latency_reaches_below_zero(values: list[float]) -> Non
     assert 0 <= estimate.lo <= estimate.mean <= estimate.hi < np.inf
 
 
+def test_an_estimate_of_what_has_no_end_is_without_end() -> None:
+    assert Estimate.of((math.inf, math.inf, 3.0)) == (math.inf,) * 3
+
+
 def test_a_small_spread_has_the_usual_interval() -> None:
     estimate = Estimate.of((99.0, 100.0, 101.0))
     half = 4.303 / np.sqrt(3)

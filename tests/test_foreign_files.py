@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ import pytest
 import npusim as package
 from npusim.reading.markup import json_value
 from npusim.values.errors import ArgumentError, FileError
-from support.commands import npusim
+from support.commands import npusim, started
 
 CHIP = "Ascend910B3"
 
@@ -44,6 +47,110 @@ def test_what_a_command_reads_it_never_writes_over(
     assert said.code == 2
     assert "is what this command reads" in said.err
     assert (tmp_path / "x.npy").read_bytes() == before
+
+
+READ_TOO = (
+    ("x.npy", "run Gelu -s {chip} x=x.npy -o {out}"),
+    ("x.npy", "trace Gelu -s {chip} x=x.npy -o {out}"),
+    ("z.npz", "run Gelu -s {chip} --inputs z.npz -o {out}"),
+    ("chip.yaml", "run Gelu -s ./chip.yaml x=fp32[64] -o {out}"),
+    ("chip.yaml", "trace Gelu -s ./chip.yaml x=fp32[64] -o {out}"),
+    ("chip.yaml", "model model.yaml -s ./chip.yaml --csv {out}"),
+    ("chip.yaml", "judge kernel_details.csv -s ./chip.yaml --csv {out}"),
+    ("chip.yaml", "judge kernel_details.csv -s ./chip.yaml --html {out}"),
+    ("chip.yaml", "sweep sweep.yaml -s ./chip.yaml -o {out}"),
+    ("chip.yaml", "sweep sweep.yaml -s ./chip.yaml --csv {out}"),
+    ("old.csv", "judge kernel_details.csv -s {chip} --against old.csv --csv {out}"),
+    ("model.yaml", "plan plan.yaml --md {out} --force"),
+    ("model.yaml", "plan plan.yaml --html {out} --force"),
+    ("c.yaml", "model r.onnx -s {chip} --custom c.yaml --csv {out}"),
+    ("c.md", "report r.onnx -s {chip} --custom c.md -o {out}"),
+    ("w.bin", "model r.onnx -s {chip} --csv {out}"),
+    ("program.py", "exec -s {chip} --json-file {out} -- program.py"),
+    ("program.sh", "exec -s {chip} --trace {out} -- ./program.sh"),
+    ("chip.yaml", "exec -s ./chip.yaml --json-file {out} -- program.py"),
+    ("chip.yaml", "exec -s ./chip.yaml --json-file {out} -- ./program.sh"),
+    ("program.py", "tune -s {chip} --param T=1,2 --csv {out} -- program.py"),
+    ("chip.yaml", "tune -s ./chip.yaml --param T=1,2 --csv {out} -- program.py"),
+)  # fmt: skip
+
+
+def test_a_folder_with_what_was_read_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = f"-s {CHIP} --format msprof -o {tmp_path} --timestamp 20260102030405"
+    assert npusim(capsys, f"run Gelu {how} x=fp32[64]").code == 0
+    (folder,) = tmp_path.iterdir()
+    given = folder / "x.npy"
+    np.save(given, np.ones(64, np.float32))
+    said = npusim(capsys, f"run Gelu {how} x={given} --force")
+    assert (said.code, given.exists()) == (2, True)
+    assert "is what this command reads" in said.err
+
+
+@pytest.fixture(scope="module")
+def files_to_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one file of each kind that a verb reads besides the one that it is given."""
+    made: Path = tmp_path_factory.mktemp("read")
+    np.save(made / "x.npy", np.ones(64, np.float32))
+    np.savez(made / "z.npz", x=np.ones(64, np.float32))
+    profile = (
+        "Name,Type,Accelerator Core,Duration(us),Input Shapes,Input Data Types,Input Formats,"
+        'Output Shapes,Output Data Types,Output Formats\nRelu1,Relu,AI_VECTOR_CORE,5,"1024",FLOAT,'
+        'ND,"1024",FLOAT,ND\n'
+    )
+    for name, text in {
+        "chip.yaml": f"inherits: {CHIP}\nname: Mine\n",
+        "model.yaml": "batch: 8\ncalls:\n  - {op: aclnnRelu, arguments: {self: 'fp16[{B},64]'}}\n",
+        "sweep.yaml": f"products: [{CHIP}]\ncalls:\n  - {{op: aclnnRelu, arguments: {{self: "
+        "'fp16[64]'}}\n",
+        "plan.yaml": "workload:\n  models:\n    - {name: a, reference: model.yaml}\n"
+        "  mean_requests_per_s: 10\n  peak_requests_per_s: 20\n"
+        "  batching: {max_batch: 2, max_wait_ms: 2}\n"
+        f"objective: {{quantile: p99, limit_ms: 20}}\nfleet: {{products: [{CHIP}]}}\n"
+        "simulation: {runs: 2, requests: 200, max_requests: 400}\n",
+        "c.yaml": "operators: {z.Foo: {duration_us: 5, shapes: [0]}}\n",
+        "kernel_details.csv": profile,
+        "old.csv": profile,
+        "w.bin": "0" * 256,
+        "program.py": "T = 1\n",
+        "program.sh": "#!/bin/sh\n",
+    }.items():
+        (made / name).write_text(text)
+    shutil.copy(made / "c.yaml", made / "c.md")
+    return made
+
+
+@pytest.mark.parametrize("link", ["", "hard", "soft"])
+@pytest.mark.parametrize(("read", "line"), READ_TOO)
+def test_what_a_command_reads_besides_it_never_writes_over(
+    files_to_read: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    read: str,
+    line: str,
+    link: str,
+) -> None:
+    shutil.copytree(files_to_read, tmp_path, dirs_exist_ok=True)
+    if "r.onnx" in line:
+        helper = pytest.importorskip("onnx.helper")
+        outside = helper.make_tensor("w", 1, [4], bytes(16), raw=True)
+        outside.ClearField("raw_data")
+        outside.data_location = 1
+        outside.external_data.add(key="location", value="w.bin")
+        onnx_file(tmp_path / "r.onnx", [helper.make_node("Add", ["x", "w"], ["y"])], [outside])
+    monkeypatch.chdir(tmp_path)
+    out = f"{link}{Path(read).suffix}" if link else read
+    if link == "hard":
+        Path(out).hardlink_to(read)
+    elif link:
+        Path(out).symlink_to(read)
+    before = Path(read).read_bytes()
+    said = npusim(capsys, line.format(chip=CHIP, out=out).replace(" -s", " --force -s"))
+    assert Path(read).read_bytes() == before
+    assert said.code == 2, said.err
+    assert "written over" in said.err or "is named twice" in said.err
 
 
 def test_a_masked_array_is_no_tensor() -> None:
@@ -75,24 +182,61 @@ def test_gcd_of_the_smallest_number() -> None:
     assert found.outputs["out"].tolist() == [-(2**63), 6]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells environments of processes")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+def test_what_a_program_started_ends_with_npusim(
+    tmp_path: Path, how: signal.Signals | None
+) -> None:
+    wait = "true" if how is None else "sleep 300"
+    program = tmp_path / "program.sh"
+    program.write_text(
+        "#!/bin/sh\nsleep 300 >/dev/null 2>&1 & a=$!\nsetsid sleep 300 >/dev/null 2>&1 & b=$!\n"
+        f'echo $$ $a $b "$NPUSIM_JOURNAL" > started.part; mv started.part started\n{wait}\n'
+    )
+    program.chmod(0o755)
+    npusim_ = started(["exec", "-s", CHIP, "--", "./program.sh"], tmp_path)
+    within(60, (tmp_path / "started").exists)
+    *processes, folder = (tmp_path / "started").read_text().split()
+    try:
+        if how is not None:
+            assert all(map(is_running, processes))
+            npusim_.send_signal(how)
+        _, errors = npusim_.communicate(timeout=30)
+        assert "Traceback" not in errors
+        within(30, lambda: not any(map(is_running, processes)) and not Path(folder).exists())
+    finally:
+        for process in filter(is_running, (*processes, str(npusim_.pid))):
+            os.kill(int(process), signal.SIGKILL)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parent")
-def test_a_program_ends_with_whoever_started_it() -> None:
+def test_a_process_ends_with_whoever_started_it() -> None:
     code = (
         "import subprocess; from npusim.values.signals import end_with_parent as e;"
         "p = subprocess.Popen(['sleep', '60'], preexec_fn=e); print(p.pid, flush=True); p.wait()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
-        child = int(parent.stdout.readline())
+        child = parent.stdout.readline().decode().strip()
         parent.kill()
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{child}/stat").read_text(encoding="ascii").split()[2] == "Z":
-                return
-        except OSError:
-            return
+    within(5, lambda: not is_running(child))
+
+
+def within(longest_s: float, holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + longest_s
+    while not holds():
+        assert time.monotonic() < end
         time.sleep(0.05)
-    pytest.fail("it goes on")
+
+
+def is_running(process: str) -> bool:
+    """Whether it is there, and more than what its parent hasn't asked about."""
+    try:
+        about = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return about.rpartition(")")[2].split()[0] != "Z"
 
 
 def onnx_file(path: Path, nodes: list[Any], weights: Any = (), **how: Any) -> Path:
@@ -113,7 +257,7 @@ def test_nodes_that_end_the_inference_are_refused(
     make = pytest.importorskip("onnx.helper").make_node
     files = {
         "splits into 2 parts and names 3": [make("Split", ["x"], ["a", "b", "y"], num_outputs=2)],
-        "what an operator of a custom domain makes": [
+        "ONNX's own code for it ends": [
             make("Foo", ["x"], ["a"], domain="z"), make("EyeLike", ["a"], ["y"], dtype=1)
         ],
         "has 0 inputs of y (Shape)": [make("Shape", [], ["y"])],

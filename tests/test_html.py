@@ -319,6 +319,26 @@ def test_what_the_user_wrote_is_text_and_not_markup() -> None:
     Outline(text)
 
 
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("[x](javascript:alert(1))", r"[x\](javascript:alert(1))"),
+        ("![x](http://a.b/c.png)", r"![x\](http://a.b/c.png)"),
+        ("[x][y] [y]: http://a.b", r"[x\][y] [y\]: http://a.b"),
+        ("a\x1b[2J\x1b]0;b\x07c\x00d\u202ee", r"a\x1b[2J\x1b]0;b\x07c\x00d\u202ee"),
+        (r"[x\\](a) [x\](a)", r"[x\\\](a) [x\](a)"),
+        ("fp16[2,3] of [1]", "fp16[2,3] of [1]"),
+    ],
+)
+def test_names_make_no_links_and_send_no_commands_to_a_terminal(title: str, shown: str) -> None:
+    result = small_plan()
+    titled = plan_page(replace(result, plan=result.plan.model_copy(update={"title": title})))
+    text = to_markdown(titled)
+    assert f"# {shown}" in text
+    for rendered in (text, to_html(titled)):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", rendered)
+
+
 # -- the words ---------------------------------------------------------------------------------
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -79,6 +81,53 @@ def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:
     assert "Traceback" not in plan.content[0].text
     assert calibrated.is_error
     assert "kernel_details.csv" in calibrated.content[0].text
+
+
+@pytest.mark.parametrize("text", ["fp16[4]\0", "9" * 200_000])
+def test_what_is_no_command_line_is_refused_with_the_reason(text: str) -> None:
+    (refused,) = asked(
+        ("check", {"op": "aclnnRelu", "arguments": {"self": text}, "soc": ["910b3"]})
+    )
+    assert refused.is_error
+    assert "can't be a command line" in refused.content[0].text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process is asked for by its number")
+def test_what_a_cancelled_request_runs_ends(tmp_path) -> None:
+    from npusim.cli.mcp_tools import server
+
+    anyio = pytest.importorskip("anyio")
+    program, told = tmp_path / "program.py", tmp_path / "told"
+    program.write_text(
+        f"import os, time\nopen({str(told)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(300)\n"
+    )
+
+    async def cancelled() -> int:
+        async with mcp.Client(server(allow_run=True)) as client:
+            with anyio.move_on_after(60) as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(
+                        client.call_tool, "kernel_run", {"file": str(program), "soc": "910b3"}
+                    )
+                    while not (told.exists() and told.read_text().endswith(" ")):
+                        await anyio.sleep(0.05)
+                    assert is_running(int(told.read_text()))
+                    tasks.cancel_scope.cancel()
+            assert not scope.cancelled_caught
+            with anyio.fail_after(30):
+                while is_running(int(told.read_text())):
+                    await anyio.sleep(0.05)
+            return len((await client.list_tools()).tools)  # and the server goes on
+
+    assert asyncio.run(cancelled()) > 5
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_the_skill_names_verbs_that_exist(capsys) -> None:

@@ -39,6 +39,7 @@ def bomb(levels: int = 9, fan: int = 10) -> str:
 EXCEPTIONS = {
     "npusim.graph.aten.archive": "takes apart what the gate has opened, as torch would",
     "npusim.values.host": "asks the system for its memory",
+    "npusim.values.guard": "asks the system what its processes were started with",
     "npusim.catalogue.store": "unpacks the package's own catalogue, whose checksum it has compared",
     "npusim.reporting.files": "writes",
     "npusim.reporting.csvfile": "writes",
@@ -161,6 +162,14 @@ def test_brackets_in_strings_dont_count() -> None:
     content: Any = {"a": ["[[" * 100, '"{\\' * 100], "b": [[1, 2], {}]}
     assert json_value(json.dumps(content), "f") == content
     assert json_value("[" * 64 + "]" * 64, "f")
+
+
+@pytest.mark.parametrize("text", ['"' + '\\"' * 400_000, '"' * 800_000, '"\\' * 400_000])
+def test_strings_without_an_end_take_linear_time(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(FileError, match="is not JSON"):
+        json_value(text, "f.json")
+    assert time.perf_counter() - begun < 5
 
 
 # -- arrays ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
     def of(cls, values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
         """The estimate from one value for each seed (values of one run aren't independent)."""
         mean = fmean(values)
-        if len(values) < 2:
+        if len(values) < 2 or not math.isfinite(mean):
             return cls(mean, mean, mean)
         student = students_t(len(values) - 1, confidence)
         half = student * stdev(values) / math.sqrt(len(values))

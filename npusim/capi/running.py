@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
+from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
 Shown = IO[str] | int | None
@@ -60,12 +60,12 @@ def run_program(
     what it never gave back. Without `with_products` the cube of its kernels computes no numbers:
     what it makes of them is wrong, its times are those of a run with them. Its output goes to
     `shown` instead, and all it says is dropped with DEVNULL. A program linked against CANN's
-    libraries finds ours in their place.
+    libraries finds ours in their place. What it started itself ends with it.
     Raises FileError where the program isn't there or can't be executed.
     """
     path = _find(program)
     home = installation()
-    with tempfile.TemporaryDirectory(prefix="npusim-exec-") as folder:
+    with guarded_folder("npusim-exec-", journal.FOLDER_VARIABLE) as folder:
         searched = os.environ.get("LD_LIBRARY_PATH", "")
         environment = os.environ | {
             journal.SOC_VARIABLE: soc,

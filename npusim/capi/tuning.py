@@ -17,6 +17,7 @@ from npusim.pyasc.tuning import Values, VariantError, combinations
 from npusim.reading.files import read_text
 from npusim.runtime.ranking import Ranked, rank
 from npusim.values.errors import ArgumentError, RejectedError
+from npusim.values.guard import guarded_folder
 from npusim.values.host import cores
 
 _FIRST_ERROR = re.compile(r"(?:fatal )?error: (.*)")
@@ -41,7 +42,7 @@ def tune(
             _require_open(name, text, source)
     installation()  # built once, not by everybody at once
     with (
-        tempfile.TemporaryDirectory(prefix="npusim-tune-") as folder,
+        guarded_folder("npusim-tune-") as folder,
         ThreadPoolExecutor(cores()) as pool,
     ):
         waiting = {

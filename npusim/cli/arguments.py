@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.operators.arguments import parameter_of
+from npusim.operators.arguments import itemized, parameter_of
 from npusim.values.errors import ArgumentError
 from npusim.values.host import require_bytes
 from npusim.values.spelling import is_tensor, value_of, wanted_of
@@ -27,14 +27,15 @@ def read_assignments(contract: Contract, words: Iterable[str]) -> dict[str, Any]
     """
     arguments: dict[str, Any] = {}
     for word in words:
-        name, equals, text = word.partition("=")
+        given, equals, told = word.partition("=")
         if not equals:
             names = ", ".join(parameter.name for parameter in contract.parameters)
             raise ArgumentError(f"{word!r} is not NAME=VALUE", f"Parameters: {names}.")
-        parameter = parameter_of(contract, name.strip())
-        if parameter.name in arguments:
-            raise ArgumentError(f"{parameter.name} is given twice", "Give each parameter once.")
-        arguments[parameter.name] = _value(parameter, text.strip())
+        for name, text in itemized(contract, {given.strip(): told.strip()}):
+            parameter = parameter_of(contract, name)
+            if parameter.name in arguments:
+                raise ArgumentError(f"{parameter.name} is given twice", "Give each parameter once.")
+            arguments[parameter.name] = _value(parameter, text)
     return arguments
 
 

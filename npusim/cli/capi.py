@@ -104,6 +104,7 @@ def execute(
     Example: npusim exec ./sample -s 910b3
     """
     from npusim.cli.chips import one_chip
+    from npusim.reading.files import note_read
     from npusim.reporting.files import claim_all
 
     if not soc:
@@ -112,6 +113,8 @@ def execute(
             "Add e.g. -s Ascend910B3, or set NPUSIM_SOC; `npusim profiles` lists them.",
         )
     chip = one_chip([soc], "a program runs on one chip")
+    note_read(words[0])
+    note_read(chip.address)
     claim_all(json_file, trace_file, force=force)
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
     run = _run(

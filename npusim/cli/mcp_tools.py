@@ -9,13 +9,16 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
 if TYPE_CHECKING:
@@ -50,9 +53,9 @@ def server(*, allow_run: bool = False) -> MCPServer:
         raise UsageError("npusim mcp needs the MCP SDK", "pip install 'npusim[mcp]'") from None
     made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
     for tool in TOOLS:
-        made.tool()(tool)
+        made.tool()(_cancellable(tool))
     made.tool(name="kernel_run", description=kernel_run.__doc__)(
-        kernel_run if allow_run else _not_allowed
+        _cancellable(kernel_run) if allow_run else _not_allowed
     )
     return made
 
@@ -176,23 +179,76 @@ def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str,
     return found
 
 
+class _Request:
+    """What a request of an agent runs; all of it ends when the request is cancelled."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    def add(self, process: subprocess.Popen[str]) -> None:
+        """One that has just been started, perhaps too late."""
+        with self._lock:
+            self._processes.append(process)
+            if self._is_over:
+                process.kill()
+
+    def end(self) -> None:
+        """Nothing of it goes on."""
+        with self._lock:
+            self._is_over = True
+            for process in self._processes:
+                process.kill()
+
+
+_request: ContextVar[_Request] = ContextVar("_request")
+
+
+def _cancellable(tool: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    """A tool in a thread, which doesn't wait for its process when nobody waits for the answer."""
+
+    @wraps(tool)
+    async def asked(**given: Any) -> dict[str, Any]:
+        from anyio.to_thread import run_sync
+
+        request = _Request()
+        _request.set(request)  # the thread gets a copy of this context
+        try:
+            return await run_sync(partial(tool, **given), abandon_on_cancel=True)
+        finally:
+            request.end()
+
+    return asked
+
+
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "npusim", *words]
     try:
-        return subprocess.run(  # noqa: S603 - our own interpreter and module, no shell
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=LONGEST_S,
-            check=False,
-            preexec_fn=end_with_parent if os.name == "posix" else None,
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(
-            command, 1, "", f"error: it takes more than {LONGEST_S} s; ask for less"
-        )
+        return _executed(command)
+    except (OSError, ValueError) as error:  # too long, or with a NUL in it
+        problem = f"error: that can't be a command line: {error}"
+        return subprocess.CompletedProcess(command, 2, "", problem)
+
+
+def _executed(command: list[str]) -> subprocess.CompletedProcess[str]:
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509 - takes no lock
+    ) as process:
+        if (request := _request.get(None)) is not None:
+            request.add(process)
+        try:
+            out, errors = process.communicate(timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, errors = "", f"error: it takes more than {LONGEST_S} s; ask for less"
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
 def _refusal(done: subprocess.CompletedProcess[str]) -> Exception:
@@ -231,5 +287,5 @@ def _word(value: Any) -> str:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="npusim-mcp-") as folder:
+    with guarded_folder("npusim-mcp-") as folder:
         yield Path(folder)

@@ -6,8 +6,9 @@ import re
 
 from npusim.values.errors import ArgumentError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(|k|m|g|ki|mi|gi)b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30,
+          "t": 10**12, "p": 10**15, "e": 10**18, "ti": 2**40, "pi": 2**50, "ei": 2**60}  # fmt: skip
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(|k|m|g|t|p|e|ki|mi|gi|ti|pi|ei)b?", re.IGNORECASE)
 
 
 def nbytes_in(text: str) -> int:

@@ -82,7 +82,11 @@ def cost_of(
     known: Custom, name: str, inputs: tuple[TensorSpec | None, ...], attributes: Mapping[str, Any]
 ) -> CustomCost:
     """The cost of one node; ArgumentError where a function gives none or names no such input."""
-    cost = known if isinstance(known, CustomCost) else known(inputs, attributes)
+    try:
+        cost = known if isinstance(known, CustomCost) else known(inputs, attributes)
+    except Exception as error:
+        problem = f"the function for {name} raised {type(error).__name__}: {error}"
+        raise ArgumentError(problem, "It gets the inputs and the attributes.") from error
     if not isinstance(cost, CustomCost):
         raise ArgumentError(f"the function for {name} returned {brief(cost)}, no CustomCost")
     places = (*(cost.inputs or ()), *(each for each in cost.shapes if isinstance(each, int)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.formats import Format
@@ -16,6 +16,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.values.dtypes import DType
+
+
+class Users:
+    """Who reads a value, each as often as it does, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._times: dict[Node, int] = {}
+
+    def add(self, node: Node, times: int = 1) -> None:
+        """One more reader, or one that reads it once more."""
+        self._times[node] = self._times.get(node, 0) + times
+
+    def remove(self, node: Node, times: int = 1) -> None:
+        """One that reads it less often, or not any more; KeyError for one that doesn't."""
+        self._times[node] -= times
+        if not self._times[node]:
+            del self._times[node]
+
+    def __iter__(self) -> Iterator[Node]:
+        return chain.from_iterable(repeat(node, times) for node, times in self._times.items())
+
+    def __len__(self) -> int:
+        return sum(self._times.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._times)
+
+    def is_one(self) -> bool:
+        """Whether a single node reads it, once."""
+        return len(self._times) == 1 and len(self) == 1
 
 
 @dataclass(eq=False, slots=True)
@@ -36,7 +66,7 @@ class Value:
     strides: tuple[int, ...] | None = None
     offset: int = 0
     maker: Node | None = field(default=None, repr=False)
-    users: list[Node] = field(default_factory=list, repr=False)
+    users: Users = field(default_factory=Users, repr=False)
 
     @property
     def spec(self) -> TensorSpec:
@@ -73,6 +103,22 @@ class Node:
     name: str
     covers: tuple[str, ...]
     place: float = 0.0
+    _places: dict[int, list[int]] | None = field(default=None, repr=False)
+
+    def change(self, old: Value, new: Value) -> int:
+        """Read `new` where it read `old`; returns how often that is.
+
+        Only the network does so. Nodes read 100,000 values, each of which is changed.
+        """
+        if self._places is None:
+            self._places = {}
+            for place, value in enumerate(self.inputs):
+                self._places.setdefault(id(value), []).append(place)
+        places = self._places.pop(id(old), [])
+        for place in places:
+            self.inputs[place] = new
+        self._places.setdefault(id(new), []).extend(places)
+        return len(places)
 
     @property
     def given(self) -> list[Value]:
@@ -106,12 +152,36 @@ class Network:
         self.name = name
         self.opset = opset
         self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
+        self.outputs = []
         self._nodes: dict[Node, None] = {}
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    @property
+    def outputs(self) -> Sequence[Value]:
+        """The results, in the order of the file."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, values: Sequence[Value]) -> None:
+        self._outputs = list(values)
+        self._given_out: dict[int, list[int]] = {}
+        for place, value in enumerate(self._outputs):
+            self._given_out.setdefault(id(value), []).append(place)
+
+    def gives(self, value: Value) -> bool:
+        """Whether a value is a result."""
+        return id(value) in self._given_out
+
+    def give_instead(self, old: Value, new: Value) -> None:
+        """`new` is a result where `old` was one."""
+        places = self._given_out.pop(id(old), [])
+        for place in places:
+            self._outputs[place] = new
+        if places:
+            self._given_out.setdefault(id(new), []).extend(places)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -166,7 +236,7 @@ class Network:
         node = Node(op, list(inputs), list(outputs), dict(attributes or {}), name,
                     tuple(dict.fromkeys(covers)), where)  # fmt: skip
         for value in node.given:
-            value.users.append(node)
+            value.users.add(node)
         for value in node.outputs:
             value.maker = node
         self._nodes[node] = None
@@ -199,21 +269,19 @@ class Network:
 
     def redirect(self, old: Value, new: Value) -> None:
         """Whoever reads `old`, the network's results included, reads `new`."""
-        for node in tuple(old.users):
+        for node in dict.fromkeys(old.users):
             self.rewire(node, old, new)
-        self.outputs = [new if value is old else value for value in self.outputs]
+        self.give_instead(old, new)
 
     def rewire(self, node: Node, old: Value, new: Value) -> None:
         """One node reads `new` where it read `old`."""
-        times = sum(value is old for value in node.inputs)
-        node.inputs = [new if value is old else value for value in node.inputs]
-        for _ in range(times):
-            old.users.remove(node)
-            new.users.append(node)
+        if times := node.change(old, new):
+            old.users.remove(node, times)
+            new.users.add(node, times)
 
     def is_private(self, value: Value) -> bool:
         """Whether a single node reads it and the network doesn't give it out."""
-        return len(value.users) == 1 and not any(value is each for each in self.outputs)
+        return value.users.is_one() and not self.gives(value)
 
     def prune(self) -> None:
         """Take away the nodes whose results nobody reads."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph.onnx_nodes import GraphError, bodies_of, named
+from npusim.reading.limits import MOST_UNFOLDED
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
 CONTROL: Final = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Operators with bodies."""
-
-_MOST_UNROLLED: Final = 50_000
-"""Nodes of all rounds of a loop together."""
 
 
 def unfolded(
@@ -27,7 +27,10 @@ def unfolded(
     shapes: Mapping[str, tuple[int, ...]],
     opset: int,
 ) -> list[Any] | None:
-    """The nodes that stand for a node with a body; None where data decide, or it has too many."""
+    """The nodes that stand for a node with a body; None where data decide.
+
+    Raises GraphError where they are too many.
+    """
     if node.op_type == "If":
         branch = _branch(node, known)
         return None if branch is None else _inlined(node, branch)
@@ -36,7 +39,7 @@ def unfolded(
         trips = _trips(node, known)
         return None if trips is None else _rounds(node, trips, list(node.input[2:]), write)
     if node.op_type == "Scan" and len(_body(node, "body").input) == len(node.input):
-        reader = _ScanReader(node, shapes)  # before opset 9 it has an input more
+        reader = _ScanReader(node, known, shapes)  # before opset 9 it has an input more
         return None if reader.trips is None else _scanned(node, reader, write)
     return None
 
@@ -108,12 +111,17 @@ def _branch(node: Any, known: Mapping[str, NDArray[Any]]) -> Any | None:
 
 def _inlined(node: Any, branch: Any) -> list[Any]:
     """The nodes of a branch, and its results under the names of the If's."""
-    helper = import_module("onnx.helper")
-    weights = [helper.make_node("Constant", [], [each.name], value=each)
-               for each in branch.initializer]  # fmt: skip
-    results = [helper.make_node("Identity", [theirs.name], [own])
-               for theirs, own in zip(branch.output, node.output, strict=False)]  # fmt: skip
-    return [*weights, *branch.node, *results]
+    found: list[Any] = []
+    made = _copied(branch, _own_name(node), [], found)
+    same = import_module("onnx.helper").make_node
+    found += [same("Identity", [name], [own])
+              for name, own in zip(made, node.output, strict=False) if own]  # fmt: skip
+    return found
+
+
+def _own_name(node: Any) -> str:
+    """A name that no other node has: names of nodes may be anything, those of results can't."""
+    return f"{next(filter(None, node.output))}/"
 
 
 def _trips(node: Any, known: Mapping[str, NDArray[Any]]) -> int | None:
@@ -125,7 +133,26 @@ def _trips(node: Any, known: Mapping[str, NDArray[Any]]) -> int | None:
     if count is None or count.size != 1 or not goes_on or not _never_stops(body, known):
         return None
     trips = int(count.reshape(-1)[0])
-    return trips if trips * len(body.node) <= _MOST_UNROLLED else None
+    return _within(trips, body, node, known)
+
+
+def _within(trips: int, body: Any, node: Any, known: Mapping[str, NDArray[Any]]) -> int:
+    """So many rounds; GraphError where they have too many nodes together."""
+    if trips * _size(body, known) > MOST_UNFOLDED:
+        raise GraphError(
+            f"has more than {MOST_UNFOLDED:,} operators, the rounds of {named(node)} unrolled"
+        )
+    return max(trips, 0)
+
+
+def _size(body: Any, known: Mapping[str, NDArray[Any]]) -> int:
+    """Nodes, weights and inputs of a body, those in it as often as it is known that they run."""
+    found = len(body.node) + len(body.initializer) + len(body.input)
+    for node in body.node:
+        inner = sum(_size(each, known) for each in bodies_of(node))
+        count = known.get(node.input[0]) if inner and node.op_type == "Loop" else None
+        found += inner * (1 if count is None or count.size != 1 else max(1, int(count.item())))
+    return found
 
 
 def _never_stops(body: Any, known: Mapping[str, NDArray[Any]]) -> bool:
@@ -151,14 +178,14 @@ def _rounds(node: Any, trips: int, carried: list[str], write: Writer) -> list[An
         return None
     found: list[Any] = []
     for trip in range(trips):
-        prefix = f"{node.name or node.output[0]}/{trip}/"
+        prefix = f"{_own_name(node)}{trip}/"
         count, goes_on = (f"{prefix}{each.name}" for each in body.input[:2])
         found += [write.constant(trip, count), write.constant(True, goes_on)]
         made = _copied(body, prefix, [count, goes_on, *carried], found)
         carried = made[1 : 1 + len(carried)]
         for names, name in zip(collected, made[1 + len(carried) :], strict=True):
             names.append(name)
-    found += [write.same(*pair) for pair in zip(carried, node.output, strict=False)]
+    found += [write.same(*pair) for pair in zip(carried, node.output, strict=False) if pair[1]]
     for names, own in zip(collected, node.output[len(carried) :], strict=False):
         found += write.stacked(names, 0, own) if own else []
     return found
@@ -167,10 +194,10 @@ def _rounds(node: Any, trips: int, carried: list[str], write: Writer) -> list[An
 class _ScanReader:
     """What a Scan reads in each round."""
 
-    def __init__(self, node: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, node: Any, known: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
+    ) -> None:
         count = next(each.i for each in node.attribute if each.name == "num_scan_inputs")
-        if not 0 < count <= len(node.input):
-            raise ValueError(f"{node.name} reads {count} tensors in rounds and has fewer inputs")
         self.states = list(node.input[: len(node.input) - count])
         self.read = list(node.input[len(node.input) - count :])
         self.axes = _attribute(node, "scan_input_axes", count)
@@ -180,8 +207,8 @@ class _ScanReader:
             for name, axis in zip(self.read, self.axes, strict=True)
             if name in shapes and axis < len(shapes[name])
         }
-        few = len(sizes) == 1 and max(sizes) * len(_body(node, "body").node) <= _MOST_UNROLLED
-        self.trips = sizes.pop() if few and min(sizes) > 0 else None
+        is_known = len(sizes) == 1 and min(sizes) > 0
+        self.trips = _within(sizes.pop(), _body(node, "body"), node, known) if is_known else None
 
 
 def _scanned(node: Any, reader: _ScanReader, write: Writer) -> list[Any]:
@@ -190,7 +217,7 @@ def _scanned(node: Any, reader: _ScanReader, write: Writer) -> list[Any]:
     collected: list[list[str]] = [[] for _ in outputs]
     found: list[Any] = []
     for trip in range(trips):
-        prefix = f"{node.name or node.output[0]}/{trip}/"
+        prefix = f"{_own_name(node)}{trip}/"
         parts = []
         for name, axis, back in zip(reader.read, reader.axes, reader.backwards, strict=True):
             parts.append(f"{prefix}{name}/part")
@@ -199,7 +226,7 @@ def _scanned(node: Any, reader: _ScanReader, write: Writer) -> list[Any]:
         states = made[: len(states)]
         for names, name in zip(collected, made[len(states) :], strict=True):
             names.append(name)
-    found += [write.same(*pair) for pair in zip(states, node.output, strict=False)]
+    found += [write.same(*pair) for pair in zip(states, node.output, strict=False) if pair[1]]
     axes = _attribute(node, "scan_output_axes", len(outputs))
     backwards = _attribute(node, "scan_output_directions", len(outputs))
     for names, axis, back, own in zip(
@@ -230,7 +257,7 @@ def _rename(node: Any, names: Mapping[str, str]) -> None:
     """New names for what a node reads and makes, in bodies of its own too."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
-    for graph in _bodies(node):
+    for graph in bodies_of(node):
         inner = {each.name for each in (*graph.input, *graph.initializer)}
         inner |= {name for each in graph.node for name in each.output}
         outer = {name: new for name, new in names.items() if name not in inner}
@@ -238,8 +265,3 @@ def _rename(node: Any, names: Mapping[str, str]) -> None:
             _rename(each, outer)
         for result in graph.output:
             result.name = outer.get(result.name, result.name)
-
-
-def _bodies(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        yield from (each for each in (attribute.g, *attribute.graphs) if each.node)

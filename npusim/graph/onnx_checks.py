@@ -1,127 +1,142 @@
-"""What has to be true of an ONNX file before anybody works with it: names, kinds, sizes, order."""
+"""What has to be true of an ONNX file before anybody works with it: names, kinds, sizes, order.
+
+What runs in onnx's C++ counts on it, and so do the rules here.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.onnx_bodies import CONTROL
-from npusim.graph.onnx_file import DOMAINS, MOST_KNOWN, opset_of
+from npusim.graph.onnx_folding import MOST_KNOWN
+from npusim.graph.onnx_nodes import OWN, bodies_of, named, problems
+from npusim.reading.limits import MOST_DEPTH, MOST_UNFOLDED
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    Scope = tuple[frozenset[str], ...]
+
+_MOST_VERSION: Final = 1000
 
 
 def check(path: Path, model: Any) -> None:
-    """Raise FileError naming the first tensor or node that can't be right."""
+    """Raise FileError naming the first tensor, node or function that can't be right."""
     for problem in _problems(model):
         raise FileError(path, problem, "Export the model again, or mend it with onnx.checker.")
 
 
 def _problems(model: Any) -> Iterator[str]:
-    if not model.opset_import:
+    yield from _versions(model.opset_import)
+    yield from _fed(model.graph)
+    yield from _graph(model.graph, (), _opset(model.opset_import), in_function=False)
+    if not model.graph.output:
+        yield "has no results, so nothing has to run"
+    yield from _functions(model)
+
+
+def _versions(imports: Any) -> Iterator[str]:
+    if not imports:
         yield "doesn't say which version of ONNX's operators it means (opset_import)"
-    yield from _tensors(model.graph)
-    yield from _edges(model.graph)
-    yield from _calls(model.graph, opset_of(model))
+    for each in imports:
+        if not 1 <= each.version <= _MOST_VERSION:
+            yield f"means version {each.version} of the operators of {each.domain or 'ONNX'}"
 
 
-def _calls(graph: Any, opset: int) -> Iterator[str]:
-    """Nodes as the schemas of their operators have them, in bodies too.
+def _opset(imports: Any) -> int:
+    return next((each.version for each in imports if each.domain in OWN), 1)
 
-    Shape inference in C++ trusts them: some that aren't so end the process without a word.
-    """
-    defs = import_module("onnx.defs")
-    schemas: dict[str, Any] = {}
-    foreign = {name for node in graph.node if node.domain not in DOMAINS for name in node.output}
-    for node in graph.node:
+
+def _graph(graph: Any, outer: Scope, opset: int, *, in_function: bool) -> Iterator[str]:
+    """A graph with its nodes and the bodies within."""
+    for weight in graph.initializer:
+        yield from _tensor(weight, weight.name)
+    names = [each.name for each in graph.input]
+    if len(set(names)) < len(names):
+        yield f"has two inputs named {max(names, key=names.count)}"
+    stored = [each.name for each in graph.initializer]
+    stored += [each.values.name for each in graph.sparse_initializer]
+    if len(set(stored)) < len(stored):
+        yield f"has two weights named {max(stored, key=stored.count)}"
+    results = [each.name for each in graph.output]
+    yield from _nodes(
+        graph.node, frozenset((*names, *stored)), results, outer, opset, in_function=in_function
+    )
+
+
+def _nodes(
+    nodes: Any, given: frozenset[str], results: list[str], outer: Scope, opset: int, *,
+    in_function: bool,
+) -> Iterator[str]:  # fmt: skip
+    """Nodes in a scope: what they read is there, what they make is new, each is a right call."""
+    for node in nodes:
+        yield from problems(node, opset, in_function=in_function)
         for each in node.attribute:
-            for body in (each.g, *each.graphs):
-                yield from _calls(body, opset)
-        if node.domain not in DOMAINS:
-            continue
-        if node.op_type not in schemas:
-            known = defs.has(node.op_type, opset, "")
-            schemas[node.op_type] = defs.get_schema(node.op_type, opset, "") if known else None
-        if (schema := schemas[node.op_type]) is not None:
-            yield from _fits(node, schema)
-        if node.op_type == "EyeLike" and not foreign.isdisjoint(node.input):
-            yield f"gives {_named(node)} what an operator of a custom domain makes"
+            for tensor in (*([each.t] if each.HasField("t") else ()), *each.tensors):
+                yield from _tensor(tensor, f"{each.name} of {named(node)}")
+    yield from _edges(nodes, given, results, outer)
+    own = given.union(*(node.output for node in nodes)) if any(map(bodies_of, nodes)) else given
+    for node in nodes:
+        for body in bodies_of(node):
+            if not body.output:
+                yield f"has a body without results at {named(node)}"
+            yield from _graph(body, (*outer, own), opset, in_function=in_function)
 
 
-def _fits(node: Any, schema: Any) -> Iterator[str]:
-    for what, count, least, most in (
-        ("inputs", len(node.input), schema.min_input, schema.max_input),
-        ("outputs", len(node.output), schema.min_output, schema.max_output),
-    ):
-        if not least <= count <= most:
-            yield f"has {count} {what} of {_named(node)}, which has {least} to {most}"
-    for each in node.attribute:
-        told = schema.attributes.get(each.name)
-        if told is not None and each.type and each.type != int(told.type.value):
-            what = f"the attribute {each.name} of {_named(node)}"
-            yield f"has {what} of another kind than the operator's"
-        if node.op_type == "Split" and each.name == "num_outputs" and each.i != len(node.output):
-            yield f"splits into {each.i} parts and names {len(node.output)} at {_named(node)}"
-    for name, told in schema.attributes.items():
-        if told.required and not any(each.name == name for each in node.attribute):
-            yield f"has no {name} at {_named(node)}"
-
-
-def _tensors(graph: Any) -> Iterator[str]:
-    """Kinds and sizes of what is fed and stored."""
-    proto = import_module("onnx").TensorProto
-    to_array = import_module("onnx.numpy_helper").to_array
-    kinds = set(proto.DataType.values())
+def _fed(graph: Any) -> Iterator[str]:
+    """Kinds of what is fed and given out."""
+    kinds = set(import_module("onnx").TensorProto.DataType.values())
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type not in kinds:
             yield f"has no such element type as {value.name}'s ({value.type.tensor_type.elem_type})"
-    for weight in graph.initializer:
-        sizes = list(weight.dims)
-        if weight.data_type not in kinds:
-            yield f"has no such element type as {weight.name}'s ({weight.data_type})"
-        if min(sizes, default=0) < 0:
-            yield f"gives {weight.name} the shape {sizes}; sizes are 0 or more"
-        if weight.data_location != proto.EXTERNAL and prod(sizes) <= MOST_KNOWN:
-            try:
-                to_array(weight)
-            except (ValueError, TypeError, AssertionError):
-                yield f"doesn't hold as many numbers of {weight.name} as its shape {sizes} says"
 
 
-def _edges(graph: Any) -> Iterator[str]:
+def _tensor(tensor: Any, name: str) -> Iterator[str]:
+    """Kind and sizes of what is stored, and whether it holds as many numbers."""
+    sizes = list(tensor.dims)
+    if tensor.data_type not in tensor.DataType.values():
+        yield f"has no such element type as {name}'s ({tensor.data_type})"
+    elif min(sizes, default=0) < 0:
+        yield f"gives {name} the shape {sizes}; sizes are 0 or more"
+    elif tensor.data_location != tensor.EXTERNAL and prod(sizes) <= MOST_KNOWN:
+        try:
+            import_module("onnx.numpy_helper").to_array(tensor)
+        except (ValueError, TypeError, AssertionError, LookupError):
+            yield f"doesn't hold as many numbers of {name} as its shape {sizes} says"
+
+
+def _edges(
+    nodes: Any, given: frozenset[str], results: Iterable[str], outer: Scope
+) -> Iterator[str]:
     """Every tensor is made once, by a node that needs nothing of what comes from it."""
-    made = {each.name for each in (*graph.input, *graph.initializer)}
-    made |= {each.values.name for each in graph.sparse_initializer}
     makers: dict[str, str] = {}
-    for node in graph.node:
+    for node in nodes:
         for name in filter(None, node.output):
-            if name in makers or name in made:
-                yield f"has two nodes that make {name}, the second is {_named(node)}"
-            makers[name] = _named(node)
-    for node in graph.node:
+            if name in makers or name in given:
+                yield f"has two nodes that make {name}, the second is {named(node)}"
+            makers[name] = node.op_type
+    here = (given, makers, *outer)
+    for node in nodes:
         for name in filter(None, node.input):
-            if name not in made and name not in makers:
-                yield f"has nothing that makes {name}, which {_named(node)} reads"
-    for name in (each.name for each in graph.output):
-        if name not in made and name not in makers:
+            if not any(name in each for each in here):
+                yield f"has nothing that makes {name}, which {named(node)} reads"
+    for name in results:
+        if not any(name in each for each in here):
             yield f"has nothing that makes its result {name}"
-    if not graph.output:
-        yield "has no results, so nothing has to run"
-    yield from _circles(graph, made)
+    yield from _circles(nodes, makers)
 
 
-def _circles(graph: Any, made: set[str]) -> Iterator[str]:
+def _circles(nodes: Any, makers: dict[str, str]) -> Iterator[str]:
     """A node that waits for itself; bodies of control flow see the names around them."""
-    waiting = [node for node in graph.node if node.op_type not in CONTROL]
-    known = made | {name for node in graph.node if node.op_type in CONTROL for name in node.output}
+    waiting = [node for node in nodes if node.op_type not in CONTROL]
     readers: dict[str, list[int]] = {}
     open_inputs = []
     for place, node in enumerate(waiting):
-        needed = {name for name in node.input if name and name not in known}
+        needed = {name for name in node.input if makers.get(name, "If") not in CONTROL}
         open_inputs.append(len(needed))
         for name in needed:
             readers.setdefault(name, []).append(place)
@@ -134,8 +149,81 @@ def _circles(graph: Any, made: set[str]) -> Iterator[str]:
                     ready.append(reader)
     stuck = next((place for place, count in enumerate(open_inputs) if count), None)
     if stuck is not None:
-        yield f"has a circle of nodes: {_named(waiting[stuck])} waits for its own results"
+        yield f"has a circle of nodes: {named(waiting[stuck])} waits for its own results"
 
 
-def _named(node: Any) -> str:
-    return f"{node.name or next(iter(node.output), 'a node')} ({node.op_type})"
+def _functions(model: Any) -> Iterator[str]:
+    """Functions of the file, and that what their calls become comes to an end."""
+    calls = _Calls(model.functions)
+    if len(calls.known) < len(model.functions):
+        yield "has two functions of one name"
+    for each in model.functions:
+        yield from _versions(each.opset_import)
+        if len(set(each.input)) < len(each.input):
+            yield f"has a function {each.name} with two inputs of a name"
+        yield from _nodes(
+            each.node, frozenset(each.input), list(each.output), (), _opset(each.opset_import),
+            in_function=True,
+        )  # fmt: skip
+    if model.functions:
+        yield from calls.problems(model.graph.node)
+
+
+class _Calls:
+    """Calls of a file's functions, and how many nodes they stand for."""
+
+    def __init__(self, functions: Any) -> None:
+        self.known = {(each.domain, each.name, each.overload): each for each in functions}
+        self._sizes: dict[tuple[str, str, str], int] = {}
+
+    def problems(self, nodes: Any) -> Iterator[str]:
+        """What is wrong with the calls in a graph."""
+        for each in (nodes, *(function.node for function in self.known.values())):
+            yield from self._bindings(each)
+        try:
+            unfolded = self._size(nodes, ())
+            for key, function in self.known.items():
+                self._size(function.node, (key,))
+        except _CircleError as error:
+            yield str(error)
+            return
+        if unfolded > MOST_UNFOLDED + len(nodes):
+            yield f"has more than {MOST_UNFOLDED:,} operators, its functions unfolded"
+
+    def _bindings(self, nodes: Any) -> Iterator[str]:
+        for node in nodes:
+            for body in bodies_of(node):
+                yield from self._bindings(body.node)
+            function = self.known.get((node.domain, node.op_type, node.overload))
+            if function is None:
+                continue
+            for what, given, formal in (
+                ("inputs", node.input, function.input), ("results", node.output, function.output)
+            ):  # fmt: skip
+                if len(given) > len(formal):
+                    yield f"gives {named(node)} {len(given)} {what}, its function has {len(formal)}"
+            said = {each.name for each in node.attribute}
+            for name in function.attribute:
+                if name not in said:
+                    yield f"calls {named(node)} without {name}, an attribute of its function"
+
+    def _size(self, nodes: Any, outer: tuple[tuple[str, str, str], ...]) -> int:
+        """Nodes when every call is replaced by what it does."""
+        found = 0
+        for node in nodes:
+            key = (node.domain, node.op_type, node.overload)
+            found += 1 + sum(self._size(body.node, outer) for body in bodies_of(node))
+            if key not in self.known:
+                continue
+            if key in outer:
+                raise _CircleError(f"has a function that calls itself: {node.op_type}")
+            if len(outer) >= MOST_DEPTH:
+                raise _CircleError(f"has more than {MOST_DEPTH} functions that call one another")
+            if key not in self._sizes:
+                self._sizes[key] = self._size(self.known[key].node, (*outer, key))
+            found += self._sizes[key]
+        return found
+
+
+class _CircleError(Exception):
+    """Calls that don't end."""

@@ -6,16 +6,19 @@ Needs ``npusim[onnx]``. Weights need no contents: their sizes are all that time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph import onnx_native
 from npusim.graph.onnx_bodies import CONTROL, unfolded
+from npusim.graph.onnx_folding import MOST_KNOWN, Folding, numbers
 from npusim.graph.onnx_functions import expand
+from npusim.graph.onnx_nodes import GraphError
 from npusim.graph.onnx_sequences import Sequences
-from npusim.reading.files import read_bytes
-from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
+from npusim.reading.files import note_read, read_bytes
+from npusim.reading.limits import MOST_ONNX_BYTES, MOST_UNFOLDED
 from npusim.values.errors import FileError, NpusimError, UsageError
 
 if TYPE_CHECKING:
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
 
 FLOAT_KIND: Final = 1
 """ONNX's number of float32."""
-
-MOST_KNOWN: Final = 1 << 16
-"""Elements of a tensor whose contents are kept: shapes, axes, scales; not weights."""
 
 DOMAINS: Final = ("", "ai.onnx", "npu")
 """Whose operators have meanings that everybody knows."""
@@ -47,24 +47,6 @@ _ROUNDS: Final = 64
 _CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
                     "uint64_data", "string_data")  # fmt: skip
 
-# Each costs about as much as its result is large: sizes, axes, masks and tables of a network are
-# made of these. Windows, products, text and suppression run on the device, whatever is known.
-_FOLDED: Final = frozenset(
-    ("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
-     "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape",
-     "Cos", "CumSum", "DequantizeLinear", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike",
-     "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual",
-     "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod",
-     "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear", "Range",
-     "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu",
-     "Reshape", "Round", "ScatterElements", "ScatterND", "Sigmoid", "Sign", "Sin", "Slice",
-     "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "TopK", "Transpose",
-     "Trilu", "Unique", "Unsqueeze", "Where", "Xor")
-)  # fmt: skip
-
-_SIZED_BY_VALUES: Final = frozenset(("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Tile"))
-"""Whose results may be far larger than what they read: not evaluated before the size is known."""
-
 
 @dataclass
 class OnnxFile:
@@ -74,11 +56,20 @@ class OnnxFile:
     model: Any
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
     sequences: Sequences = field(default_factory=Sequences)
+    folding: Folding = field(default_factory=Folding)
+    _unrolled: int = 0
 
     @property
     def graph(self) -> Any:
         """The GraphProto."""
         return self.model.graph
+
+    def unrolled(self, nodes: list[Any]) -> list[Any]:
+        """Nodes of rounds or sequences, counted; GraphError where they are too many."""
+        self._unrolled += len(nodes)
+        if self._unrolled > MOST_UNFOLDED:
+            raise GraphError(f"has more than {MOST_UNFOLDED:,} operators, its loops unrolled")
+        return nodes
 
     def inputs(self) -> list[Any]:
         """What the model is fed with: its inputs but for weights, which old files list too."""
@@ -99,9 +90,12 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except NpusimError:
         raise
+    except GraphError as error:
+        raise FileError(path, str(error)) from None
     except _CONTRADICTIONS + _onnx_errors() as error:
         what = " ".join(str(error).split())[:200]
-        problem = f"contradicts itself ({type(error).__name__}: {what})"
+        kind = "" if isinstance(error, ValueError) and what else f"{type(error).__name__} "
+        problem = f"contradicts itself: {kind}{what}".strip()
         raise FileError(path, problem, "Ask onnx.checker what is wrong with it.") from error
 
 
@@ -115,50 +109,32 @@ def _onnx_errors() -> tuple[type[Exception], ...]:
 
 
 def load(path: Path) -> Any:
-    """The ModelProto of a file, functions inlined.
+    """The ModelProto of a file.
 
     Raises FileError for what isn't one, UsageError when the onnx package is missing.
     """
+    with suppress(ImportError, OSError):  # said by whoever needs it
+        onnx_native.begin()
     onnx, unreadable = onnx_package()
     try:
         model = onnx.load_model_from_string(read_bytes(path, MOST_ONNX_BYTES))
     except (unreadable, ValueError) as error:
         raise FileError(path, f"isn't an ONNX model ({type(error).__name__})") from None
+    for location in _outside(model):
+        note_read(path.parent / location)
     if not model.graph.node:
         raise FileError(path, "isn't an ONNX model with operators in it")
-    if model.functions:
-        if _unfolded(model) > MOST_NODES:
-            raise FileError(path, f"has more than {MOST_NODES:,} operators, functions unfolded")
-        model = import_module("onnx.inliner").inline_local_functions(model)
     return model
 
 
-def _unfolded(model: Any) -> int:
-    """Nodes when all calls of functions are replaced by what they do; recursion is too many."""
-    functions = {(each.domain, each.name): each for each in model.functions}
-    sizes: dict[tuple[str, str], int] = {}
-
-    def size(nodes: Any, outer: frozenset[tuple[str, str]]) -> int:
-        found = 0
-        for node in nodes:
-            key = (node.domain, node.op_type)
-            found += sum(
-                size(body.node, outer)
-                for each in node.attribute
-                for body in (each.g, *each.graphs)
-                if body.node
-            )
-            if key not in functions:
-                found += 1
-            elif key in outer:
-                return MOST_NODES + 1
-            else:
-                if key not in sizes:
-                    sizes[key] = size(functions[key].node, outer | {key})
-                found += sizes[key]
-        return min(found, MOST_NODES + 1)
-
-    return size(model.graph.node, frozenset())
+def _outside(model: Any) -> set[str]:
+    """The files beside a model that weights are in, which time needn't open."""
+    return {
+        entry.value
+        for weight in model.graph.initializer
+        for entry in weight.external_data
+        if entry.key == "location"
+    }
 
 
 def opset_of(model: Any) -> int:
@@ -265,13 +241,13 @@ def lighten(model: Any) -> dict[str, NDArray[Any]]:
     Returns the contents of small weights.
     """
     onnx, _ = onnx_package()
-    to_array = import_module("onnx.numpy_helper").to_array
     known = {}
     for weight in model.graph.initializer:
         if weight.data_location == onnx.TensorProto.EXTERNAL:
             continue
+        if (held := numbers(weight)) is not None:
+            known[weight.name] = held
         if _product(weight.dims) <= MOST_KNOWN:
-            known[weight.name] = to_array(weight)
             continue
         for name in _CONTENTS:
             weight.ClearField(name)
@@ -287,25 +263,25 @@ def lighten(model: Any) -> dict[str, NDArray[Any]]:
     return known
 
 
-def inferred(model: Any, **how: bool) -> Any:
-    """The model with the shapes that ONNX infers; ValueError for one that contradicts itself."""
-    inference = import_module("onnx.shape_inference")
-    try:
-        return inference.infer_shapes(model, **how)
-    except (RuntimeError, inference.InferenceError) as error:
-        raise ValueError(str(error)) from None
-
-
 def _infer(file: OnnxFile) -> None:
     """Infer shapes anew: inference keeps an axis that was open, though it is known by now."""
     described = [each for each in file.graph.value_info if shape_of(each) is not None]
     del file.graph.value_info[:]
     file.graph.value_info.extend(described)
     try:
-        file.model = inferred(file.model, data_prop=True)
+        file.model = onnx_native.infer_shapes(file.model)
     except ValueError as error:
         what = " ".join(str(error).split())
         raise FileError(file.path, f"ONNX can't infer its shapes: {what}"[:400]) from None
+
+
+def why_not(file: OnnxFile) -> str:
+    """What ONNX says where it can't infer a shape of a model; empty where it says nothing."""
+    try:
+        onnx_native.infer_shapes(file.model, strict=True)
+    except ValueError as error:
+        return " ".join(str(error).split())[:300]
+    return ""
 
 
 def _fold(file: OnnxFile) -> bool:
@@ -322,114 +298,33 @@ def _fold(file: OnnxFile) -> bool:
             node.op_type in CONTROL
             and (body := unfolded(node, file.known, shapes, opset)) is not None
         ):
-            kept += body
+            kept += file.unrolled(body)
             changed = True
             continue
         if (
             file.sequences.holds(node)
             and (same := file.sequences.replaced(node, file.known, shapes, opset)) is not None
         ):
-            kept += same
+            kept += file.unrolled(same)
             changed = True
             continue
         if node.op_type == "Dropout" and not read.intersection(node.output[1:]):
             node.op_type = "Identity"  # of training alone, and not every opset infers its shape
             del node.input[1:], node.output[1:], node.attribute[:]
             changed = True
-        results = _results(node, file, shapes)
+        results = file.folding.results(node, file.known, shapes, file.model.opset_import)
         if results is None:
             kept.append(node)
             continue
-        made |= zip(node.output, results, strict=False)
-        file.known |= made
-    made.pop("", None)
+        own = {name: array for name, array in zip(node.output, results, strict=False) if name}
+        made |= own
+        file.known |= own
     del graph.node[:]
     graph.node.extend(kept)
     from_array = import_module("onnx.numpy_helper").from_array
     graph.initializer.extend(from_array(array, name) for name, array in made.items())
     needed = any(name and name not in shapes for node in graph.node for name in node.output)
     return changed or (bool(made) and needed)
-
-
-def _results(
-    node: Any, file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]
-) -> list[NDArray[Any]] | None:
-    """The outputs of a node that follows from what is known; None for one that has to run."""
-    import numpy as np
-
-    if node.op_type in ("Shape", "Size") and node.input[0] in shapes:
-        shape = shapes[node.input[0]]
-        if node.op_type == "Size":
-            return [np.array(_product(shape), np.int64)]
-        bounds = {each.name: each.i for each in node.attribute}
-        part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
-        return [np.array(part, np.int64)]
-    if node.op_type not in _FOLDED:
-        return None
-    if any(each and each not in file.known for each in node.input):
-        return None
-    if node.op_type == "Identity":
-        return [file.known[node.input[0]]]
-    if not _is_small(node, file, shapes):
-        return None
-    return _evaluated(node, file)
-
-
-def _is_small(node: Any, file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether the results have few enough elements, as far as that can be said beforehand."""
-    if any(_product(shapes.get(name, ())) > MOST_KNOWN for name in node.output):
-        return False
-    if node.op_type not in _SIZED_BY_VALUES or all(name in shapes for name in node.output if name):
-        return True
-    given = [file.known[name] for name in node.input if name]
-    try:
-        return _elements(node.op_type, given) <= MOST_KNOWN
-    except (ArithmeticError, IndexError, TypeError, ValueError):
-        return False
-
-
-def _elements(op: str, given: list[NDArray[Any]]) -> float:
-    """Elements of what an operator makes whose inputs' values say how many."""
-    first = given[0]
-    if op == "Range":
-        start, limit, step = (float(each.reshape(-1)[0]) for each in given)
-        return abs((limit - start) / step)
-    if op == "OneHot":
-        return float(first.size) * abs(float(given[1].reshape(-1)[0]))
-    if op == "ConstantOfShape":
-        return _product(abs(int(each)) for each in first.reshape(-1))
-    if op == "Tile":
-        return first.size * _product(abs(int(each)) for each in given[1].reshape(-1))
-    if op == "Expand":
-        return first.size * _product(abs(int(each)) for each in given[1].reshape(-1))
-    room = sum(abs(int(each)) for each in given[1].reshape(-1))  # Pad: no axis gets more
-    return _product(size + room for size in first.shape)
-
-
-def _evaluated(node: Any, file: OnnxFile) -> list[NDArray[Any]] | None:
-    """What the reference implementation of the operator computes; None where it has none."""
-    import numpy as np
-
-    helper = import_module("onnx.helper")
-    evaluator = import_module("onnx.reference").ReferenceEvaluator
-    given = {name: file.known[name] for name in node.input if name}
-    empty = helper.make_empty_tensor_value_info
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [empty(name) for name in given],
-        [empty(name) for name in node.output if name],
-    )
-    try:
-        model = helper.make_model(graph, opset_imports=file.model.opset_import)
-        with np.errstate(all="ignore"):  # log(0) of a mask is what the model means
-            found = evaluator(model).run(None, given)
-    except Exception:  # noqa: BLE001 - whatever it can't do runs on the device
-        return None
-    if any(not isinstance(array, np.ndarray | np.generic) or array.size > MOST_KNOWN
-           for array in found):  # fmt: skip
-        return None
-    return [np.asarray(array) for array in found]
 
 
 def _shapes(graph: Any) -> Iterator[tuple[str, tuple[int, ...]]]:

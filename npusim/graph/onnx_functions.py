@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph import onnx_native
 from npusim.graph.mapping import RULES
 from npusim.operators.registry import has_kernel
 
@@ -42,7 +43,7 @@ def expand(
         return model
     model.functions.extend(found)
     model.opset_import.add(domain=_DOMAIN, version=1)
-    flat = import_module("onnx.inliner").inline_local_functions(model)
+    flat = onnx_native.inline_functions(model)
     versions = [each for each in flat.opset_import if each.domain != _DOMAIN]
     del flat.opset_import[:]
     flat.opset_import.extend(versions)
@@ -82,11 +83,8 @@ def _function(
             onnx.helper.make_tensor_type_proto(kinds[name], shapes[name]).SerializeToString()
             for name in node.input
         ]
-        found = schema.get_context_dependent_function_with_opset_version(
-            _newest(schema.context_dependent_function_opset_versions, opset),
-            node.SerializeToString(),
-            described,
-        )
+        version = _newest(schema.context_dependent_function_opset_versions, opset)
+        found = onnx_native.function_of(schema.name, opset, version, node, described)
     function = onnx.FunctionProto()
     function.ParseFromString(found if isinstance(found, bytes) else found.SerializeToString())
     return function

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.graph import axes, onnx_file
+from npusim.graph import axes, onnx_file, onnx_native
 from npusim.graph.custom import cost_of
 from npusim.graph.network import Network, Value
 from npusim.graph.onnx_bodies import CONTROL
@@ -134,6 +134,9 @@ def source(path: Path, custom: Mapping[str, Custom] | None = None) -> Source:
     with onnx_file.explained(path):
         model = onnx_file.load(path)
         check(path, model)
+        if model.functions:
+            model = onnx_native.inline_functions(model)
+            check(path, model)
         declared = onnx_file.declared(model)
         return Source(path, model, onnx_file.lighten(model), declared, custom or {})
 
@@ -199,18 +202,34 @@ def _dtype(kind: int) -> DType | None:
         return None
 
 
-def _open(file: OnnxFile, values: Mapping[str, Value]) -> str:
-    """What to say of the first values without a shape that are made of values that have one."""
-    sizes = {each.name: onnx_file.value_sizes(each) for each in file.graph.value_info}
-    roots = [
-        name
+def _roots(file: OnnxFile, values: Mapping[str, Value]) -> dict[str, Any]:
+    """The first values without a shape, made of values that have one, and their nodes."""
+    return {
+        name: node
         for node in file.graph.node
         if all(given in values for given in node.input if given)
         for name in node.output
         if name and name not in values
-    ]
-    return " ".join(
-        f"--shape {root}={axes.spelled(sizes.get(root))}" for root in roots[:_MOST_NAMED]
+    }
+
+
+def _unknown(
+    file: OnnxFile, values: Mapping[str, Value], name: str, node_name: str, node: Any
+) -> FileError:
+    """That a shape isn't known: because ONNX finds fault with it, or because data decide."""
+    roots = _roots(file, values)
+    why = onnx_file.why_not(file)
+    if any(f"op_type:{each.op_type}," in why.replace(")", ",") for each in roots.values()):
+        return FileError(file.path, f"ONNX can't infer the shape of {next(iter(roots))}: {why}")
+    sizes = {each.name: onnx_file.value_sizes(each) for each in file.graph.value_info}
+    told = " ".join(
+        f"--shape {root}={axes.spelled(sizes.get(root))}" for root in list(roots)[:_MOST_NAMED]
+    )
+    return FileError(
+        file.path,
+        f"the shape of {name} isn't known, which the node {node_name} ({node.op_type}) works "
+        "on: it depends on data, or on an operator without shape inference",
+        f"Say how large it is, or at most: {told} with a number for N." if told else "",
     )
 
 
@@ -219,12 +238,7 @@ def _known(
 ) -> Value:
     found = values.get(name)
     if found is None:
-        raise FileError(
-            file.path,
-            f"the shape of {name} isn't known, which the node {node_name} ({node.op_type}) works "
-            "on: it depends on data, or on an operator without shape inference",
-            f"Say how large it is, or at most: {_open(file, values)} with a number for N.",
-        )
+        raise _unknown(file, values, name, node_name, node)
     return found
 
 

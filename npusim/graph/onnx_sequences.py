@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.onnx_bodies import Writer
+from npusim.graph.onnx_nodes import GraphError, named
+from npusim.reading.limits import MOST_UNFOLDED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,12 +23,16 @@ _OPERATORS: Final = frozenset(
      "SequenceLength", "ConcatFromSequence", "SplitToSequence")
 )  # fmt: skip
 
+_MOST_HELD: Final = 1 << 20
+"""Tensors in all sequences together, each counted in every sequence that it is in."""
+
 
 class Sequences:
     """The tensors in the sequences of a graph, by the names of the sequences."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[str]] = {}
+        self._count = 0
 
     def replaced(
         self,
@@ -73,6 +79,9 @@ class Sequences:
         return self._hold(node, [*held[:place], *held[place + 1 :]])
 
     def _hold(self, node: Any, held: list[str]) -> list[Any]:
+        self._count += len(held)
+        if self._count > _MOST_HELD:
+            raise GraphError(f"has sequences of more than {_MOST_HELD:,} tensors together")
         self._held[node.output[0]] = held
         return []
 
@@ -88,13 +97,18 @@ class Sequences:
         told = node.input[1] if len(node.input) > 1 else ""
         if shape is None or (told and told not in known):
             return None
-        axis = _number(node, "axis") % max(len(shape), 1)
+        axis = _number(node, "axis")
+        if not -len(shape) <= axis < len(shape):
+            raise GraphError(f"splits axis {axis} of {list(shape)} at {named(node)}")
+        axis %= len(shape)
         size = shape[axis]
         if told and known[told].ndim:
             parts = [int(each) for each in known[told]]
         else:
             each = int(known[told]) if told else 1
-            parts = [min(each, size - first) for first in range(0, size, max(each, 1))]
+            if each < 1 or size // each > MOST_UNFOLDED:
+                raise GraphError(f"splits {size} into parts of {each} at {named(node)}")
+            parts = [min(each, size - first) for first in range(0, size, each)]
         names = [f"{node.output[0]}/{place}" for place in range(len(parts))]
         self._held[node.output[0]] = names
         if not told and not _number(node, "keepdims", 1):
@@ -112,6 +126,8 @@ def _place(node: Any, count: int, known: Mapping[str, NDArray[Any]]) -> int | No
     if name not in known:
         return None
     place = int(known[name].reshape(-1)[0])
+    if not -count <= place <= count - (node.op_type != "SequenceInsert"):
+        raise GraphError(f"asks for place {place} of {count} at {named(node)}")
     return place + count if place < 0 else place
 
 

@@ -32,7 +32,11 @@ class Batch:
 
     def __post_init__(self) -> None:
         given = (self.sequences, self.context, self.prompts, self.chunk, self.before)
-        if any(not 0 <= each <= _MOST for each in given) or not self.tokens:
+        if any(not 0 <= each <= _MOST for each in given):
+            raise ArgumentError(
+                f"a step's numbers are {', '.join(map(str, given))}", f"Each is 0 to {_MOST:,}."
+            )
+        if not self.tokens:
             raise ArgumentError("a step needs sequences or prompts", "Say --batch 1 or more.")
         if self.tokens > _MOST_TOKENS or self.rows > _MOST_SEQUENCES:
             raise ArgumentError(

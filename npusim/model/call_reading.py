@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from npusim.model.step import AclnnWork, Item, Operation
-from npusim.operators.arguments import bind, parameter_of
+from npusim.operators.arguments import bind, itemized, parameter_of
 from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.limits import MOST_CALLS
@@ -98,7 +98,7 @@ def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
     if contract is None:
         return AclnnWork(op, _catalogued(place / "arguments", given), assume)
     arguments: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in itemized(contract, given):
         with (place / f"arguments.{name}").explained():
             parameter = parameter_of(contract, str(name))
             arguments[parameter.name] = value_of(parameter.name, parameter.kind, value)

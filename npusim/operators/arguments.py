@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +13,7 @@ from npusim.operators.contract import Argument, Call, Contract, Parameter, Tenso
 from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError, brief
 from npusim.values.formats import Format
 from npusim.values.layouts import blocks_of
+from npusim.values.spelling import tensors_in
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 _INT64_RANGE = range(-(2**63), 2**63)
@@ -80,6 +81,17 @@ def complete(call: Call) -> Call:
     return Call(call.contract, call.profile, MappingProxyType({**call.arguments, **missing}))
 
 
+def itemized(contract: Contract, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Arguments with lists of tensors taken apart: tensors=[a, b] are tensors0=a and tensors1=b."""
+    names = {parameter.name for parameter in contract.parameters}
+    for name, value in arguments.items():
+        is_list = name not in names and f"{name}0" in names
+        if is_list and (items := tensors_in(value)) is not None:
+            yield from ((f"{name}{place}", item) for place, item in enumerate(items))
+        else:
+            yield name, value
+
+
 def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[str, object]:
     spellings = {
         spelling: parameter.name
@@ -87,7 +99,7 @@ def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[s
         for spelling in (parameter.name, *parameter.aliases)
     }
     given: dict[str, object] = {}
-    for spelling, value in arguments.items():
+    for spelling, value in itemized(contract, arguments):
         if spelling not in spellings:
             names = [parameter.name for parameter in contract.parameters]
             remedy = f"Parameters: {', '.join(names)}."

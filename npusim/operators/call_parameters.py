@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.operators.contract import POINTER_TYPES, Kind, Parameter
 from npusim.values.errors import ArgumentError
 from npusim.values.formats import Format
-from npusim.values.spelling import guessed
+from npusim.values.spelling import guessed, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,7 +110,8 @@ class CallParameters:
             return (slot.name,)
         pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
         given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
-        count = min(max(given, default=-1) + 1, _MOST_TENSORS)
+        listed = tensors_in(self.arguments.get(slot.name)) or ()
+        count = min(max(max(given, default=-1) + 1, len(listed)), _MOST_TENSORS)
         if not count and slot in self.output_slots and slot not in self.input_slots:
             count = self._length()
         return tuple(f"{slot.name}{place}" for place in range(max(1, count)))

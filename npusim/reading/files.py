@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
-from os import PathLike
+from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +16,7 @@ from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
 
 _read: set[tuple[int, int]] = set()
-"""Device and inode of each file that was opened here; nothing that was read is written over."""
+"""Device and inode of each file that was read; nothing that was read is written over."""
 
 _NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
 
@@ -45,6 +45,16 @@ def was_read(path: str | PathLike[str]) -> bool:
     return (about.st_dev, about.st_ino) in _read
 
 
+def note_read(path: str | PathLike[str]) -> None:
+    """Count a file as read that somebody else opens: a program, what a model's file refers to.
+
+    Nothing happens where there is none.
+    """
+    if kind_of(path) == "file":
+        about = Path(path).stat()
+        _read.add((about.st_dev, about.st_ino))
+
+
 def forget_what_was_read() -> None:
     """A new command begins; a number of a file may by now be another file's."""
     _read.clear()
@@ -69,10 +79,12 @@ def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
 def read_bytes(file: Traversable | Path, most: int = MOST_TEXT_BYTES, remedy: str = "") -> bytes:
     """All of a file; FileError where it can't be had or has more than `most` bytes."""
     with opened(file, remedy) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
-    return content
+        # A buffer of the limit is too much for a process whose own memory is limited.
+        size = stream.seek(0, SEEK_END)
+        stream.seek(0)
+        if size > most:
+            raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
+        return stream.read(size)
 
 
 def read_text(file: Traversable | Path, remedy: str = "") -> str:

@@ -14,7 +14,10 @@ MOST_DEPTH: Final = 64
 """Lists and mappings inside one another, in YAML and JSON."""
 
 MOST_NODES: Final = 500_000
-"""Values of a YAML file, each alias counted as all that it stands for."""
+"""Values of a YAML file, each alias counted as all that it stands for; nodes of an ONNX file."""
+
+MOST_UNFOLDED: Final = 50_000
+"""Operators that the functions of an ONNX file become, and all rounds of its loops together."""
 
 LONGEST_NUMBER: Final = 400
 """Characters of a number in YAML; float64 needs at most 310 digits."""

@@ -33,14 +33,19 @@ def claim(path: str | Path, *, force: bool = False, own: bool = False) -> Path:
         return target
     if there and not force:
         raise OutputExistsError(target)
-    if there and not own and was_read(target):
-        problem = f"{target} is what this command reads, so it isn't written over"
-        raise ArgumentError(problem, "Choose another path for the output.")
+    if there and not own:
+        _refuse_read(target)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(
             target, f"can't be written: no permission in {folder}", "Choose another path."
         )
     return target
+
+
+def _refuse_read(path: Path) -> None:
+    if was_read(path):
+        problem = f"{path} is what this command reads, so it isn't written over"
+        raise ArgumentError(problem, "Choose another path for the output.")
 
 
 def claim_all(*paths: Path | None, beside: Iterable[Path | None] = (), force: bool = False) -> None:
@@ -135,11 +140,15 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A folder to fill, which appears under its name only after the block has succeeded.
 
     Its parent is created if only that is missing.  When the block raises, nothing is left; what
-    stands at `path` already is refused (OutputExistsError), or replaced as a whole with `force`.
+    stands at `path` already is refused (OutputExistsError), or replaced as a whole with `force`,
+    unless the command has read a file in it (ArgumentError).
     """
     target = Path(path)
     if (there := kind_of(target)) and not (force and there == "folder"):
         raise OutputExistsError(target)
+    for file in target.rglob("*"):
+        if kind_of(file) == "file":
+            _refuse_read(file)
     with _readable_os_errors(target):
         target.parent.mkdir(exist_ok=True)
         scratch = Path(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import npusim
 from npusim.hardware.loading import profile_names
-from npusim.operators.arguments import bind, parameter_of
+from npusim.operators.arguments import bind, itemized, parameter_of
 from npusim.operators.contract import TensorArg
 from npusim.operators.oracle import contract_of
 from npusim.reporting.renderers import jsonout
@@ -219,7 +219,7 @@ class _Builder:
             if contract is None:  # only the catalogue knows it, and judges text
                 return name, with_nulls(given), ""
             values: dict[str, Any] = {}
-            for key, value in given.items():
+            for key, value in itemized(contract, given):
                 at = f"{place}.arguments.{key}"
                 parameter = self._explained(at, parameter_of, contract, key)
                 values[key] = value_of(key, parameter.kind, value)

@@ -22,6 +22,7 @@ ALL: Final = "all"
 _NULL: Final = ("null", "none", "nullptr")
 _TRUTH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_BETWEEN: Final = re.compile(r"\s*,\s*(?![^\[\]]*\])")  # commas that aren't in brackets
 _TENSOR: Final = re.compile(r"\s*[\w.:]+\s*\[.*\]\s*(:\s*\w+\s*)?")
 
 
@@ -60,6 +61,16 @@ def with_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
 def is_tensor(text: str) -> bool:
     """Whether a text is meant to be a tensor, ``DTYPE[...]``, right or wrong."""
     return _TENSOR.fullmatch(text) is not None
+
+
+def tensors_in(value: object) -> list[object] | None:
+    """A list of tensors, as its items or spelled `fp16[2,3],fp16[4,3]`; None for anything else."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    if not isinstance(value, str) or not value.strip():
+        return None
+    text = value.strip()
+    return list(_BETWEEN.split(text[1:-1] if text.startswith("[") and text.endswith("]") else text))
 
 
 def tensor_text(tensor: TensorSpec) -> str:

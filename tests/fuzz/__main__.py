@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="one kind of cases, e.g. onnx_graphs")
     parser.add_argument("--show", action="store_true", help="what each faulty case said")
     given = parser.parse_args()
     faults: list[Outcome] = []
@@ -42,7 +43,7 @@ def main() -> int:
             )
 
     prepare(thoroughly=given.cases > _FEW)
-    counts = run(seeds_of(given.seed, given.cases), given.jobs, say)
+    counts = run(seeds_of(given.seed, given.cases), given.jobs, say, given.only)
     print(described(faults))
     print(", ".join(f"{count} x {verdict}" for verdict, count in counts.most_common()))
     return 1 if faults else 0

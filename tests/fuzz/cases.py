@@ -18,6 +18,7 @@ from fuzz import odd
 from fuzz.api_cases import api_objects
 from fuzz.api_verbs import api_verbs
 from fuzz.files import folders, onnx_models, onnx_nodes, programs
+from fuzz.graphs import onnx_graphs
 from fuzz.surroundings import surround
 from support.plans import plan
 
@@ -41,11 +42,12 @@ class Case:
         return f"{self.seed} {self.kind}: {self.shown or self.words!r}"
 
 
-def case(seed: int) -> Case:
-    """The case of a seed, always the same."""
+def case(seed: int, only: str = "") -> Case:
+    """The case of a seed, always the same; of one kind (`onnx_graphs`) where it is given."""
     dice = Dice(seed)
     made = Case(seed, "")
-    makers, weights = zip(*MAKERS, strict=True)
+    chosen = [each for each in MAKERS if only in ("", each[0].__name__)]
+    makers, weights = zip(*chosen, strict=True)
     make = dice.choices(makers, weights)[0]
     made.kind = make.__name__
     make(dice, made)
@@ -638,5 +640,5 @@ def _api_value(dice: Dice, kind: str) -> Any:
 MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
     (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
-    (onnx_models, 2), (onnx_nodes, 2), (folders, 2), (programs, 0.6), (api_verbs, 8),
+    (onnx_models, 2), (onnx_nodes, 2), (onnx_graphs, 6), (folders, 2), (programs, 0.6), (api_verbs, 8),
 )  # fmt: skip

@@ -24,6 +24,8 @@ MEMORY_BYTES = 2 << 30
 CPU_S = 10
 WALL_S = 240  # on a busy machine too
 
+CODES = (0, 1, 2, 3)  # yes, no, asked wrongly, unknown
+
 SUCCESS, REFUSED, INTERNAL, HANG, CRASH = "success", "refused", "internal error", "hang", "crash"
 
 
@@ -64,13 +66,15 @@ def prepare(*, thoroughly: bool) -> None:
         os.chdir(here)
 
 
-def run(seeds: Iterable[int], jobs: int, say: Callable[[Outcome], None]) -> Counter[str]:
+def run(
+    seeds: Iterable[int], jobs: int, say: Callable[[Outcome], None], only: str = ""
+) -> Counter[str]:
     """Run the cases of the seeds, some at a time; `say` gets each outcome."""
     counts: Counter[str] = Counter()
     waiting = iter(seeds)
     under_way: dict[int, _Child] = {}
     for seed in waiting:
-        child = _Child(seed)
+        child = _Child(seed, only)
         under_way[child.pid] = child
         while len(under_way) >= jobs:
             _collect(under_way, counts, say)
@@ -97,8 +101,8 @@ def _collect(
 class _Child:
     """A forked process that runs one case in a folder of its own."""
 
-    def __init__(self, seed: int) -> None:
-        self._case = case(seed)
+    def __init__(self, seed: int, only: str) -> None:
+        self._case = case(seed, only)
         self._folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
         self._start = time.monotonic()
         self.pid = os.fork()
@@ -121,7 +125,7 @@ class _Child:
             return self._ended(HANG, f"{CPU_S} s of processor time\n{said[-1500:]}")
         if code < 0:
             return self._ended(CRASH, f"signal {-code}\n{said[-1500:]}")
-        if "internal error" in said or "Traceback" in said or code not in (0, 1, 2):
+        if "internal error" in said or "Traceback" in said or code not in CODES:
             return self._ended(INTERNAL, f"exit {code}\n{said[-6000:]}")
         if left := [path.name for path in self._folder.iterdir() if path.name.endswith(".part")]:
             return self._ended(INTERNAL, f"left over: {left}")

@@ -266,5 +266,5 @@ def _turned(
 def _give_back(network: Network, value: Value) -> None:
     """A result of the network goes out in the layout of the file."""
     plain = network.value(value, format=Format.ND)
-    network.outputs = [plain if each is value else each for each in network.outputs]
+    network.give_instead(value, plain)
     network.add("TransData", [value], [plain], name=f"TransData {value.name}")

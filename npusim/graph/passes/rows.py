@@ -42,7 +42,7 @@ def _sink(network: Network, node: Node) -> bool:
     network.remove(node)
     network.add(node.op, inputs, outputs, node.attributes, name=name, covers=covers, place=place)
     for own, made in zip(old, outputs, strict=True):
-        if own.users or any(own is value for value in network.outputs):
+        if own.users or network.gives(own):
             network.add("Reshape", [made], [own], name=name, place=place)
     return True
 

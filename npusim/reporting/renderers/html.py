@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npusim.values.spelling import visible
+
 if TYPE_CHECKING:
     import jinja2
 
@@ -15,16 +17,19 @@ if TYPE_CHECKING:
 
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
+# What makes a link of [text](address), [text][name] or [name]: address, unless it is escaped: what
+# a macro gives is looked at once more.
+_LINK = re.compile(r"(?<!\\)((?:\\\\)*)\](?=[(:\[])")
 
 
 def to_html(page: Page) -> str:
     """The page as HTML: styles and figures inside, no script, nothing fetched from anywhere."""
-    return _environment().get_template("page.html.j2").render(page=page)
+    return _environment(_shown).get_template("page.html.j2").render(page=page)
 
 
 def to_markdown(page: Page) -> str:
-    """The page as Markdown, without HTML of its own; of a figure only what is to be seen in it."""
-    text = _environment(_without_html).get_template("page.md.j2").render(page=page)
+    """The page as Markdown, without HTML or links; of a figure only what is to be seen in it."""
+    text = _environment(_plain).get_template("page.md.j2").render(page=page)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -34,9 +39,17 @@ class _Code(str):
     __slots__ = ()
 
 
-def _without_html(value: object) -> object:
+def _shown(value: object) -> object:
+    """Text with its control characters written out: names come from files of anybody."""
+    if not isinstance(value, str) or (shown := visible(value)) == value:
+        return value
+    return type(value)(shown)
+
+
+def _plain(value: object) -> object:
+    value = _shown(value)
     is_text = isinstance(value, str) and not isinstance(value, _Code)
-    return _TAG.sub("&lt;", str(value)) if is_text else value
+    return _LINK.sub(r"\1\\]", _TAG.sub("&lt;", str(value))) if is_text else value
 
 
 def _fenced(text: str) -> _Code:
@@ -47,7 +60,7 @@ def _fenced(text: str) -> _Code:
 
 
 @lru_cache(maxsize=2)
-def _environment(finalize: Callable[[object], object] | None = None) -> jinja2.Environment:
+def _environment(finalize: Callable[[object], object]) -> jinja2.Environment:
     import jinja2
 
     environment = jinja2.Environment(

@@ -45,22 +45,27 @@ class BoxesCopy(Kernel):
         filled = max(1, min(cores, ceil(total / profile.launch.elementwise_core_bytes)))
         self.block_dim = filled if blocks is None else blocks
         limit = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - block
-        self.tilings, first = [], 0
-        for source, target in pairs:
+        first = 0
+        self._extents: set[tuple[int, ...]] = set()
+        self._of_block: list[list[tuple[int, BoxTiling]]] = [[] for _ in range(self.block_dim)]
+        for number, (source, target) in enumerate(pairs):
             box = Box.of(source, target)
             extent = whole_axes(box.sizes, limit, self.block_dim, multiple=block, padded=block)
             tiling = BoxTiling.of(box, extent, self.block_dim, first_core=first)
+            for place in range(tiling.grid.used_cores):  # of thousands a block has but some
+                self._of_block[(first + place) % self.block_dim].append((number, tiling))
+            self._extents.add(tiling.extent)
             first = (first + tiling.grid.tile_count) % self.block_dim
-            self.tilings.append(tiling)
+        self._copies = len(pairs)
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return tuple(tiling.grid.block_kind(block_idx) for tiling in self.tilings)
+        own = self._of_block[block_idx]
+        return tuple((number, tiling.grid.block_kind(block_idx)) for number, tiling in own)
 
     def process(self, core: Core) -> None:
-        extents = [tiling.extent for tiling in self.tilings]
-        nbytes = max(footprint_bytes(self.kind, each, core.block_bytes) for each in extents)
-        slots = max(self.buffer_num, min(len(extents), int(core.capacity_bytes("UB")) // nbytes))
+        nbytes = max(footprint_bytes(self.kind, each, core.block_bytes) for each in self._extents)
+        slots = max(self.buffer_num, min(self._copies, int(core.capacity_bytes("UB")) // nbytes))
         queue = TQue(TPosition.VECIN, slots, "tile", consumer=Pipe.MTE3)
         core.pipe.init_buffer(queue, slots, nbytes)
-        for tiling in self.tilings:
+        for _, tiling in self._of_block[core.get_block_idx()]:
             copy_tiles(core, queue, tiling)

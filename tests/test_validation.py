@@ -22,6 +22,7 @@ from npusim.values.errors import FileError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from npusim.validation.replay import Prediction
@@ -36,10 +37,10 @@ MUL = (
 )
 
 
-def table(folder: Path, *lines: str, name: str = "t.csv") -> Path:
-    """A table with the usual header."""
+def table(folder: Path, *lines: str, name: str = "t.csv", more: Sequence[str] = ()) -> Path:
+    """A table with the usual header, and more columns."""
     path = folder / name
-    text = "\n".join([HEADER, *lines]) + "\n"
+    text = "\n".join([",".join([HEADER, *more]), *lines]) + "\n"
     if name.endswith(".gz"):
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -122,22 +123,81 @@ def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str
 
 def test_masks_of_loops_come_from_ai_cpus(tmp_path: Path) -> None:
     """They cast them in every turn, for kernels of the framework."""
-    line = '910B4,LogicalNot,,{impl},"{shape}",BOOL,,"{shape}",BOOL,,,9.0,A,{step}'
-    told = [("builtin", "loop"), ("custom", "loop"), ("builtin", "train step")]
-    lines = [line.format(impl=impl, step=step, shape="256,384") for impl, step in told]
-    rows = list(read_rows(table(tmp_path, *lines)))
+    line = '910B4,LogicalNot,,{impl},"{shape}",BOOL,,"{shape}",BOOL,,,9.0,A,w,{state}'
+    told = [("builtin", "loop"), ("custom", "loop"), ("builtin", "graph")]
+    lines = [line.format(impl=impl, state=state, shape="256,384") for impl, state in told]
+    rows = list(read_rows(table(tmp_path, *lines, more=("state",))))
     assert [row.role.cast_masks for row in rows] == [True, False, False]
     masks, mine = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
     cpus = load_profile("Ascend910B4").ai_cpu
     assert masks - mine == pytest.approx(256 * 384 / cpus.cache_gbps / 1e3)
 
 
-def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
-    told = {"loop (warm L2)": "loop", "train step": "", "weights prefetched": "prefetched"}
-    for workload, how in told.items():
-        line = MUL.format(shape="8,8", us=9.0).rpartition(",")[0] + f",{workload}"
-        (row,) = read_rows(table(tmp_path, line))
-        assert row.start == how
+STARTS = {
+    ("", ""): "",
+    ("graph", ""): "",
+    ("Graph", "yes"): "warm",
+    ("graph", "no"): "uncached",
+    ("graph", "weights"): "prefetched",
+    ("loop", ""): "loop",
+    ("loop", "yes"): "loop",
+    ("loop", "no"): "flushed",
+    ("eager", ""): "",
+    ("eager", "no"): "uncached",
+    ("between", ""): "between",
+}
+
+
+def test_a_row_says_what_ran_before(tmp_path: Path) -> None:
+    """In two columns, whatever its workload and its notes say."""
+    told = [
+        MUL.format(shape="8,8", us=9.0).removesuffix("w")
+        + f"{text},{state},{warm},mean of all calls in a loop; weights prefetched (warm L2)"
+        for text in ("w", "benchmark loop (L2-warm)")
+        for state, warm in STARTS
+    ]
+    rows = read_rows(table(tmp_path, *told, more=("state", "warm", "notes")))
+    assert [row.start for row in rows] == [*STARTS.values()] * 2
+
+
+@pytest.mark.parametrize(
+    ("state", "warm", "why"),
+    [
+        ("lop", "", "state 'lop'"),
+        ("loop", "weights", "warm 'weights'"),
+        ("between", "yes", "'yes'"),
+    ],
+)
+def test_what_nobody_can_start_from_is_said(
+    tmp_path: Path, state: str, warm: str, why: str
+) -> None:
+    line = MUL.format(shape="8,8", us=9.0) + f",{state},{warm}"
+    (row,) = read_rows(table(tmp_path, line, more=("state", "warm")))
+    assert predict(row, "in_graph").simulated_us is None
+    assert why in predict(row, "in_graph").reason
+
+
+@pytest.mark.parametrize(
+    ("chip", "soc"),
+    [
+        ("910A", "Ascend910A"),
+        ("Ascend910B4-1", "Ascend910B4-1"),
+        ("310p3", "Ascend310P3"),
+        ("Atlas 800I A2", "Ascend910B4"),
+        ("A3", "Ascend910_9391"),
+        ("910_93 (A3)", "Ascend910_9391"),
+        ("910 gen1", "Ascend910B"),
+        ("910B (A2, bin unknown)", ""),
+        ("910B1 or 910B2", ""),
+    ],
+)
+def test_chips_and_products_go_by_all_their_names(tmp_path: Path, chip: str, soc: str) -> None:
+    line = MUL.format(shape="8,8", us=9.0).replace("910 gen1 (30 cores)", f'"{chip}"')
+    (row,) = read_rows(table(tmp_path, line))
+    assert row.soc == soc
+    found = predict(row, "in_graph")
+    assert (found.simulated_us is None) is not bool(soc)
+    assert soc or repr(chip) in found.reason
 
 
 def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
@@ -225,33 +285,36 @@ def test_weights_that_are_used_among_others_push_modified_bytes_out(tmp_path: Pa
         assert full > 1.15 * empty
 
 
-def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:
-    """What a row says of its workload holds for all laid-out weights of it, and nothing else."""
-    line = (
-        '910B2,{op},,builtin,"3,1024;{b}",FLOAT16;FLOAT16,ND;{kind},"3,2560",FLOAT16,ND,,9.0,A,'
-        "{step},{notes}"
-    )
-    laid = {"op": "MatMul", "b": "64,160,16,16", "kind": "FRACTAL_NZ", "step": "net", "notes": ""}
-    told = laid | {"b": "64,64,16,16", "notes": "weights may be prefetched"}
-    plain = laid | {"b": "1024,2560", "kind": "ND"}
-    lines = [line.format(**each) for each in (laid, told, plain, laid | {"step": "another"})]
-    path = tmp_path / "steps.csv"
-    path.write_text("\n".join([f"{HEADER},notes", *lines]))
-    assert [row.start for row in read_rows(path)] == ["prefetched", "prefetched", "", ""]
+def test_weights_come_from_memory_in_whatever_layout(tmp_path: Path) -> None:
+    """Of a product in a graph, unless it has loaded them ahead; gradients were made just now."""
+    line = '910B2,{op},,builtin,"{a};{b}",FLOAT16;FLOAT16,ND;{kind},"{c}",FLOAT16,ND,'
+    line += "{attrs},9.0,A,net,"
+    plain = {"op": "MatMulV2", "a": "16,4096", "b": "4096,4096", "kind": "ND", "c": "16,4096"}
+    plain |= {"attrs": ""}
+    laid = plain | {"op": "MatMul", "b": "256,256,16,16", "kind": "FRACTAL_NZ"}
+    turned = plain | {"a": "4096,16", "attrs": "transpose_x1=true"}
+    of_heads = plain | {"op": "BatchMatMulV2", "a": "8,2,1024", "b": "8,1024,2048", "c": "8,2,2048"}
+    lines = [line.format(**each) for each in (plain, laid, turned, of_heads)]
+    lines = [each + warm for each in lines for warm in ("", "weights", "yes")]
+    rows = list(read_rows(table(tmp_path, *lines, more=("warm",))))
+    times = [predict(row, "in_graph").simulated_us or 0.0 for row in rows]
+    memory = load_profile("Ascend910B2").memory
+    load_us = 2 * 4096 * 4096 / memory.hbm_nominal_gbps / memory.hbm_sustained_fraction / 1e3
+    for at in (0, 3):
+        graph, ahead, warm = times[at : at + 3]
+        assert graph > load_us > ahead
+        assert warm < ahead < 1.3 * warm  # whose code is in the cores, too
+    for at in (6, 9):
+        assert times[at] == times[at + 1] < load_us
 
 
 def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
     counted = {2: False, 7: False, 8: True, 64: True}
-    lines = [MUL.format(shape="64,37", us=9.0) + f",{count}" for count in counted]
+    lines = [MUL.format(shape="64,37", us=9.0) + f",{count}," for count in counted]
     lines = [line.replace("910 gen1 (30 cores)", "910B2") for line in lines]
-    lines += [
-        MUL.format(shape="8,8", us=9.0).removesuffix("w") + "loop,64",
-        lines[-1].rpartition(",")[0] + ",",
-    ]
-    path = tmp_path / "counted.csv"
-    path.write_text("\n".join([f"{HEADER},count", *lines]))
-    rows = list(read_rows(path))
+    lines += [lines[-1] + "loop", lines[-1].replace(",64,", ",,")]
+    rows = list(read_rows(table(tmp_path, *lines, more=("count", "state"))))
     assert [row.role.layered for row in rows] == [*counted.values(), False, False]
     assert [row.start for row in rows] == [""] * 4 + ["loop", ""]
     once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
@@ -259,24 +322,23 @@ def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) 
     assert 0 < again < once - 0.9 * (1 - launch.code_lost_share) * launch.code_us
 
 
-def test_what_a_framework_calls_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
-    """By the text of its workload, or where others of its workload are compiled."""
-    states = {
-        "w": "dynamic",
-        "graph": "dynamic",
-        "graph ": "static",
-        "eager ops after the graph": "",
-    }
+def test_what_is_called_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
+    """By its state, or where others of its workload are compiled for one shape."""
+    states = [("w", "dynamic", ""), ("graph", "dynamic", ""), ("graph ", "static", "")]
+    states += [
+        ("graph", "dynamic", "graph"),
+        ("graph", "static", ""),
+        ("graph", "dynamic", "eager"),
+    ]
+    states += [("w", "dynamic", "eager"), ("w", "", "between")]
     plain = MUL.format(shape="64,37", us=9.0).replace("910 gen1 (30 cores)", "910B2")
-    lines = [plain.removesuffix("w") + f"{step},{state}" for step, state in states.items()]
-    lines.append(plain.removesuffix("w") + "graph,static")
-    path = tmp_path / "between.csv"
-    path.write_text("\n".join([f"{HEADER},op_state", *lines]))
-    rows = list(read_rows(path))
-    assert [row.start for row in rows] == ["", "eager", "", "eager", ""]
-    assert [row.role.one_shape for row in rows] == [False, False, True, False, True]
-    once, between = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
-    assert between - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
+    lines = [plain.removesuffix("w") + ",".join(each) for each in states]
+    rows = list(read_rows(table(tmp_path, *lines, more=("op_state", "state"))))
+    between = ["", "between", "", "", "", "between", "", "between"]
+    assert [row.start for row in rows] == between
+    assert [row.role.one_shape for row in rows] == [each[1] == "static" for each in states]
+    once, far = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
+    assert far - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:
@@ -418,7 +480,11 @@ def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:
 def test_published_products_on_a_die_of_atlas_a3(
     size: int, time_us: float, cube_busy: float
 ) -> None:
-    """Source: README of the GEMM example of PTO, one die of an Atlas A3, float16 to float32."""
+    """Source: README of the GEMM example of PTO, one die of an Atlas A3, float16 to float32.
+
+    Its kernel isn't MatMulV3's: it takes 7, 20 and 90 us more for 1536, 3072 and 6144 rows, a tenth
+    of its time and no matter of its start.
+    """
     square = (size, size)
     task = TaskSpec(
         "MatMulV3",
@@ -426,5 +492,17 @@ def test_published_products_on_a_die_of_atlas_a3(
         (TensorSpec(square, "float32"),),
     )
     found = simulate_task(load_profile("Ascend910_9391"), task, "cold")
-    assert found.duration_us == pytest.approx(time_us, rel=0.15)
-    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.07)
+    assert 0.8 * time_us < found.duration_us < time_us
+    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.12)
+
+
+def test_small_kernels_start_on_a3_as_on_a2() -> None:
+    """One element of a decode step takes 1.26 us on A3 (Cast), as 1.2 to 1.4 on A2."""
+    numbers = TensorSpec((64,), "float16"), TensorSpec((64,), "float32")
+    task = TaskSpec("Cast", numbers[:1], numbers[1:])
+    a3, a2 = (
+        simulate_task(load_profile(soc), task, "in_graph").duration_us
+        for soc in ("Ascend910_9391", "Ascend910B1")
+    )
+    assert a3 == pytest.approx(a2, rel=0.05)
+    assert a3 == pytest.approx(1.26, rel=0.25)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.operators.registry import band_class
-from npusim.runtime.cache_start import laid_out_weights
 from npusim.values.dtypes import dtype
 
 if TYPE_CHECKING:
@@ -51,11 +50,6 @@ def updated_by(task: TaskSpec) -> Iterator[Like]:
     for tensor in _given(task):
         if (tensor.numel, tensor.dtype) in made:
             yield _like(tensor)
-
-
-def lays_out(task: TaskSpec) -> bool:
-    """Whether a task multiplies with weights that its graph may have loaded into L2 ahead."""
-    return bool(laid_out_weights([each for each in task.inputs[:2] if each is not None]))
 
 
 def streams(task: TaskSpec, updated: Collection[Like]) -> bool:

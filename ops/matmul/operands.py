@@ -126,6 +126,14 @@ class Problem:
         """Number of products."""
         return self.c.matrices
 
+    @property
+    def known(self) -> tuple[GlobalTensor, ...]:
+        """What a network knows beforehand: b.
+
+        Not where a is turned, as in gradients of weights, nor where b is of several matrices.
+        """
+        return () if self.turned_a or self.b.matrices > 1 else (self.b.tensor,)
+
     @classmethod
     def of(
         cls,

@@ -88,8 +88,8 @@ def refusing_nonsense(op_type: str, given: str = "") -> Iterator[None]:
     """KernelError for records that are no call of the operator.
 
     Tilings rely on its ranks, sizes and numbers of tensors, which checks see to where parameters
-    are known: in calls, but not in records and for operators without a prototype. What was ``given``
-    is said as it is; what Python said of it is the cause of the error.
+    are known: in calls, but not in records and for operators without a prototype. The message says
+    what was ``given``; what Python said of it is the cause of the error.
     """
     try:
         yield
@@ -100,7 +100,10 @@ def refusing_nonsense(op_type: str, given: str = "") -> Iterator[None]:
 def _told(task: TaskSpec) -> str:
     """A task's tensors and attributes, for people."""
     given = [_listed("inputs", [each for each in task.inputs if each is not None])]
-    given += [_listed("results", task.outputs), f"attributes {', '.join(task.attributes) or 'none'}"]
+    given += [
+        _listed("results", task.outputs),
+        f"attributes {', '.join(task.attributes) or 'none'}",
+    ]
     return "; ".join(given)
 
 

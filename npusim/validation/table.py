@@ -77,6 +77,8 @@ _STARTS: Mapping[tuple[str, str], str] = {
 class MeasuredRow:
     """One measurement; ``soc`` is empty where the chip isn't known, and ``problem`` says so.
 
+    ``later`` rows came after the schedules that they are simulated with were written.
+
     ``blocks`` is how many blocks were launched, 0 where that isn't recorded.
     """
 
@@ -95,6 +97,7 @@ class MeasuredRow:
     counters: Mapping[str, str]
     blocks: int = 0
     role: Role = ALONE
+    later: bool = False
 
     @cached_property
     def question(self) -> Hashable:
@@ -204,6 +207,7 @@ def _row(
             if key.startswith(("aic_", "aiv_")) and value
         },
         blocks=_number(record, "block_dim"),
+        later=record.get("later", "") == "yes",
     )
 
 

@@ -77,7 +77,7 @@ DOORS = {
         """,
     "operators": """
         arguments checks contract coverage definition dtype_checks fusions host listed memory
-        oracle registry resolve results shape_checks task_chain tasks
+        oracle registry resolve results shape_checks slots task_chain tasks
         """,
     "runtime": """
         bands cache_start call device explain grids listening ranking results stream task what_if

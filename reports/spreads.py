@@ -37,6 +37,7 @@ SIZES_US = (1.7, 5.0, 14.0, 50.0, 200.0)  # at which bands say how wide they are
 LEAST_OF_CHIP = 40  # rows of a chip that has bands of its own
 WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
 _INSIDE = 0.8  # of rows between the ends
+_MOST = float(np.log(3.0))  # of a logarithm: what is further off is out, by however much
 _PULL = 5  # groups that what is pulled towards counts for
 _LEAST_STRETCH, _MOST_STRETCH, _STEP = 1.0, 2.0, 0.02
 _BETWEEN_US = np.sqrt(np.array(SIZES_US[1:]) * SIZES_US[:-1])
@@ -132,7 +133,7 @@ def spreads(predictions: Iterable[Prediction], above: Spreads | None = None) -> 
     for each in predictions:
         if each.simulated_us:
             residual = Residual(
-                float(np.log(each.row.duration_us / each.simulated_us)),
+                float(np.clip(np.log(each.row.duration_us / each.simulated_us), -_MOST, _MOST)),
                 (network(each.row.workload), each.row.op),
                 int(np.searchsorted(_BETWEEN_US, each.simulated_us)),
                 (each.row.workload, str(each.row.question)),

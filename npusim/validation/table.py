@@ -26,6 +26,7 @@ from math import inf
 from pathlib import Path
 
 from npusim.hardware.naming import resolve_soc
+from npusim.operators.slots import in_slots
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
@@ -257,7 +258,7 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
     attributes = _attributes(record.get("attrs", ""))
     if record.get("hf32") == "YES":
         attributes = {"enable_hf32": True} | attributes
-    return TaskSpec(record["op"], inputs, made, attributes)
+    return in_slots(TaskSpec(record["op"], inputs, made, attributes))
 
 
 @lru_cache(maxsize=4096)

@@ -36,6 +36,7 @@ from npusim.validation.roles import (
     Like,
     Role,
     amid,
+    is_laid_out,
     is_rounded,
     streams,
     updated_by,
@@ -62,6 +63,7 @@ _STATES = {"": "graph", "graph": "graph", "eager": "graph", "loop": "loop", "bet
 _JUST_MADE = "warm"
 _LOOP = "loop"
 _BETWEEN = "between"
+_FLUSHED = "flushed"
 _STARTS: Mapping[tuple[str, str], str] = {
     ("graph", ""): "",
     ("graph", "yes"): _JUST_MADE,
@@ -69,7 +71,7 @@ _STARTS: Mapping[tuple[str, str], str] = {
     ("graph", "weights"): "prefetched",
     (_LOOP, ""): _LOOP,
     (_LOOP, "yes"): _LOOP,
-    (_LOOP, "no"): "flushed",
+    (_LOOP, "no"): _FLUSHED,
     ("between", ""): _BETWEEN,
 }
 
@@ -101,11 +103,16 @@ class MeasuredRow:
     later: bool = False
 
     @cached_property
+    def asked(self) -> Hashable:
+        """Equal for rows of one chip, operator, tensors and attributes."""
+        task = self.task
+        told = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
+        return self.soc or self.chip, told
+
+    @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
-        task = self.task
-        asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.start, self.role, self.problem
+        return self.asked, self.start, self.role, self.problem
 
 
 def _instead(path: str | Path, header: Sequence[str]) -> str:
@@ -198,8 +205,8 @@ def _row(
         problem=problem,
         start=start,
         role=Role(
-            layered=start not in (_LOOP, "flushed", _BETWEEN) and _layered(record, once),
-            one_shape=_state(record) == "static",
+            layered=start not in (_LOOP, _FLUSHED, _BETWEEN) and _layered(record, once),
+            one_shape=_is_for_one_shape(record, start, task),
             cast_masks=start == _LOOP and record.get("impl", "").startswith("builtin"),
         ),
         counters={
@@ -239,6 +246,14 @@ def _start(record: Mapping[str, str], graphs: Collection[str]) -> str:
 def _soc(chip: str) -> str:
     """The SoC of a chip or product by any of its names."""
     return resolve_soc(chip).name
+
+
+def _is_for_one_shape(record: Mapping[str, str], start: str, task: TaskSpec | None) -> bool:
+    """Whether the kernel was compiled for its shapes, as columns say or else laid-out weights."""
+    if _state(record):
+        return _state(record) == "static"
+    alone = start in (_LOOP, _FLUSHED, _BETWEEN)
+    return task is not None and not alone and is_laid_out(task)
 
 
 def _layered(record: Mapping[str, str], once: Mapping[str, int]) -> bool:

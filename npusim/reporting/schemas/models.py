@@ -232,6 +232,7 @@ class Validated(Object):
     """Measured rows replayed: `validate`."""
 
     overall: Accuracy
+    later: Accuracy | None
     by_chip: dict[str, Accuracy]
     by_family: dict[str, Accuracy]
     by_workload: dict[str, Workload]

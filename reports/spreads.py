@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.hardware import load_profile
 from npusim.hardware.residuals import Calibration
 from npusim.operators.registry import band_class
-from npusim.runtime.bands import measured_band
+from npusim.runtime.bands import AI_CPU, measured_band
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,7 +99,7 @@ def stretches(predictions: Sequence[Prediction]) -> dict[str, float]:
         for name in sorted(later):
             known = calibration_of(_without(members, name), {})
             needed += [
-                _needed(known, each.row, each.simulated_us)
+                _needed(known, each.row, each.simulated_us, _kind(each))
                 for each in members
                 if network(each.row.workload) == name and each.simulated_us
             ]
@@ -113,9 +114,10 @@ def in_band(known: Calibration, row: MeasuredRow, simulated_us: float) -> bool:
     return _needed(known, row, simulated_us) <= 1.0
 
 
-def _needed(known: Calibration, row: MeasuredRow, simulated_us: float) -> float:
+def _needed(known: Calibration, row: MeasuredRow, simulated_us: float, kind: str = "") -> float:
     """By how much the band of a row has to be stretched to hold it."""
-    found = measured_band(known, load_profile(row.soc), row.op, simulated_us)
+    name = AI_CPU if kind == AI_CPU else row.op
+    found = measured_band(known, load_profile(row.soc), name, simulated_us)
     ratio = float(np.log(row.duration_us / simulated_us))
     if found is None or not ratio:
         return 0.0 if not ratio else float("inf")
@@ -138,7 +140,7 @@ def spreads(predictions: Iterable[Prediction], above: Spreads | None = None) -> 
                 int(np.searchsorted(_BETWEEN_US, each.simulated_us)),
                 (each.row.workload, str(each.row.question)),
             )
-            kinds.setdefault(band_class(each.row.op), []).append(residual)
+            kinds.setdefault(_kind(each), []).append(residual)
     everything = [each for values in kinds.values() for each in values]
     if above is not None:
         classes = {
@@ -157,6 +159,12 @@ def spreads(predictions: Iterable[Prediction], above: Spreads | None = None) -> 
     return Spreads(
         sizes, {kind: _cells(kinds[kind], ends) for kind, ends in expected.items()}, kinds
     )
+
+
+def _kind(prediction: Prediction) -> str:
+    """The class of a row: its operator's, or that of what AI CPUs run."""
+    on_cpu = prediction.bound == AiCpuKernel.runs_on
+    return AI_CPU if on_cpu else band_class(prediction.row.op)
 
 
 def network(workload: str) -> str:

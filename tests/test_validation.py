@@ -15,6 +15,7 @@ from spreads import calibration_of, in_band, network, spreads, stretches
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
 from npusim.runtime.bands import measured_band
+from npusim.validation.asking import validate
 from npusim.validation.fitting import CONSTANTS, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task, start_of
 from npusim.validation.statistics import accuracy, by_workload, spearman
@@ -542,3 +543,42 @@ def test_small_kernels_start_on_a3_as_on_a2() -> None:
     )
     assert a3 == pytest.approx(a2, rel=0.05)
     assert a3 == pytest.approx(1.26, rel=0.25)
+
+
+def test_rows_that_another_table_asks_are_left_out(tmp_path: Path) -> None:
+    """Whatever they are called and how long they took; others stay."""
+    known = table(tmp_path, MUL.format(shape="64,64", us=2.0), name="known.csv")
+    lines = [MUL.format(shape=shape, us=3.0) for shape in ("64,64", "64,65")]
+    lines += [lines[0].replace("910 gen1 (30 cores)", name) for name in ("Ascend910B", "910B2")]
+    mine = table(tmp_path, *lines, name="mine.csv")
+    assert [each.row.line for each in validate(mine).predictions] == [2, 3, 4, 5]
+    found = validate(mine, without=known)
+    assert [each.row.line for each in found.predictions] == [3, 5]
+
+
+def test_what_came_later_is_told_apart(tmp_path: Path) -> None:
+    lines = [MUL.format(shape=f"64,{size}", us=3.0) + f",{later}"
+             for size, later in ((8, ""), (16, "yes"), (32, "yes"))]  # fmt: skip
+    found = validate(table(tmp_path, *lines, more=("later",)))
+    assert found.later is not None
+    assert (found.overall.rows, found.later.rows) == (3, 2)
+    assert found.as_dict()["later"]["rows"] == 2
+    assert validate(table(tmp_path, MUL.format(shape="8", us=3.0))).later is None
+
+
+def test_laid_out_weights_are_of_a_kernel_for_one_shape(tmp_path: Path) -> None:
+    """Where the row doesn't say; products of frameworks and of loops aren't."""
+    line = (
+        '910B2,{op},,builtin,"3,1024;{b}",FLOAT16;FLOAT16,ND;{kind},"3,2560",FLOAT16,ND,,9.0,A,w,'
+    )
+    laid = {"op": "MatMulV2", "b": "64,160,16,16", "kind": "FRACTAL_NZ"}
+    told = [
+        (line.format(**laid) + ",", True),
+        (line.format(**laid) + "dynamic,", False),
+        (line.format(**laid) + ",loop", False),
+        (line.format(**laid | {"op": "MatMulV3"}) + ",", False),
+        (line.format(**laid | {"b": "1024,2560", "kind": "ND"}) + ",", False),
+        (line.format(**laid | {"b": "1024,2560", "kind": "ND"}) + "static,", True),
+    ]
+    rows = read_rows(table(tmp_path, *(text for text, _ in told), more=("op_state", "state")))
+    assert [row.role.one_shape for row in rows] == [each for _, each in told]

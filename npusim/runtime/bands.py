@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration
@@ -36,6 +37,9 @@ _VALUES: dict[Pipe, tuple[str, ...]] = {
 }
 _LAUNCH = ("launch.base_us", "launch.per_block_us")
 
+AI_CPU = "ai_cpu"
+"""The class of kernels that AI CPUs run: their time depends on values that nobody knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Band:
@@ -49,7 +53,8 @@ class Band:
 def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     """The band of one task."""
     simulated_us = run.cycles / profile.clock_mhz
-    if found := measured_band(calibration(), profile, kernel.op_type, simulated_us):
+    name = AI_CPU if kernel.runs_on == AiCpuKernel.runs_on else kernel.op_type
+    if found := measured_band(calibration(), profile, name, simulated_us):
         return found
     relative = by_confidence(profile, run)
     basis = "confidence of the profile values used (nothing measured on this architecture)"
@@ -61,9 +66,10 @@ def measured_band(
 ) -> Band | None:
     """The band of an operator that takes so long, by what was measured of its class and size.
 
-    None for a chip of whose microarchitecture nothing was.
+    ``op_type`` is AI_CPU for whatever runs there. None for a chip of whose microarchitecture
+    nothing was.
     """
-    kind = band_class(op_type) or op_type
+    kind = op_type if op_type == AI_CPU else band_class(op_type) or op_type
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)
     if chip is not None and (own := chip.of(kind)):

@@ -62,6 +62,7 @@ _STATES = {"": "graph", "graph": "graph", "eager": "graph", "loop": "loop", "bet
 # benchmarks that get fresh tensors in every turn are loops without warm inputs.
 _JUST_MADE = "warm"
 _LOOP = "loop"
+_CLEARS = ("AtomicAddrClean",)  # what they clear no tensor of theirs tells, but their blocks
 _BETWEEN = "between"
 _FLUSHED = "flushed"
 _STARTS: Mapping[tuple[str, str], str] = {
@@ -271,6 +272,8 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
     )
     made = tuple(spec for spec in outputs if spec is not None)
     attributes = _attributes(record.get("attrs", ""))
+    if record["op"] in _CLEARS and (blocks := _number(record, "block_dim")):
+        attributes = {"block_dim": blocks} | attributes
     if record.get("hf32") == "YES":
         attributes = {"enable_hf32": True} | attributes
     return in_slots(TaskSpec(record["op"], inputs, made, attributes))

@@ -136,12 +136,18 @@ class GmMatrix:
         return rows, round_up(columns, self.lanes) if self.lanes else columns
 
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """With Nd2Nz where the chip has that and the matrix doesn't lie in fractals already."""
+        """With Nd2Nz where the chip has that and the matrix doesn't lie in fractals already.
+
+        Rows of less than a block are brought one by one. Source: products of 4 to 8 columns on
+        910B2 and 910B3, whose MTE2 is busy for 0.09 us for each row of a core's blocks (lukaIvanic/
+        paddle_ocr_vl_npu, lishanni/npu-mfu-analyzer).
+        """
         source = self.block(*rows, *columns)
         if self.lanes or core.profile.cube.nd2nz_setup_cycles is None:
             core.data_copy_nz(tile, source)
         else:
-            core.data_copy_nd2nz(tile, source)
+            short = self.tensor.shape[-1] * self.dtype.itemsize < core.block_bytes
+            core.data_copy_nd2nz(tile, source, row_by_row=short)
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

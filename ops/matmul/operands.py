@@ -80,7 +80,7 @@ class Operand:
             places += [(first_row, self.lanes), (first_column, self.rows)]
         else:
             places += [(first_row, self.columns), (first_column, 1)]
-        return GmMatrix(self.tensor, tuple(places), step, turned, self.lanes)
+        return GmMatrix(self.tensor, tuple(places), step, turned, self.lanes, row_by_row=True)
 
     def spread(self, over: tuple[int, ...]) -> Operand | None:
         """The same for products of another batch that take them again and again; else None."""

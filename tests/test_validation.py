@@ -146,6 +146,9 @@ STARTS = {
     ("loop", "no"): "flushed",
     ("eager", ""): "",
     ("eager", "no"): "uncached",
+    ("loop", "False"): "flushed",
+    ("warm", ""): "warm",
+    ("cold", ""): "uncached",
     ("between", ""): "between",
 }
 

@@ -56,8 +56,17 @@ _NEEDED = (
 )
 
 # What the state of a row is another word for: what a framework calls one by one finds L2 as in a
-# graph, and its code in L2.
-_STATES = {"": "graph", "graph": "graph", "eager": "graph", "loop": "loop", "between": "between"}
+# graph, and its code in L2. Cold and warm calls are those of a graph in which L2 holds so much.
+_STATES = {
+    "": ("graph", ""),
+    "graph": ("graph", ""),
+    "eager": ("graph", ""),
+    "loop": ("loop", ""),
+    "between": ("between", ""),
+    "warm": ("graph", "yes"),
+    "cold": ("graph", "no"),
+}
+_SPELLED = {"true": "yes", "1": "yes", "false": "no", "0": "no"}  # of the column `warm`
 # What a task finds, by the columns `state` and `warm`; nothing is what a step leaves. References of
 # benchmarks that get fresh tensors in every turn are loops without warm inputs.
 _JUST_MADE = "warm"
@@ -236,9 +245,10 @@ def _start(record: Mapping[str, str], graphs: Collection[str]) -> str:
         state = _BETWEEN
     if state not in _STATES:
         raise UnknownNameError("state", state, [name for name in _STATES if name])
-    found = _STARTS.get((_STATES[state], warm))
+    named, known = _STATES[state]
+    found = _STARTS.get((named, _SPELLED.get(warm, warm) or known))
     if found is None:
-        kinds = [kind for named, kind in _STARTS if named == _STATES[state] and kind]
+        kinds = [kind for each, kind in _STARTS if each == named and kind]
         raise UnknownNameError("warm", warm, kinds, f"Or nothing, for a row of {state or 'graph'}.")
     return found
 

@@ -78,8 +78,8 @@ DOORS = {
         """,
     "operators": """
         arguments checks conditions contract coverage definition dtype_checks fusions host listed
-        memory norm_checks number_checks oracle registry resolve results shape_checks task_chain
-        tasks
+        memory norm_checks number_checks oracle registry resolve results shape_checks slots
+        task_chain tasks
         """,
     "runtime": """
         bands cache_start call device explain grids listening ranking results stream task what_if

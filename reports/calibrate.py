@@ -22,8 +22,8 @@ from pathlib import Path
 
 import yaml
 from fitting import fit
-from leave_one_out import LEAST_OF_CHIP, WIDENING, left_out
-from spreads import as_yaml, of_unseen, spreads
+from leave_one_out import left_out
+from spreads import LEAST_OF_CHIP, as_mapping, as_yaml, stretches
 
 from npusim.hardware import load_profile
 from npusim.validation.fitting import CONSTANTS, Constant, Fit
@@ -201,44 +201,18 @@ def write_constants(architecture: str, fitted: Fit, measured: list[str]) -> None
 
 def write_residuals(rows: list[MeasuredRow]) -> None:
     """Quantiles of measured over simulated time, by architecture and by chip."""
-    predictions = list(replay(rows, workers=os.cpu_count() or 1))
-    chips: dict[str, list[Prediction]] = {}
-    architectures: dict[str, list[Prediction]] = {}
-    for each in predictions:
-        chips.setdefault(each.row.soc, []).append(each)
-        architectures.setdefault(load_profile(each.row.soc).architecture, []).append(each)
-    more = {name: _of_unseen(members) for name, members in architectures.items()}
-    known = {name: spreads(members, unseen=more[name]) for name, members in architectures.items()}
+    predictions = [each for each in replay(rows, workers=os.cpu_count() or 1) if not each.reason]
+    stretch = stretches(predictions)
+    told = ", ".join(f"{name} {value:g}" for name, value in sorted(stretch.items()))
     text = [
-        "# Made by reports/calibrate.py --residuals. Measured over simulated time: conformal 10 %",
-        "# and 90 % quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class,",
-        "# over groups of networks and operators.",
-        f"unmeasured_widening: {WIDENING}",
-        "architectures:",
-        as_yaml(known, "  "),
-        "chips:",
-        as_yaml(
-            {
-                name: spreads(members, known[kind], more[kind])
-                for name, members in chips.items()
-                if len(members) > LEAST_OF_CHIP
-                for kind in [load_profile(name).architecture]
-            },
-            "  ",
-        ),
+        "# Made by reports/calibrate.py --residuals. Measured over simulated time: 10 % and 90 %",
+        "# quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class and",
+        "# simulated time, over groups of networks and operators; in logarithms stretched by what",
+        f"# workloads need that came later, bands being made of all others: {told}.",
+        as_yaml(as_mapping(predictions, stretch)),
     ]
-    (PROFILES / "calibration" / "residuals.yaml").write_text(
-        "\n".join(text) + "\n", encoding="utf-8"
-    )
-
-
-def _of_unseen(predictions: list[Prediction]) -> float:
-    """How much more rows err that a fit hasn't seen, as the last run of --leave-one-out found."""
-    chips = {each.row.chip for each in predictions}
-    with LEFT_OUT.open(newline="", encoding="utf-8") as handle:
-        told = csv.DictReader(handle)
-        records = [each for each in told if any(chip in each["chips"] for chip in chips)]
-    return of_unseen((float(each["seen"]), float(each["unseen"])) for each in records)
+    file = PROFILES / "calibration" / "residuals.yaml"
+    file.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 def _value(leaf: str, value: float) -> str:

@@ -16,11 +16,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from spreads import network, of_unseen, spreads
+from spreads import calibration_of, in_band, network, stretches
 
 from npusim.engine import Memo
 from npusim.hardware import load_profile
-from npusim.operators.registry import band_class
 from npusim.validation.fitting import Constant, descend, value_of, with_values
 from npusim.validation.replay import simulate_row
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from npusim.validation.table import MeasuredRow
 
 LEAST_ROWS = 10  # of a workload that is left out
-LEAST_OF_CHIP = 40  # rows of a chip that has bands of its own
-WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
 _CAP = 0.5  # logarithm beyond which a row counts no further, as in a whole fit
 _AROUND = 0.4  # spreads from both the fitted and the published value that are simulated
 _FLAT = 1e-3  # a row that the furthest value moves by less isn't moved by others
@@ -89,10 +86,10 @@ def left_out(
         found.append(_LeftOut(name, rows, simulated(rows, values, pool), seen))
     for each in found:
         others = [one for one in everything if network(one.row.workload) != each.name]
-        more = of_unseen((one.seen, one.unseen) for one in found if one is not each)
+        known = calibration_of(others, stretches(others))
         chips = " ".join(sorted({row.chip for row in each.rows}))
-        covered = _in_band(each.rows, each.times, others, more)
-        yield chips, each.name, len(each.rows), each.seen, each.unseen, covered
+        inside = [in_band(known, *pair) for pair in zip(each.rows, each.times, strict=True)]
+        yield chips, each.name, len(each.rows), each.seen, each.unseen, statistics.mean(inside)
 
 
 @dataclass(frozen=True)
@@ -206,34 +203,3 @@ def _fit(
         return statistics.mean(float(errors[used & (chips == chip)].mean()) for chip in members)
 
     return descend(constants, published, loss, rows=int(used.sum())).values
-
-
-def _in_band(
-    rows: Sequence[MeasuredRow],
-    times: Sequence[float],
-    others: Sequence[Prediction],
-    more: float,
-) -> float:
-    """The share of rows inside bands that are made of the other workloads alone.
-
-    ``more`` is how many times as much these err where a fit hasn't seen them.
-    """
-    whole = spreads(others, unseen=more)
-    chips: dict[str, list[Prediction]] = {}
-    for each in others:
-        chips.setdefault(each.row.soc, []).append(each)
-    own = {
-        soc: spreads(members, whole, more)[1]
-        for soc, members in chips.items()
-        if len(members) > LEAST_OF_CHIP
-    }
-    inside = 0
-    for row, time in zip(rows, times, strict=True):
-        kind, widening = band_class(row.op), 1.0
-        spread = own.get(row.soc, {}).get(kind)
-        if spread is None:
-            spread, widening = whole[1].get(kind, whole[0]), WIDENING
-        ratio = row.duration_us / time
-        low, high = min(spread["low"], 1.0) ** widening, max(spread["high"], 1.0) ** widening
-        inside += low <= ratio <= high
-    return inside / len(rows)

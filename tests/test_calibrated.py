@@ -11,7 +11,7 @@ from npusim.runtime.bands import grounds
 
 
 def spread(rows: int, cases: int | None = None) -> Spread:
-    return Spread(low=0.9, high=1.1, rows=rows, cases=cases)
+    return Spread(low=(0.9,), high=(1.1,), rows=rows, cases=cases)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CHIP = "Ascend910B2"
 MEASURED = Path(__file__).parent.parent / "reports" / "data" / "measured_ops.csv.gz"
-COLUMNS = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us,workload,notes"
+COLUMNS = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us,workload,state"
 
 
 def add_us(elements: int, *calls: str, l2: str | None = None) -> list[float]:
@@ -340,7 +340,7 @@ def test_stores_dont_wait_for_what_they_push_out_of_l2() -> None:
 
 def test_rows_say_whether_they_were_measured_in_a_loop(tmp_path: Path) -> None:
     relu = '910B4,Relu,"4096,37",FLOAT,"4096,37",FLOAT,5,'
-    lines = ["microbenchmark loop,", "step,", "x,same buffers reused: L2-warm"]
+    lines = ["microbenchmark loop,loop", "loop,", "x,Loop"]
     file = tmp_path / "rows.csv"
     file.write_text("\n".join([COLUMNS, *(relu + line for line in lines)]) + "\n")
     rows = list(read_rows(file))

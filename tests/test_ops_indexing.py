@@ -479,3 +479,27 @@ def test_an_index_outside_stops_the_ai_cpu_too() -> None:
     with pytest.raises(DeviceFault, match="GatherElements: index 4 is out of bounds") as fault:
         device.run("GatherElements", **given)
     assert fault.value.code == 507018
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A"])
+def test_rows_of_one_segment_are_put_together_before_they_are_stored(chip: str) -> None:
+    """Cores don't wait for each other, as they do where a few places are named."""
+    x = numbers(70_000)
+    times = {}
+    for segments in (1, 2):
+        ids, out = places(x.size, segments), np.zeros(segments, np.float32)
+        (got,) = run(chip, "UnsortedSegmentSum", [x, ids], [out])
+        want = np.bincount(ids, x.astype(np.float64), segments)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-2)
+        times[segments] = cycles(chip, "UnsortedSegmentSum", [x, ids], [out])
+    assert times[1] < times[2] / 20
+
+
+def test_added_rows_wait_for_each_other_as_far_as_a_batch_names_places() -> None:
+    """128 rows are put together by their places: three of them, or nearly as many as there are."""
+    rows = numbers(4096, 64)
+    times = {}
+    for many in (1, 3, 4000):
+        var, ids = np.zeros((many, 64), np.float32), places(len(rows), many)
+        times[many] = cycles("Ascend910B3", "ScatterAdd", [var, ids, rows], [var])
+    assert times[1] <= times[3] < 1.3 * times[4000]

@@ -351,7 +351,9 @@ def test_what_was_measured_on_a_chip_is_accepted_there() -> None:
     socs: dict[str, Profile] = {}
     for row in read_rows(ROOT / "reports" / "data" / "measured_ops.csv.gz"):
         task = row.task
-        assert task is not None
+        if task is None:
+            assert "C1HWNCoC0" in row.problem  # a format that no operator of ours has
+            continue
         kinds = (spec.dtype.name if spec else "" for spec in (*task.inputs, *task.outputs))
         seen.setdefault((row.soc, task.op_type, *kinds), task)
         socs.setdefault(row.soc, Device(row.soc).profile)

@@ -233,6 +233,34 @@ def test_of_several_tables_one_must_be_chosen(
     assert npusim(capsys, "judge -s 910b4", ranks[0].parent.parent).code == 0
 
 
+@pytest.mark.parametrize(
+    ("gbps", "fits"),
+    [
+        (600.0, ("Ascend910B4",)),
+        (1180.0, ("Ascend910B4-1",)),
+        (2500.0, ()),  # L2 of some chip that we haven't got
+        (300.0, ()),
+    ],
+)
+def test_a_large_copy_tells_boards_of_one_chip_apart(
+    gbps: float, fits: tuple[str, ...], tmp_path: Path
+) -> None:
+    moved = 2 * (2 * 16384 * 16384 + 1024 * 1024)
+    shape = '"16384,16384;16384,16384"'
+    large = adds(1, first_us=5000.0, us=moved / gbps / 1e3, shape=shape)
+    slow = adds(1, first_us=50000.0, us=9000.0, shape=shape)  # the fastest of all counts
+    product = adds(1, first_us=90000.0, us=10.0, shape=shape, op="MatMulV3")
+    file = write(tmp_path / "kernel_details.csv", [*adds(24), *large, *slow, *product])
+    profiled = read_profile(file).profiled
+    assert profiled is not None
+    assert profiled.chip.memory_gbps == pytest.approx(gbps)
+    assert profiled.chip.fitting == fits
+    for name in ("Ascend910B4", "Ascend910B4-1"):
+        doubt = profiled.chip.doubt(load_profile(name))
+        assert bool(doubt) == (name not in fits)
+        assert not doubt or f"{gbps:.0f} GB/s" in doubt
+
+
 def test_what_a_folder_without_a_table_needs(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="folder without kernel_details"):
         read_profile(tmp_path)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from fitting import fit
-from spreads import network, of_unseen, spreads
+from spreads import calibration_of, in_band, network, spreads, stretches
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
+from npusim.runtime.bands import measured_band
+from npusim.validation.asking import validate
 from npusim.validation.fitting import CONSTANTS, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task, start_of
 from npusim.validation.statistics import accuracy, by_workload, spearman
@@ -22,6 +24,7 @@ from npusim.values.errors import FileError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from npusim.validation.replay import Prediction
@@ -36,10 +39,10 @@ MUL = (
 )
 
 
-def table(folder: Path, *lines: str, name: str = "t.csv") -> Path:
-    """A table with the usual header."""
+def table(folder: Path, *lines: str, name: str = "t.csv", more: Sequence[str] = ()) -> Path:
+    """A table with the usual header, and more columns."""
     path = folder / name
-    text = "\n".join([HEADER, *lines]) + "\n"
+    text = "\n".join([",".join([HEADER, *more]), *lines]) + "\n"
     if name.endswith(".gz"):
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -122,22 +125,84 @@ def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str
 
 def test_masks_of_loops_come_from_ai_cpus(tmp_path: Path) -> None:
     """They cast them in every turn, for kernels of the framework."""
-    line = '910B4,LogicalNot,,{impl},"{shape}",BOOL,,"{shape}",BOOL,,,9.0,A,{step}'
-    told = [("builtin", "loop"), ("custom", "loop"), ("builtin", "train step")]
-    lines = [line.format(impl=impl, step=step, shape="256,384") for impl, step in told]
-    rows = list(read_rows(table(tmp_path, *lines)))
+    line = '910B4,LogicalNot,,{impl},"{shape}",BOOL,,"{shape}",BOOL,,,9.0,A,w,{state}'
+    told = [("builtin", "loop"), ("custom", "loop"), ("builtin", "graph")]
+    lines = [line.format(impl=impl, state=state, shape="256,384") for impl, state in told]
+    rows = list(read_rows(table(tmp_path, *lines, more=("state",))))
     assert [row.role.cast_masks for row in rows] == [True, False, False]
     masks, mine = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
     cpus = load_profile("Ascend910B4").ai_cpu
     assert masks - mine == pytest.approx(256 * 384 / cpus.cache_gbps / 1e3)
 
 
-def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
-    told = {"loop (warm L2)": "loop", "train step": "", "weights prefetched": "prefetched"}
-    for workload, how in told.items():
-        line = MUL.format(shape="8,8", us=9.0).rpartition(",")[0] + f",{workload}"
-        (row,) = read_rows(table(tmp_path, line))
-        assert row.start == how
+STARTS = {
+    ("", ""): "",
+    ("graph", ""): "",
+    ("Graph", "yes"): "warm",
+    ("graph", "no"): "uncached",
+    ("graph", "weights"): "prefetched",
+    ("loop", ""): "loop",
+    ("loop", "yes"): "loop",
+    ("loop", "no"): "flushed",
+    ("eager", ""): "",
+    ("eager", "no"): "uncached",
+    ("loop", "False"): "flushed",
+    ("warm", ""): "warm",
+    ("cold", ""): "uncached",
+    ("between", ""): "between",
+}
+
+
+def test_a_row_says_what_ran_before(tmp_path: Path) -> None:
+    """In two columns, whatever its workload and its notes say."""
+    told = [
+        MUL.format(shape="8,8", us=9.0).removesuffix("w")
+        + f"{text},{state},{warm},mean of all calls in a loop; weights prefetched (warm L2)"
+        for text in ("w", "benchmark loop (L2-warm)")
+        for state, warm in STARTS
+    ]
+    rows = read_rows(table(tmp_path, *told, more=("state", "warm", "notes")))
+    assert [row.start for row in rows] == [*STARTS.values()] * 2
+
+
+@pytest.mark.parametrize(
+    ("state", "warm", "why"),
+    [
+        ("lop", "", "state 'lop'"),
+        ("loop", "weights", "warm 'weights'"),
+        ("between", "yes", "'yes'"),
+    ],
+)
+def test_what_nobody_can_start_from_is_said(
+    tmp_path: Path, state: str, warm: str, why: str
+) -> None:
+    line = MUL.format(shape="8,8", us=9.0) + f",{state},{warm}"
+    (row,) = read_rows(table(tmp_path, line, more=("state", "warm")))
+    assert predict(row, "in_graph").simulated_us is None
+    assert why in predict(row, "in_graph").reason
+
+
+@pytest.mark.parametrize(
+    ("chip", "soc"),
+    [
+        ("910A", "Ascend910A"),
+        ("Ascend910B4-1", "Ascend910B4-1"),
+        ("310p3", "Ascend310P3"),
+        ("Atlas 800I A2", "Ascend910B4"),
+        ("A3", "Ascend910_9391"),
+        ("910_93 (A3)", "Ascend910_9391"),
+        ("910 gen1", "Ascend910B"),
+        ("910B (A2, bin unknown)", ""),
+        ("910B1 or 910B2", ""),
+    ],
+)
+def test_chips_and_products_go_by_all_their_names(tmp_path: Path, chip: str, soc: str) -> None:
+    line = MUL.format(shape="8,8", us=9.0).replace("910 gen1 (30 cores)", f'"{chip}"')
+    (row,) = read_rows(table(tmp_path, line))
+    assert row.soc == soc
+    found = predict(row, "in_graph")
+    assert (found.simulated_us is None) is not bool(soc)
+    assert soc or repr(chip) in found.reason
 
 
 def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
@@ -225,33 +290,36 @@ def test_weights_that_are_used_among_others_push_modified_bytes_out(tmp_path: Pa
         assert full > 1.15 * empty
 
 
-def test_weights_are_loaded_ahead_in_a_whole_step(tmp_path: Path) -> None:
-    """What a row says of its workload holds for all laid-out weights of it, and nothing else."""
-    line = (
-        '910B2,{op},,builtin,"3,1024;{b}",FLOAT16;FLOAT16,ND;{kind},"3,2560",FLOAT16,ND,,9.0,A,'
-        "{step},{notes}"
-    )
-    laid = {"op": "MatMul", "b": "64,160,16,16", "kind": "FRACTAL_NZ", "step": "net", "notes": ""}
-    told = laid | {"b": "64,64,16,16", "notes": "weights may be prefetched"}
-    plain = laid | {"b": "1024,2560", "kind": "ND"}
-    lines = [line.format(**each) for each in (laid, told, plain, laid | {"step": "another"})]
-    path = tmp_path / "steps.csv"
-    path.write_text("\n".join([f"{HEADER},notes", *lines]))
-    assert [row.start for row in read_rows(path)] == ["prefetched", "prefetched", "", ""]
+def test_weights_come_from_memory_in_whatever_layout(tmp_path: Path) -> None:
+    """Of a product in a graph, unless it has loaded them ahead; gradients were made just now."""
+    line = '910B2,{op},,builtin,"{a};{b}",FLOAT16;FLOAT16,ND;{kind},"{c}",FLOAT16,ND,'
+    line += "{attrs},9.0,A,net,"
+    plain = {"op": "MatMulV2", "a": "16,4096", "b": "4096,4096", "kind": "ND", "c": "16,4096"}
+    plain |= {"attrs": ""}
+    laid = plain | {"op": "MatMul", "b": "256,256,16,16", "kind": "FRACTAL_NZ"}
+    turned = plain | {"a": "4096,16", "attrs": "transpose_x1=true"}
+    of_heads = plain | {"op": "BatchMatMulV2", "a": "8,2,1024", "b": "8,1024,2048", "c": "8,2,2048"}
+    lines = [line.format(**each) for each in (plain, laid, turned, of_heads)]
+    lines = [each + warm for each in lines for warm in ("", "weights", "yes")]
+    rows = list(read_rows(table(tmp_path, *lines, more=("warm",))))
+    times = [predict(row, "in_graph").simulated_us or 0.0 for row in rows]
+    memory = load_profile("Ascend910B2").memory
+    load_us = 2 * 4096 * 4096 / memory.hbm_nominal_gbps / memory.hbm_sustained_fraction / 1e3
+    for at in (0, 3):
+        graph, ahead, warm = times[at : at + 3]
+        assert graph > load_us > ahead
+        assert warm < ahead < 1.3 * warm  # whose code is in the cores, too
+    for at in (6, 9):
+        assert times[at] == times[at + 1] < load_us
 
 
 def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
     counted = {2: False, 7: False, 8: True, 64: True}
-    lines = [MUL.format(shape="64,37", us=9.0) + f",{count}" for count in counted]
+    lines = [MUL.format(shape="64,37", us=9.0) + f",{count}," for count in counted]
     lines = [line.replace("910 gen1 (30 cores)", "910B2") for line in lines]
-    lines += [
-        MUL.format(shape="8,8", us=9.0).removesuffix("w") + "loop,64",
-        lines[-1].rpartition(",")[0] + ",",
-    ]
-    path = tmp_path / "counted.csv"
-    path.write_text("\n".join([f"{HEADER},count", *lines]))
-    rows = list(read_rows(path))
+    lines += [lines[-1] + "loop", lines[-1].replace(",64,", ",,")]
+    rows = list(read_rows(table(tmp_path, *lines, more=("count", "state"))))
     assert [row.role.layered for row in rows] == [*counted.values(), False, False]
     assert [row.start for row in rows] == [""] * 4 + ["loop", ""]
     once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
@@ -259,24 +327,23 @@ def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) 
     assert 0 < again < once - 0.9 * (1 - launch.code_lost_share) * launch.code_us
 
 
-def test_what_a_framework_calls_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
-    """By the text of its workload, or where others of its workload are compiled."""
-    states = {
-        "w": "dynamic",
-        "graph": "dynamic",
-        "graph ": "static",
-        "eager ops after the graph": "",
-    }
+def test_what_is_called_between_graphs_waits_for_its_code(tmp_path: Path) -> None:
+    """By its state, or where others of its workload are compiled for one shape."""
+    states = [("w", "dynamic", ""), ("graph", "dynamic", ""), ("graph ", "static", "")]
+    states += [
+        ("graph", "dynamic", "graph"),
+        ("graph", "static", ""),
+        ("graph", "dynamic", "eager"),
+    ]
+    states += [("w", "dynamic", "eager"), ("w", "", "between")]
     plain = MUL.format(shape="64,37", us=9.0).replace("910 gen1 (30 cores)", "910B2")
-    lines = [plain.removesuffix("w") + f"{step},{state}" for step, state in states.items()]
-    lines.append(plain.removesuffix("w") + "graph,static")
-    path = tmp_path / "between.csv"
-    path.write_text("\n".join([f"{HEADER},op_state", *lines]))
-    rows = list(read_rows(path))
-    assert [row.start for row in rows] == ["", "eager", "", "eager", ""]
-    assert [row.role.one_shape for row in rows] == [False, False, True, False, True]
-    once, between = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
-    assert between - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
+    lines = [plain.removesuffix("w") + ",".join(each) for each in states]
+    rows = list(read_rows(table(tmp_path, *lines, more=("op_state", "state"))))
+    between = ["", "between", "", "", "", "between", "", "between"]
+    assert [row.start for row in rows] == between
+    assert [row.role.one_shape for row in rows] == [each[1] == "static" for each in states]
+    once, far = (predict(row, "in_graph").simulated_us or 0.0 for row in rows[:2])
+    assert far - once == pytest.approx(load_profile("Ascend910B2").launch.code_far_us, rel=0.1)
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:
@@ -342,21 +409,20 @@ def _rows_of(tmp_path: Path, *lines: tuple[str, str, float]) -> list[Prediction]
 
 def test_spreads_count_groups_of_a_network_not_rows(tmp_path: Path) -> None:
     few = [("net_1", "Mul", 1.0), ("net_2", "Mul", 1.0), ("other_1", "Add", 4.0)]
-    everything, classes = spreads(_rows_of(tmp_path, *few))
-    assert everything["rows"] == 3
-    assert classes["elementwise"] == everything  # one class: pulled to itself
-    often, _ = spreads(_rows_of(tmp_path, *few, *[("net_3", "Mul", 1.0)] * 50))
-    assert often["low"] == everything["low"]  # the same batch 50 times says nothing new
-    assert often["high"] == everything["high"]
+    found = spreads(_rows_of(tmp_path, *few))
+    assert found.classes["elementwise"] == found.everything  # one class: pulled to itself
+    often = spreads(_rows_of(tmp_path, *few, *[("net_3", "Mul", 1.0)] * 50))
+    assert often.everything == found.everything  # the same batch 50 times says nothing new
 
 
 def test_spreads_of_a_chip_are_pulled_to_its_microarchitecture(tmp_path: Path) -> None:
     rows = _rows_of(tmp_path, ("net", "Mul", 1.0), ("net", "Add", 4.0))
-    alone, _ = spreads(rows)
-    wide = {"low": alone["low"] / 4, "high": alone["high"] * 4, "rows": 9}
-    pulled, _ = spreads(rows, (wide, {}))
-    assert wide["low"] < pulled["low"] < alone["low"]
-    assert alone["high"] < pulled["high"] < wide["high"]
+    alone = spreads(rows)
+    wide = {at: (low - 1.4, high + 1.4) for at, (low, high) in alone.everything.items()}
+    pulled = spreads(rows, alone._replace(everything=wide, classes={}))
+    for at, (low, high) in alone.everything.items():
+        assert wide[at][0] <= pulled.everything[at][0] < low
+        assert high < pulled.everything[at][1] <= wide[at][1]
 
 
 def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
@@ -365,19 +431,55 @@ def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
     times = np.exp(rng.normal(0.5, 0.3, 400))
     lines = zip(networks, ["Mul"] * 200, times[:200].tolist(), strict=True)
     seen = _rows_of(tmp_path, *lines)
-    everything, _ = spreads(seen)
-    simulated = seen[0].simulated_us or 0.0
-    inside = [everything["low"] <= us / simulated <= everything["high"] for us in times[200:]]
-    assert 0.75 < np.mean(inside) < 0.9
+    known, simulated = calibration_of(seen, {}), seen[0].simulated_us or 0.0
+    later = (replace(seen[0].row, duration_us=us) for us in times[200:].tolist())
+    assert 0.75 < np.mean([in_band(known, row, simulated) for row in later]) < 0.9
 
 
-def test_bands_are_as_much_wider_as_unseen_workloads_err_more(tmp_path: Path) -> None:
-    assert of_unseen([(0.1, 0.2), (0.1, 0.1)]) == pytest.approx(2**0.5)
-    assert of_unseen([(0.2, 0.1)]) == of_unseen([(0.0, 0.1)]) == of_unseen([]) == 1.0
-    rows = _rows_of(tmp_path, ("net", "Mul", 1.0), ("other", "Add", 4.0))
-    (seen, _), (unseen, _) = spreads(rows), spreads(rows, unseen=1.5)
-    for end in ("low", "high"):
-        assert unseen[end] == pytest.approx(seen[end] ** 1.5, rel=1e-2)
+def test_bands_go_with_the_simulated_time(tmp_path: Path) -> None:
+    """Small kernels that are simulated well have narrow bands beside large ones that aren't."""
+    lines = [
+        MUL.format(shape=shape, us=us).removesuffix("w") + f"net{chr(97 + n)}"
+        for n in range(20)
+        for shape, us in (("64", 1.8), ("64,100000", 60 * 1.5 ** (n % 3 - 1)))
+    ]
+    rows = list(replay(list(read_rows(table(tmp_path, *lines))), l2="cold"))
+    small, large = rows[0].simulated_us or 0.0, rows[1].simulated_us or 0.0
+    assert small < 5 < large
+    known = calibration_of(rows, {})
+    chip = load_profile("Ascend910B")
+    widths = []
+    for time in (small, (small * large) ** 0.5, large):
+        band = measured_band(known, chip, "Mul", time)
+        assert band is not None
+        assert band.low <= 1 <= band.high
+        widths.append(band.high / band.low)
+    assert widths[0] < widths[1] <= widths[2]
+    assert measured_band(known, chip, "Mul", 1e9) == measured_band(known, chip, "Mul", 1e6)
+
+
+def test_bands_are_stretched_to_workloads_that_came_later(tmp_path: Path) -> None:
+    """Both ends in logarithms, until bands of all others hold four of five of their rows."""
+    rng = np.random.default_rng(1)
+    own = [
+        (f"net{chr(97 + n)}", "Mul", us) for n, us in enumerate(np.exp(rng.normal(0.4, 0.1, 20)))
+    ]
+    off = [("later", "Mul", us) for us in np.exp(rng.normal(0.4, 0.15, 60))]
+    rows = _rows_of(tmp_path, *own, *off)
+    kind = load_profile("Ascend910B").architecture
+    assert stretches(rows) == {kind: 1.0}
+    rows = [
+        replace(each, row=replace(each.row, later=each.row.workload == "later")) for each in rows
+    ]
+    found = stretches(rows)
+    assert 1.0 < found[kind] < 2.0
+    others = [each for each in rows if not each.row.later]
+    inside = [
+        np.mean([in_band(calibration_of(others, told), each.row, each.simulated_us or 0.0)
+                 for each in rows if each.row.later])
+        for told in ({}, found)
+    ]  # fmt: skip
+    assert inside[0] < 0.77 <= inside[1]  # ends are rounded
 
 
 def test_networks_are_workloads_without_sizes() -> None:
@@ -395,8 +497,8 @@ def test_a_network_of_many_operators_counts_for_few_of_one(tmp_path: Path) -> No
     names = ("Mul", "Add", "Sub", "Maximum", "Minimum")
     many = [("many", op, 16.0) for op in names for _ in range(20)]
     others = [(f"net{chr(97 + n // 26)}{chr(97 + n % 26)}", "Mul", 1.0) for n in range(100)]
-    everything, _ = spreads(_rows_of(tmp_path, *many, *others))
-    assert everything["high"] == everything["low"]
+    (low, high), *_ = spreads(_rows_of(tmp_path, *many, *others)).everything.values()
+    assert high == pytest.approx(low)
 
 
 def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:
@@ -418,7 +520,11 @@ def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:
 def test_published_products_on_a_die_of_atlas_a3(
     size: int, time_us: float, cube_busy: float
 ) -> None:
-    """Source: README of the GEMM example of PTO, one die of an Atlas A3, float16 to float32."""
+    """Source: README of the GEMM example of PTO, one die of an Atlas A3, float16 to float32.
+
+    Its kernel isn't MatMulV3's: it takes 7, 20 and 90 us more for 1536, 3072 and 6144 rows, a tenth
+    of its time and no matter of its start.
+    """
     square = (size, size)
     task = TaskSpec(
         "MatMulV3",
@@ -426,5 +532,56 @@ def test_published_products_on_a_die_of_atlas_a3(
         (TensorSpec(square, "float32"),),
     )
     found = simulate_task(load_profile("Ascend910_9391"), task, "cold")
-    assert found.duration_us == pytest.approx(time_us, rel=0.15)
-    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.07)
+    assert 0.8 * time_us < found.duration_us < time_us
+    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.12)
+
+
+def test_small_kernels_start_on_a3_as_on_a2() -> None:
+    """One element of a decode step takes 1.26 us on A3 (Cast), as 1.2 to 1.4 on A2."""
+    numbers = TensorSpec((64,), "float16"), TensorSpec((64,), "float32")
+    task = TaskSpec("Cast", numbers[:1], numbers[1:])
+    a3, a2 = (
+        simulate_task(load_profile(soc), task, "in_graph").duration_us
+        for soc in ("Ascend910_9391", "Ascend910B1")
+    )
+    assert a3 == pytest.approx(a2, rel=0.05)
+    assert a3 == pytest.approx(1.26, rel=0.25)
+
+
+def test_rows_that_another_table_asks_are_left_out(tmp_path: Path) -> None:
+    """Whatever they are called and how long they took; others stay."""
+    known = table(tmp_path, MUL.format(shape="64,64", us=2.0), name="known.csv")
+    lines = [MUL.format(shape=shape, us=3.0) for shape in ("64,64", "64,65")]
+    lines += [lines[0].replace("910 gen1 (30 cores)", name) for name in ("Ascend910B", "910B2")]
+    mine = table(tmp_path, *lines, name="mine.csv")
+    assert [each.row.line for each in validate(mine).predictions] == [2, 3, 4, 5]
+    found = validate(mine, without=known)
+    assert [each.row.line for each in found.predictions] == [3, 5]
+
+
+def test_what_came_later_is_told_apart(tmp_path: Path) -> None:
+    lines = [MUL.format(shape=f"64,{size}", us=3.0) + f",{later}"
+             for size, later in ((8, ""), (16, "yes"), (32, "yes"))]  # fmt: skip
+    found = validate(table(tmp_path, *lines, more=("later",)))
+    assert found.later is not None
+    assert (found.overall.rows, found.later.rows) == (3, 2)
+    assert found.as_dict()["later"]["rows"] == 2
+    assert validate(table(tmp_path, MUL.format(shape="8", us=3.0))).later is None
+
+
+def test_laid_out_weights_are_of_a_kernel_for_one_shape(tmp_path: Path) -> None:
+    """Where the row doesn't say; products of frameworks and of loops aren't."""
+    line = (
+        '910B2,{op},,builtin,"3,1024;{b}",FLOAT16;FLOAT16,ND;{kind},"3,2560",FLOAT16,ND,,9.0,A,w,'
+    )
+    laid = {"op": "MatMulV2", "b": "64,160,16,16", "kind": "FRACTAL_NZ"}
+    told = [
+        (line.format(**laid) + ",", True),
+        (line.format(**laid) + "dynamic,", False),
+        (line.format(**laid) + ",loop", False),
+        (line.format(**laid | {"op": "MatMulV3"}) + ",", False),
+        (line.format(**laid | {"b": "1024,2560", "kind": "ND"}) + ",", False),
+        (line.format(**laid | {"b": "1024,2560", "kind": "ND"}) + "static,", True),
+    ]
+    rows = read_rows(table(tmp_path, *(text for text, _ in told), more=("op_state", "state")))
+    assert [row.role.one_shape for row in rows] == [each for _, each in told]

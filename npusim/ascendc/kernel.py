@@ -33,7 +33,8 @@ class Kernel(ABC):
     ``block_dim`` (unless the launch gives it), and write :meth:`process`. ``reads`` and ``writes``
     are the tensors the task depends on and produces, ``scratch`` its own workspace. ``adds_into``
     are those of ``writes`` that it adds into: a task of its own clears them first; ``unset`` are
-    those of ``reads`` that nobody needs to have written. ``cores`` says which cores the blocks
+    those of ``reads`` that nobody needs to have written, ``cold`` those that a step uses once:
+    weights, and what optimizers keep. ``cores`` says which cores the blocks
     are. ``is_mix`` marks kernels that run on cube and vector cores at once: a block is then a cube
     core with its vector cores, and each of them runs :meth:`process`, which looks at
     ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE) makes for

@@ -22,6 +22,12 @@ Builtin = Annotated[
     bool,
     typer.Option("--builtin", help="Only builtin kernels that a profiler timed (trust A and A-)."),
 ]
+Without = Annotated[
+    Path | None,
+    typer.Option(
+        "--without", metavar="TABLE", help="Leave out rows that ask what a row of TABLE asks."
+    ),
+]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure (SVG).")]
 Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows to list.")]
@@ -32,6 +38,7 @@ def validate(
     l2: L2 = "in_graph",
     chip: Chip = None,
     builtin: Builtin = False,
+    without: Without = None,
     csv_file: Csv = None,
     plot: Plot = None,
     worst: Worst = 10,
@@ -51,13 +58,17 @@ def validate(
     from npusim.validation.asking import validate as asked
 
     _refuse_profile(table)
-    claim_all(csv_file, plot, beside=(table,), force=force)
+    beside = (table, *([without] if without else []))
+    claim_all(csv_file, plot, beside=beside, force=force)
 
     def show(done: int, rows: int) -> None:
         if done % 50 == 0 or done == rows:
             output.progress(f"{done} of {rows} rows")
 
-    found = asked(table, chips=chip or (), builtin=builtin, l2=l2, workers=workers, progress=show)
+    found = asked(
+        table, chips=chip or (), builtin=builtin, without=without, l2=l2, workers=workers,
+        progress=show,
+    )  # fmt: skip
     output.progress("")
     if csv_file is not None:
         write_text(csv_file, report.rows_csv(found.predictions), force=force)
@@ -86,6 +97,11 @@ def _show(found: Validation, worst: int) -> None:
     steps = found.by_workload
     output.emit(
         report.accuracy_table("all rows", {"overall": found.overall}),
+        *(
+            [report.accuracy_table("what came later", {"later": found.later})]
+            if found.later
+            else []
+        ),
         report.accuracy_table("by chip", found.by_chip),
         report.accuracy_table("by family", found.by_family),
         *([report.step_table(steps)] if steps else []),

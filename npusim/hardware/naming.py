@@ -50,7 +50,7 @@ def resolve_soc(text: str) -> Resolution:
     key = _key(text)
     for spelling in (key, _PREFIX + key):
         if name := _chips().get(spelling):
-            return Resolution(name, _NOTE_910B if name == _FIRST_GENERATION else "")
+            return Resolution(name, _NOTE_910B if name == _FIRST_GENERATION else _beside(name))
     if found := _sold().get(key) or _nicknames().get(key):
         return found
     raise UnknownNameError(
@@ -94,7 +94,7 @@ def _place(path: str | PathLike[str]) -> Path:
 
 
 def _forget() -> None:
-    for names in (_chips, _nicknames, _known):
+    for names in (_chips, _nicknames, _known, _beside):
         names.cache_clear()
 
 
@@ -131,6 +131,20 @@ def _nicknames() -> dict[str, Resolution]:
         for alias in profile_named(name).aliases:
             found.setdefault(_key(alias), Resolution(name, f"{alias} is {name}."))
     return found
+
+
+@cache
+def _beside(name: str) -> str:
+    """What tells a chip from those that its boards are sold with under the same name."""
+    others = [each for each in profile_names() if each.startswith(f"{name}-")]
+    told = [
+        f"{each.name} has {each.memory.capacity_bytes / 2**30:.0f} GiB at "
+        f"{each.memory.hbm_nominal_gbps:g} GB/s"
+        for each in map(profile_named, (name, *others))
+    ]
+    if not others:
+        return ""
+    return f"{'; '.join(told)}. Boards of both are called {name.removeprefix('Ascend')}."
 
 
 def _spellings(key: str) -> list[str]:

@@ -3,15 +3,17 @@
 How far real kernels were from simulated ones, by chip and operator class.
 
 hw_profiles/calibration/residuals.yaml holds, for each microarchitecture and each of its measured
-chips, the 10 % and 90 % quantiles of measured over simulated time on the calibration rows, by
-operator class (the folder of its kernel).
+chips, the 10 % and 90 % quantiles of measured over simulated time, by operator class (the folder
+of its kernel) and simulated time, stretched to what workloads need that came later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources.abc import Traversable
+from math import log
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,14 +32,12 @@ class _Frozen(BaseModel):
 _LEAST_ROWS, _LEAST_CASES = 3, 2
 
 
-class Spread(_Frozen):
-    """Quantiles of measured over simulated time, and the number of rows behind them.
+class _Rows(_Frozen):
+    """Rows behind quantiles.
 
     ``cases`` counts pairs of workload and shapes among the rows, all of them where it isn't told.
     """
 
-    low: Positive
-    high: Positive
     rows: Annotated[int, Field(ge=1)]
     cases: Annotated[int, Field(ge=1)] | None = None
 
@@ -45,6 +45,25 @@ class Spread(_Frozen):
     def calibrates(self) -> bool:
         """Whether these rows are enough to call an estimate calibrated: three, of two cases."""
         return self.rows >= _LEAST_ROWS and (self.cases or self.rows) >= _LEAST_CASES
+
+
+class Spread(_Rows):
+    """Quantiles of measured over simulated time, by simulated time."""
+
+    low: tuple[Positive, ...]
+    high: tuple[Positive, ...]
+
+    def at(self, simulated_us: float, sizes_us: Sequence[float]) -> tuple[float, float]:
+        """Both ends for a simulated time; in between the ``sizes_us`` they go over smoothly."""
+        places = [log(size) for size in sizes_us]
+        at = log(max(simulated_us, sizes_us[0]))
+        right = min(bisect(places, at), len(places) - 1)
+        left = max(0, right - 1)
+        share = min(1.0, (at - places[left]) / (places[right] - places[left])) if right else 0.0
+        low, high = (
+            ends[left] ** (1 - share) * ends[right] ** share for ends in (self.low, self.high)
+        )
+        return low, high
 
 
 class Residuals(_Frozen):
@@ -69,9 +88,11 @@ class Yardstick(_Frozen):
     provenance: Mapping[str, str]
 
 
-class Family(Spread):
+class Family(_Rows):
     """Quantiles of measured over roofline time, with the median by which a roofline is raised."""
 
+    low: Positive
+    high: Positive
     median: Positive
 
 
@@ -88,9 +109,13 @@ class Rooflines(_Frozen):
 
 
 class Calibration(_Frozen):
-    """Residuals by microarchitecture and chip, and how much wider bands are without any."""
+    """Residuals by microarchitecture and chip, and how much wider bands are without any.
+
+    Spreads say how wide bands are at the simulated times ``sizes_us``.
+    """
 
     unmeasured_widening: Positive
+    sizes_us: tuple[Positive, ...]
     architectures: Mapping[str, Residuals]
     chips: Mapping[str, Residuals]
 

@@ -88,7 +88,7 @@ class GmMatrix:
     ``step`` elements from one column to the next. One in fractals (FRACTAL_NZ) lies in blocks of
     ``lanes`` columns, each of them row by row, ``step`` elements from one block to the next.
     With a ``height``, further matrices follow, ``apart`` elements from one to the next, and rows
-    are counted through all of them.
+    are counted through all of them. ``row_by_row`` are brought to L1 those of less than a block.
     """
 
     tensor: GlobalTensor
@@ -98,6 +98,7 @@ class GmMatrix:
     lanes: int = 0
     height: int = 0
     apart: int = 0
+    row_by_row: bool = False
 
     @property
     def dtype(self) -> DType:
@@ -137,12 +138,18 @@ class GmMatrix:
         return rows, round_up(columns, self.lanes) if self.lanes else columns
 
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """With Nd2Nz where the chip has that and the matrix doesn't lie in fractals already."""
+        """With Nd2Nz where the chip has that and the matrix doesn't lie in fractals already.
+
+        Operands of less than a block in a row are brought row by row. Source: products of 4 and 8
+        columns on 910B2 and 910B3, whose MTE2 is busy for 0.09 us for each row of a core's blocks
+        (lukaIvanic/paddle_ocr_vl_npu, lishanni/npu-mfu-analyzer).
+        """
         source = self.block(*rows, *columns)
         if self.lanes or core.profile.cube.nd2nz_setup_cycles is None:
             core.data_copy_nz(tile, source)
         else:
-            core.data_copy_nd2nz(tile, source)
+            short = self.tensor.shape[-1] * self.dtype.itemsize < core.block_bytes
+            core.data_copy_nd2nz(tile, source, row_by_row=self.row_by_row and short)
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

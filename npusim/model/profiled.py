@@ -1,8 +1,9 @@
 """What a profiler's table tells beside its kernels: of which chip it is, and what it lacks.
 
-The chip is told by its clock (cycles of all blocks, over time and blocks) and by the largest number
-of blocks that many kernels run on, which is the number of its cores. Both stand in the profiles of
-chips; two chips that have both in common can't be told apart.
+The chip is told by its clock (cycles of all blocks, over time and blocks), by the largest number
+of blocks that many kernels run on, which is the number of its cores, and by the rate of its memory:
+of copies so large that L2 holds next to nothing of them. All stand in the profiles of chips; two
+chips that have them in common can't be told apart.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
-from math import isclose
+from math import isclose, prod
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import load_profile, profile_names
+from npusim.values.dtypes import dtype
+from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from npusim.hardware import Profile
     from npusim.model.kernel_csv import Kernel
@@ -28,19 +31,29 @@ _VERY_MANY: Final = 20  # launches, none of them on as many cores as a larger ch
 _SHARE: Final = 0.2  # of those on fewer cores: less are grids that happen to have this size
 _FEW: Final = 4  # chips to name
 _LEAST_US: Final = 2.0  # shorter times have too few digits
+_COPIES: Final = frozenset(
+    {"Cast", "TensorMove", "Identity", "ViewCopy", "Add", "Sub", "Mul", "Muls", "Adds", "Maximum",
+     "Minimum", "Relu", "Neg", "Abs"}
+)  # fmt: skip
+"""What memory alone limits where it is large."""
+_TIMES_L2: Final = 5  # how many times as much as L2 holds a copy moves that tells the memory
+_SUSTAINED: Final = (0.55, 1.05)
+"""Shares of the nominal bandwidth that such copies get: 0.70 to 0.9 are measured on chips of all
+families (hw_profiles: memory.hbm_sustained_fraction); up to a fifth may come from L2."""
 
 
 @dataclass(frozen=True)
 class ProfiledChip:
-    """What a table tells of its chip: clock, cores; None where it doesn't tell.
+    """What a table tells of its chip: clock, cores, memory; None where it doesn't tell.
 
     `vector` and `cube` count launches by their number of blocks, on vector cores of their own and
-    on all others.
+    on all others. `memory_gbps` is what the fastest copy moves that no L2 holds.
     """
 
     clock_mhz: float | None = None
     vector: Counter[int] = field(default_factory=Counter)
     cube: Counter[int] = field(default_factory=Counter)
+    memory_gbps: float | None = None
 
     @property
     def vector_cores(self) -> int | None:
@@ -61,6 +74,10 @@ class ProfiledChip:
         """Whether nothing in the table speaks against this chip."""
         if self.clock_mhz is not None and not _has_clock(chip, self.clock_mhz):
             return False
+        if self.memory_gbps is not None:
+            low, high = (share * chip.memory.hbm_nominal_gbps for share in _SUSTAINED)
+            if not low <= self.memory_gbps <= high:
+                return False
         vector, cube = self.vector_cores, self.cube_cores
         if self.vector and chip.cores.style == "unified":
             return False  # it has no vector cores of their own
@@ -83,6 +100,7 @@ class ProfiledChip:
             "" if self.clock_mhz is None else f"{self.clock_mhz:.0f} MHz",
             "" if vector is None else f"{vector} vector cores",
             f"{cube} AI cores" if cube is not None and vector is None else "",
+            "" if self.memory_gbps is None else f"copies at {self.memory_gbps:.0f} GB/s",
         ]
         words = " and ".join(filter(None, told))
         return words or ("vector cores of their own" if self.vector else "")
@@ -96,6 +114,8 @@ class ProfiledChip:
         if chip.cores.style == "split":
             cores = f"{chip.cores.vector_cores} vector cores"
         own = f"{clock} MHz, {cores}"
+        if self.memory_gbps is not None:
+            own += f", {chip.memory.hbm_nominal_gbps:g} GB/s at the most"
         return f"the file is of a chip with {self.in_words}, which {chip.name} ({own}) isn't"
 
     def remedy(self, option: str = "-s") -> str:
@@ -132,7 +152,9 @@ def chip_of(kernels: Iterable[Kernel]) -> ProfiledChip:
     clocks: list[float] = []
     vector: Counter[int] = Counter()
     cube: Counter[int] = Counter()
+    rates: list[float] = []
     for each in kernels:
+        rates += _rate_of_memory(each)
         blocks, core = each.block_num, each.task_type.upper()
         if each.rated_mhz is not None:
             clocks.append(each.rated_mhz)
@@ -143,7 +165,30 @@ def chip_of(kernels: Iterable[Kernel]) -> ProfiledChip:
         long_enough = each.duration_us is None or each.duration_us > _LEAST_US
         if each.cycles_per_us and blocks <= most and long_enough:
             clocks.append(each.cycles_per_us / blocks)
-    return ProfiledChip(median(clocks) if clocks else None, vector, cube)
+    clock = median(clocks) if clocks else None
+    return ProfiledChip(clock, vector, cube, max(rates, default=None))
+
+
+def _rate_of_memory(kernel: Kernel) -> Iterator[float]:
+    """GB/s that a kernel moves, if it is a copy that no L2 holds."""
+    if kernel.op not in _COPIES or not kernel.duration_us:
+        return
+    given = kernel.tensors
+    sides = (
+        (given.input_shapes, given.input_dtypes),
+        (given.output_shapes, given.output_dtypes),
+    )
+    try:
+        nbytes = sum(
+            prod(int(size) for size in shape.split(",") if size.strip()) * dtype(kind).itemsize
+            for shapes, kinds in sides
+            for shape, kind in zip(shapes, kinds, strict=False)
+            if kind.strip()
+        )
+    except (ValueError, NpusimError):
+        return  # shapes or dtypes that nobody can read are told where they are read
+    if nbytes >= _TIMES_L2 * max(each.memory.l2_bytes for each in _chips()):
+        yield nbytes / kernel.duration_us / 1e3
 
 
 @cache

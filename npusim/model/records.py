@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations
 from typing import TYPE_CHECKING, Final
 
+from npusim.operators.slots import in_slots
+
 if TYPE_CHECKING:
     from npusim.operators.tasks import TaskSpec
     from npusim.values.tensors import TensorSpec
@@ -52,7 +54,11 @@ class Reading:
 
 
 def reading_of(task: TaskSpec) -> Reading:
-    """The row read; one whose attributes don't matter, or follow in its kernel, as it is."""
+    """The row read; one whose attributes don't matter, or follow in its kernel, as it is.
+
+    Inputs stand where the operator has them (:func:`npusim.operators.slots.in_slots`).
+    """
+    task = in_slots(task)
     for rule in (_attention, _pooling, _transposition, _reduction):
         found = rule(task)
         if found is not None:

@@ -317,7 +317,11 @@ class StandardCall(CallParameters):
                     attributes[name] = [given[place] for place in lasting]
         task = Task(profile, self.operator.name, inputs, outputs, attributes)
         known = self.operator.is_known or self.name != self.operator.name
-        with nullcontext() if known else refusing_nonsense(self.operator.name):
+        with (
+            nullcontext()
+            if known
+            else refusing_nonsense(self.operator.name, " of such tensors and attributes")
+        ):
             return tasks_of(task)
 
     def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:

@@ -48,7 +48,7 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
         for index, spec in enumerate(task.inputs)
     )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
-    with refusing_nonsense(task.op_type):
+    with refusing_nonsense(task.op_type, f" of {_told(task)}"):
         return kernels_on(Task(profile, task.op_type, inputs, outputs, task.attributes))
 
 
@@ -84,17 +84,32 @@ class Tasks:
 
 
 @contextmanager
-def refusing_nonsense(op_type: str) -> Iterator[None]:
+def refusing_nonsense(op_type: str, given: str = "") -> Iterator[None]:
     """KernelError for records that are no call of the operator.
 
     Tilings rely on its ranks, sizes and numbers of tensors, which checks see to where parameters
-    are known: in calls, but not in records and for operators without a prototype.
+    are known: in calls, but not in records and for operators without a prototype. The message says
+    what was ``given``; what Python said of it is the cause of the error.
     """
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise KernelError(op_type, f"no call has such tensors and attributes ({why})") from error
+        raise KernelError(op_type, f"no call{given}: they don't fit one another") from error
+
+
+def _told(task: TaskSpec) -> str:
+    """A task's tensors and attributes, for people."""
+    given = [_listed("inputs", [each for each in task.inputs if each is not None])]
+    given += [
+        _listed("results", task.outputs),
+        f"attributes {', '.join(task.attributes) or 'none'}",
+    ]
+    return "; ".join(given)
+
+
+def _listed(what: str, tensors: Sequence[TensorSpec]) -> str:
+    shown = ", ".join(f"{each.dtype.name}{list(each.shape)}" for each in tensors[:4])
+    return f"{what} {shown or 'none'}{' and more' * (len(tensors) > 4)}"
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:

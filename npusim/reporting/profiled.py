@@ -34,6 +34,7 @@ def profiled_json(step: Step, profile: Profile) -> dict[str, Any] | None:
             "clock_mhz": chip.clock_mhz,
             "vector_cores": chip.vector_cores,
             "cube_cores": chip.cube_cores,
+            "memory_gbps": chip.memory_gbps,
             "can_be": list(chip.fitting),
             "fits": chip.can_be(profile),
             "doubt": doubt(step, profile) or None,

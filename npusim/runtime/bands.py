@@ -1,10 +1,11 @@
 """How far off an estimate may be: the 80 % band of a task.
 
 Where kernels of its class were measured on the chip (or on a sister of one microarchitecture), the
-band is what the measurements left over; it is widened where only other classes or only a sister
-were measured. Where nothing was, it follows from the confidence of the profile values that set the
-time: each part (the launch, and the core time split by how busy the pipes are) is as uncertain as
-the least sure of them, and the parts add up linearly, since their errors come from few numbers.
+band is what the measurements left over of kernels that take about as long, stretched to what rows
+need that came later; it is widened where only other classes or only a sister were measured. Where
+nothing was, it follows from the confidence of the profile values that set the time: each part (the
+launch, and the core time split by how busy the pipes are) is as uncertain as the least sure of
+them, and the parts add up linearly, since their errors come from few numbers.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
-from npusim.hardware.residuals import Spread, calibration
+from npusim.hardware.residuals import calibration
 from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
+    from npusim.hardware.residuals import Calibration
 
 # The profile values that set the time of each pipe.
 _VALUES: dict[Pipe, tuple[str, ...]] = {
@@ -34,6 +37,9 @@ _VALUES: dict[Pipe, tuple[str, ...]] = {
 }
 _LAUNCH = ("launch.base_us", "launch.per_block_us")
 
+AI_CPU = "ai_cpu"
+"""The class of kernels that AI CPUs run: their time depends on values that nobody knows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Band:
@@ -46,24 +52,39 @@ class Band:
 
 def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     """The band of one task."""
-    kind = band_class(kernel.op_type) or kernel.op_type
-    known = calibration()
+    simulated_us = run.cycles / profile.clock_mhz
+    name = AI_CPU if kernel.runs_on == AiCpuKernel.runs_on else kernel.op_type
+    if found := measured_band(calibration(), profile, name, simulated_us):
+        return found
+    relative = by_confidence(profile, run)
+    basis = "confidence of the profile values used (nothing measured on this architecture)"
+    return Band(1 / (1 + relative), 1 + relative, basis)
+
+
+def measured_band(
+    known: Calibration, profile: Profile, op_type: str, simulated_us: float
+) -> Band | None:
+    """The band of an operator that takes so long, by what was measured of its class and size.
+
+    ``op_type`` is AI_CPU for whatever runs there. None for a chip of whose microarchitecture
+    nothing was.
+    """
+    kind = op_type if op_type == AI_CPU else band_class(op_type) or op_type
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)
     if chip is not None and (own := chip.of(kind)):
-        return _band(own, 1.0, f"{kind} kernels measured on {profile.name}")
+        low, high = own.at(simulated_us, known.sizes_us)
+        return Band(low, high, f"{kind} kernels measured on {profile.name}")
     if family is None:
-        relative = by_confidence(profile, run)
-        basis = "confidence of the profile values used (nothing measured on this architecture)"
-        return Band(1 / (1 + relative), 1 + relative, basis)
-    widening = known.unmeasured_widening
+        return None
     if shared := family.of(kind):
         basis = f"{kind} kernels measured on other {profile.architecture} chips, widened"
-        return _band(shared, widening, basis)
-    many = "too few" if kind in family.classes else "no"
-    among = f"{many} {kind} kernels among them"
-    basis = f"all kernels measured on {profile.architecture}, widened: {among}"
-    return _band(family.everything, widening, basis)
+    else:
+        many = "too few" if kind in family.classes else "no"
+        among = f"{many} {kind} kernels among them"
+        basis = f"all kernels measured on {profile.architecture}, widened: {among}"
+    low, high = (shared or family.everything).at(simulated_us, known.sizes_us)
+    return Band(low**known.unmeasured_widening, high**known.unmeasured_widening, basis)
 
 
 def grounds(op_type: str, profile: Profile) -> str:
@@ -94,11 +115,6 @@ def by_confidence(profile: Profile, run: KernelRun) -> float:
     parts = (ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio)
     core = sum(parts) / total if total else 0.0
     return launch * _of(profile, _LAUNCH) + (1 - launch) * core
-
-
-def _band(spread: Spread, widening: float, basis: str) -> Band:
-    low, high = min(spread.low, 1.0), max(spread.high, 1.0)
-    return Band(low**widening, high**widening, basis)
 
 
 def _of(profile: Profile, keys: tuple[str, ...]) -> float:

@@ -6,7 +6,7 @@ Nothing, its inputs, or what the task before it in a graph left there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from npusim.engine import L2State
 from npusim.values.dtypes import FLOAT
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.engine import Code
     from npusim.hardware import Profile
-    from npusim.values.tensors import TensorSpec
-
-_Formatted = TypeVar("_Formatted", "GlobalTensor", "TensorSpec")
 
 MODES = ("cold", "warm", "in_graph")
 
@@ -32,10 +29,18 @@ def empty_cache(profile: Profile, *, reuse_fraction: float = 1.0) -> L2State:
     return L2State(profile.memory.l2_bytes, reuse_fraction=reuse_fraction, code_kernels=kernels)
 
 
-def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str = "cold") -> L2State:
-    """The L2 of a chip as a call of :data:`MODES` finds it; see :func:`prime`."""
+def new_cache(
+    profile: Profile,
+    inputs: Sequence[GlobalTensor] = (),
+    mode: str = "cold",
+    kernels: Iterable[Kernel] = (),
+) -> L2State:
+    """The L2 of a chip as a call of :data:`MODES` that runs ``kernels`` finds it.
+
+    See :func:`prime`.
+    """
     cache = empty_cache(profile)
-    prime(cache, inputs, mode, profile)
+    prime(cache, inputs, mode, profile, [each for kernel in kernels for each in kernel.cold])
     return cache
 
 
@@ -53,15 +58,12 @@ def hold_code(
     """Bring the instruction caches into the state in which repeated kernels find them.
 
     In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before. In a
-    graph vector cores have run others since; cube cores run one product after the other, of one
-    code unless it is compiled for its weights. ``others`` is where code is that isn't in the cores.
-    A ``cold`` chip has run nothing.
+    graph they have run others since: products too are kernels of many codes, one for each shape or
+    way of cutting. ``others`` is where code is that isn't in the cores.
     """
     cache.others = others or cache.others
     for kernel in kernels:
-        if mode in ("warm", "loop", "flushed") or (
-            mode != "cold" and kernel.cores == "cube" and not laid_out_weights(kernel.reads)
-        ):
+        if mode in ("warm", "loop", "flushed"):
             cache.keep_code(kernel.code)
 
 
@@ -78,9 +80,9 @@ def prime(
     in a graph, where other tasks have produced the inputs, some just before, some long ago; the
     share of them that was used lately, and the share of L2 that still holds it, are constants of
     the chip; the nearer one of them comes to ``l2_stream_bytes``, the less of it has stayed.
-    ``cold`` operands were last used in the step before, and so were weights
-    (:func:`laid_out_weights`) and flat tensors: networks have parameters, their gradients and
-    states as one dimension, and what works on them streams through all of them in turn.
+    ``cold`` operands were last used in the step before, such as the weights of products, and so
+    were flat tensors: networks have parameters, their gradients and states as one dimension, and
+    what works on them streams through all of them in turn.
 
     In a graph, results push modified bytes out as far as the task streams: not at all where its
     inputs are still there, all the time where it works on what is long gone.
@@ -89,7 +91,7 @@ def prime(
     long_ago: set[int] = set()
     if mode == "in_graph":
         known = [*cold, *(tensor for tensor in inputs if len(tensor.shape) == 1)]
-        known += [*_master_weights(inputs), *laid_out_weights(inputs)]
+        known += _master_weights(inputs)
         long_ago = {tensor.buffer.number for tensor in known}
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     lately = memory.l2_recent_share if mode == "in_graph" else 1.0
@@ -120,17 +122,6 @@ def _master_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
         tensor for tensor in inputs if tensor.format is Format.FRACTAL_Z and tensor.dtype is FLOAT
     ]
     return weights[:1]
-
-
-def laid_out_weights(inputs: Sequence[_Formatted]) -> Sequence[_Formatted]:
-    """The second operand of a product that is in fractals where the first one isn't.
-
-    What a model computes stays as it is; what it knows beforehand is laid out when it is loaded.
-    """
-    plain = (Format.ND, Format.NCHW, Format.UNDEFINED)
-    if len(inputs) < 2 or inputs[0].format not in plain:
-        return ()
-    return [inputs[1]] if inputs[1].format is Format.FRACTAL_NZ else []
 
 
 def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float, part: float) -> float:

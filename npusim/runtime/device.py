@@ -128,7 +128,7 @@ class Device:
         if task.numerics:
             allocate_results(task.kernel)
         mode = self.l2 or "cold"
-        cache = new_cache(self.profile, task.kernel.reads, mode)
+        cache = new_cache(self.profile, task.kernel.reads, mode, (task.kernel,))
         hold_code(cache, (task.kernel,), mode)
         done = run_tasks(
             (task.kernel,),

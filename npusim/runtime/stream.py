@@ -89,7 +89,7 @@ class Stream:
         outputs = argument_memory.bind(executor) if executor.numerics else None
         self._places.recognise(executor, self._cache)
         if self.l2 is not None:
-            self._cache = new_cache(profile, tuple(chain.inputs()), self.l2)
+            self._cache = new_cache(profile, tuple(chain.inputs()), self.l2, chain.tasks)
             hold_code(self._cache, chain.tasks, self.l2)
         kernels = _kernels(chain, numerics=executor.numerics)
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from npusim.hardware.naming import resolve_soc
 from npusim.runtime.cache_start import MODES
 from npusim.validation.replay import replay
 from npusim.validation.statistics import accuracy, by_workload, grouped
@@ -20,6 +21,7 @@ from npusim.values.takes import CALL, FLAG, PATH, TEXT, WHOLE, each, maybe, take
 if TYPE_CHECKING:
     from os import PathLike
 
+    from npusim.hardware.naming import Resolution
     from npusim.validation.replay import Prediction
     from npusim.validation.statistics import Accuracy, StepAccuracy
     from npusim.validation.table import MeasuredRow
@@ -51,6 +53,12 @@ class Validation:
         """Steps of workloads: their kernels added up."""
         return by_workload(self.predictions)
 
+    @cached_property
+    def later(self) -> Accuracy | None:
+        """The rows that came after the schedules were written; None where none are said to."""
+        found = [each for each in self.predictions if each.row.later]
+        return accuracy(found) if found else None
+
     @property
     def not_modelled(self) -> Mapping[str, int]:
         """Why rows have no simulated time, and how many; the most frequent first."""
@@ -61,6 +69,7 @@ class Validation:
         """All of it as plain numbers, as ``npusim validate --json`` prints it."""
         return {
             "overall": self.overall.as_dict(),
+            "later": self.later.as_dict() if self.later else None,
             "by_chip": {name: each.as_dict() for name, each in self.by_chip.items()},
             "by_family": {name: each.as_dict() for name, each in self.by_family.items()},
             "by_workload": {name: each.as_dict() for name, each in self.by_workload.items()},
@@ -105,26 +114,38 @@ class Validation:
         return notebook_html(repr(self)[1:-1], columns, rows)
 
 
-@takes(table=PATH, chips=each(TEXT), builtin=FLAG, l2=TEXT, workers=WHOLE, progress=maybe(CALL))
+@takes(
+    table=PATH, chips=each(TEXT), builtin=FLAG, without=maybe(PATH), l2=TEXT, workers=WHOLE,
+    progress=maybe(CALL),
+)  # fmt: skip
 def validate(
     table: str | PathLike[str],
     *,
     chips: Sequence[str] = (),
     builtin: bool = False,
+    without: str | PathLike[str] | None = None,
     l2: str = "in_graph",
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Validation:
     """Replay a table of measured kernels (.csv, .csv.gz) and compare: ``npusim.validate(FILE)``.
 
-    `chips` keeps rows whose chip has one of these words in its name, `builtin` only builtin kernels
-    that a profiler timed; `l2` is what a kernel finds in L2. `workers` are processes, 0 for one per
-    core; `progress` hears how many of how many rows are done. Raises FileError for a file that is
-    no such table, UnknownNameError for a state of L2 that nobody knows.
+    `chips` keeps rows whose chip has one of these words in its name or is called so, `builtin` only
+    builtin kernels that a profiler timed; rows that ask what a row of the table `without` asks are
+    left out: they don't say how far off others are. `l2` is what a kernel finds in L2. `workers`
+    are processes, 0 for one per core; `progress` hears how many of how many rows are done. Raises
+    FileError for a file that is no such table, UnknownNameError for a state of L2 that nobody
+    knows.
     """
     if l2 not in MODES:
         raise UnknownNameError("state of L2", l2, MODES)
-    rows = [row for row in read_rows(str(table)) if _wanted(row, chips, builtin)]
+    known = {row.asked for row in read_rows(str(without))} if without is not None else set()
+    socs = {each.name for each in map(_named, chips) if each is not None}
+    rows = [
+        row
+        for row in read_rows(str(table))
+        if row.asked not in known and _wanted(row, chips, socs, builtin)
+    ]
 
     def say(done: int) -> None:
         if progress is not None:
@@ -133,8 +154,17 @@ def validate(
     return Validation(tuple(replay(rows, l2=l2, workers=workers or cores(), progress=say)))
 
 
-def _wanted(row: MeasuredRow, chips: Sequence[str], builtin: bool) -> bool:
-    if chips and not any(name.lower() in row.chip.lower() for name in chips):
+def _named(chip: str) -> Resolution | None:
+    """The SoC that a word names; None where it is a part of a name."""
+    try:
+        return resolve_soc(chip)
+    except UnknownNameError:
+        return None
+
+
+def _wanted(row: MeasuredRow, chips: Sequence[str], socs: Collection[str], builtin: bool) -> bool:
+    among = row.soc in socs or any(name.lower() in row.chip.lower() for name in chips)
+    if chips and not among:
         return False
     return not builtin or (row.impl.startswith("builtin") and row.trust in ("A", "A-"))
 

@@ -16,7 +16,6 @@ from npusim.runtime.cache_start import (
     LAYERS,
     empty_cache,
     hold_code,
-    laid_out_weights,
     lost_code,
     prime,
 )
@@ -35,7 +34,12 @@ if TYPE_CHECKING:
 _Answers = Generator["Prediction", None, None]
 
 _MOST_WORKERS = 61  # what Windows can wait for
-_IN_STEPS = {"prefetched": "in_graph", "eager": "in_graph"}  # and what L2 holds of inputs
+# What L2 holds of inputs where a row's start isn't the name of that.
+_IN_STEPS = {
+    "prefetched": "in_graph",
+    "uncached": "cold",
+    "between": "in_graph",
+}
 _CHUNK = 64  # rows that a worker process predicts one after the other
 
 
@@ -124,7 +128,7 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     if row.task is None:
         return Prediction(row, None, None, None, "", row.problem)
     if not row.soc:
-        return Prediction(row, None, None, None, "", f"no profile of {row.chip}")
+        return Prediction(row, None, None, None, "", row.problem)
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
@@ -158,15 +162,15 @@ def simulate_task(
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified:
-    what code the cores can't hold comes from HBM.
-    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, ``eager``
-    a framework's call between two graphs, whose code nobody has run since the one before. The
-    ``role`` says what the task is in its step.
+    what code the cores can't hold comes from HBM. ``prefetched`` is a graph that loads weights into
+    L2 ahead of the products with them, ``uncached`` one in which none of the inputs is there,
+    ``between`` a call between two runs of a graph, whose code nobody has run since the one before.
+    The ``role`` says what the task is in its step.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
     lost = lost_code(profile, LAYERS if role.layered else 1)
-    far = l2 in ("eager", "flushed") or (role.one_shape and not role.layered)
+    far = l2 in ("between", "flushed") or (role.one_shape and not role.layered)
     hold_code(cache, kernels, l2, Code(lost, far, role.one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
@@ -197,6 +201,6 @@ def _primed(
         prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
         cache.pushed_out_share = 1.0 if role.amid else 0.0
         if l2 == "prefetched":
-            for weights in laid_out_weights(kernel.reads):
+            for weights in kernel.cold:
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)
         yield kernel

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.operators.registry import band_class
-from npusim.runtime.cache_start import laid_out_weights
 from npusim.values.dtypes import dtype
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.operators.tasks import TaskSpec
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _OPTIMIZERS = "optimizer"  # operators of this class update parameters
 _COPIES = "TensorMove"  # what is copied as it is, is kept
+_PRODUCTS, _FOR_ANY_SHAPE = ("MatMul", "BatchMatMul"), "V3"
+_OPERANDS = 2
 Like = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 
@@ -53,11 +55,6 @@ def updated_by(task: TaskSpec) -> Iterator[Like]:
             yield _like(tensor)
 
 
-def lays_out(task: TaskSpec) -> bool:
-    """Whether a task multiplies with weights that its graph may have loaded into L2 ahead."""
-    return bool(laid_out_weights([each for each in task.inputs[:2] if each is not None]))
-
-
 def streams(task: TaskSpec, updated: Collection[Like]) -> bool:
     """Whether a task reads what its step's optimizers update, going by shapes and dtypes.
 
@@ -91,6 +88,20 @@ def is_rounded(task: TaskSpec, updated: Collection[Like]) -> bool:
         given.shape == shape and dtype(name).itemsize == 2 * given.dtype.itemsize
         for shape, name in updated
     )
+
+
+def is_laid_out(task: TaskSpec) -> bool:
+    """Whether a product of a graph compiler's takes weights that were laid out for it beforehand.
+
+    It is then a kernel for one shape. Products of frameworks (MatMulV3) are made for any.
+    """
+    if not task.op_type.startswith(_PRODUCTS) or len(task.inputs) < _OPERANDS:
+        return False
+    x, weights = task.inputs[:_OPERANDS]
+    fractals = (Format.FRACTAL_NZ, Format.FRACTAL_Z)
+    laid_out = weights is not None and weights.format in fractals
+    made_here = task.op_type.endswith(_FOR_ANY_SHAPE)
+    return laid_out and x is not None and x.format not in fractals and not made_here
 
 
 def _like(tensor: TensorSpec) -> Like:

@@ -2,15 +2,19 @@
 
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
-``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``, ``op_state``; the
-last five say where a time is that of a loop over the same tensors, where a step brings weights into
-L2 ahead of their use (what one row says of its workload holds for all its weights), that a step
-runs the task in every layer, or that it is called between two graphs (``dynamic`` in a workload
-that has ``static`` ones). What a step's optimizers update are its parameters, and what other rows
-of its workload read of the same shape and dtype comes from the step before, or from long before in
-this one; what lays them out anew in half of it follows their rounding. Slots are separated by
-``;``, dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a
-dtype) a tensor of rank 0, an empty slot without one an absent input.
+``duration_us``, ``trust``, ``workload``, ``count``, ``op_state``, ``state``, ``warm``. ``chip`` is
+a SoC or a product by any of its names. ``state`` says what runs before the task: others of its
+``graph`` (so where nothing is said), the same call on the same tensors (``loop``), others that a
+framework calls one by one (``eager``), or a whole graph (``between`` two runs of it, whose weights
+have driven the task's code out of L2); ``warm`` what L2 holds of its inputs where that isn't what
+the state leaves: all of them (``yes``), none (``no``), or the ``weights``. ``count`` tells that a
+step runs the task in every layer, ``op_state`` whether it was compiled for its shapes (``static``);
+``dynamic`` tasks of a workload that has static ones are called between two graphs. What a step's
+optimizers update are its parameters, and what other rows of its workload read of the same shape and
+dtype comes from the step before, or from long before in this one; what lays them out anew in half
+of it follows their rounding. Notes and other columns are for people: nothing is read from them.
+Slots are separated by ``;``, dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an
+empty slot that has a dtype) a tensor of rank 0, an empty slot without one an absent input.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
 
+from npusim.hardware.naming import resolve_soc
+from npusim.operators.slots import in_slots
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
@@ -30,13 +36,13 @@ from npusim.validation.roles import (
     Like,
     Role,
     amid,
+    is_laid_out,
     is_rounded,
-    lays_out,
     streams,
     updated_by,
 )
 from npusim.values.dtypes import dtype
-from npusim.values.errors import ArgumentError, FileError, NpusimError
+from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec
 
 _NEEDED = (
@@ -49,33 +55,42 @@ _NEEDED = (
     "duration_us",
 )
 
-# How tables say what a task finds in L2 where that isn't what a step leaves. References of
-# benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
-_PREFETCHED = "prefetched"
+# What the state of a row is another word for: what a framework calls one by one finds L2 as in a
+# graph, and its code in L2. Cold and warm calls are those of a graph in which L2 holds so much.
+_STATES = {
+    "": ("graph", ""),
+    "graph": ("graph", ""),
+    "eager": ("graph", ""),
+    "loop": ("loop", ""),
+    "between": ("between", ""),
+    "warm": ("graph", "yes"),
+    "cold": ("graph", "no"),
+}
+_SPELLED = {"true": "yes", "1": "yes", "false": "no", "0": "no"}  # of the column `warm`
+# What a task finds, by the columns `state` and `warm`; nothing is what a step leaves. References of
+# benchmarks that get fresh tensors in every turn are loops without warm inputs.
 _JUST_MADE = "warm"
 _LOOP = "loop"
-_STARTS = {
-    _PREFETCHED: ("prefetch", "above HBM bandwidth"),
-    "flushed": ("reference implementation", "L2 flush between"),
-    "eager": ("ops after the graph",),
-    _LOOP: ("loop", "warm L2", "L2-warm", " calls"),
-}
-
-# How tables name chips -> the profile that is meant.
-_CHIPS = {
-    "910 gen1 (30 cores)": "Ascend910B",
-    "910 gen1": "Ascend910B",
-    "910B1": "Ascend910B1",
-    "910B2": "Ascend910B2",
-    "910B3": "Ascend910B3",
-    "910B4": "Ascend910B4",
-    "910_93 (A3)": "Ascend910_9391",
+_CLEARS = ("AtomicAddrClean",)  # what they clear no tensor of theirs tells, but their blocks
+_BETWEEN = "between"
+_FLUSHED = "flushed"
+_STARTS: Mapping[tuple[str, str], str] = {
+    ("graph", ""): "",
+    ("graph", "yes"): _JUST_MADE,
+    ("graph", "no"): "uncached",
+    ("graph", "weights"): "prefetched",
+    (_LOOP, ""): _LOOP,
+    (_LOOP, "yes"): _LOOP,
+    (_LOOP, "no"): _FLUSHED,
+    ("between", ""): _BETWEEN,
 }
 
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """One measurement; ``soc`` is empty for a chip that we have no profile of.
+    """One measurement; ``soc`` is empty where the chip isn't known, and ``problem`` says so.
+
+    ``later`` rows came after the schedules that they are simulated with were written.
 
     ``blocks`` is how many blocks were launched, 0 where that isn't recorded.
     """
@@ -95,13 +110,19 @@ class MeasuredRow:
     counters: Mapping[str, str]
     blocks: int = 0
     role: Role = ALONE
+    later: bool = False
+
+    @cached_property
+    def asked(self) -> Hashable:
+        """Equal for rows of one chip, operator, tensors and attributes."""
+        task = self.task
+        told = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
+        return self.soc or self.chip, told
 
     @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
-        task = self.task
-        asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.start, self.role, self.problem
+        return self.asked, self.start, self.role, self.problem
 
 
 def _instead(path: str | Path, header: Sequence[str]) -> str:
@@ -131,23 +152,16 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
     for row in rows:
         if row.task is not None:
             updated.setdefault(row.workload, set()).update(updated_by(row.task))
-    ahead = {row.workload for row in rows if row.start == _PREFETCHED}
     for row in rows:
-        yield row if row.task is None else _in_step(row, row.task, updated[row.workload], ahead)
+        yield row if row.task is None else _in_step(row, row.task, updated[row.workload])
 
 
-def _in_step(
-    row: MeasuredRow, task: TaskSpec, updated: Collection[Like], ahead: Collection[str]
-) -> MeasuredRow:
-    """A row with what the others of its workload say of it; those ``ahead`` load weights so."""
+def _in_step(row: MeasuredRow, task: TaskSpec, updated: Collection[Like]) -> MeasuredRow:
+    """A row with what the others of its workload say of it."""
     found = streams(task, updated)
     role = replace(row.role, streams=found, amid=found and amid(task, updated))
-    start = row.start
-    if row.workload in ahead and lays_out(task):
-        start = _PREFETCHED
-    elif not start and is_rounded(task, updated):
-        start = _JUST_MADE
-    return replace(row, role=role, start=start)
+    just_made = not row.start and is_rounded(task, updated)
+    return replace(row, role=role, start=_JUST_MADE if just_made else row.start)
 
 
 def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:
@@ -180,15 +194,17 @@ def _row(
         raise FileError(
             path, f"line {line}: duration_us is {record['duration_us']!r}, not a time above 0"
         ) from None
-    task, problem = None, ""
+    task, problem, start, soc = None, "", "", ""
     try:
+        start = _start(record, graphs)
         task = _task(record)
+        soc = _soc(record["chip"])
     except NpusimError as error:
-        problem = str(error)
+        problem = " ".join(str(error).split())
     return MeasuredRow(
         line=line,
         chip=record["chip"],
-        soc=_CHIPS.get(record["chip"], ""),
+        soc=soc,
         op=record["op"],
         family=record.get("op_family", ""),
         impl=record.get("impl", ""),
@@ -197,10 +213,10 @@ def _row(
         duration_us=duration_us,
         task=task,
         problem=problem,
-        start=(start := _start(record, graphs)),
+        start=start,
         role=Role(
-            layered=start in ("", _PREFETCHED) and _layered(record, once),
-            one_shape=_state(record) == "static",
+            layered=start not in (_LOOP, _FLUSHED, _BETWEEN) and _layered(record, once),
+            one_shape=_is_for_one_shape(record, start, task),
             cast_masks=start == _LOOP and record.get("impl", "").startswith("builtin"),
         ),
         counters={
@@ -209,6 +225,7 @@ def _row(
             if key.startswith(("aic_", "aiv_")) and value
         },
         blocks=_number(record, "block_dim"),
+        later=record.get("later", "") == "yes",
     )
 
 
@@ -218,16 +235,36 @@ def _state(record: Mapping[str, str]) -> str:
 
 
 def _start(record: Mapping[str, str], graphs: Collection[str]) -> str:
-    """What the task finds: a key of _STARTS, or nothing where a step has left it.
+    """What the task finds: a value of _STARTS, nothing where a step has left it.
 
-    ``graphs`` are the workloads that have graphs.
+    ``graphs`` are the workloads that have graphs. Raises UnknownNameError for other words.
     """
-    told = " ".join(record.get(name, "") for name in ("workload", "measure_kind", "notes"))
-    for how, phrases in _STARTS.items():
-        if any(phrase in told for phrase in phrases):
-            return how
-    between = _state(record) == "dynamic" and record.get("workload", "") in graphs
-    return "eager" if between else ""
+    state, warm = (record.get(name, "").strip().lower() for name in ("state", "warm"))
+    dynamic = _state(record) == "dynamic"
+    if state in ("", "eager") and not warm and dynamic and record.get("workload", "") in graphs:
+        state = _BETWEEN
+    if state not in _STATES:
+        raise UnknownNameError("state", state, [name for name in _STATES if name])
+    named, known = _STATES[state]
+    found = _STARTS.get((named, _SPELLED.get(warm, warm) or known))
+    if found is None:
+        kinds = [kind for each, kind in _STARTS if each == named and kind]
+        raise UnknownNameError("warm", warm, kinds, f"Or nothing, for a row of {state or 'graph'}.")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _soc(chip: str) -> str:
+    """The SoC of a chip or product by any of its names."""
+    return resolve_soc(chip).name
+
+
+def _is_for_one_shape(record: Mapping[str, str], start: str, task: TaskSpec | None) -> bool:
+    """Whether the kernel was compiled for its shapes, as columns say or else laid-out weights."""
+    if _state(record):
+        return _state(record) == "static"
+    alone = start in (_LOOP, _FLUSHED, _BETWEEN)
+    return task is not None and not alone and is_laid_out(task)
 
 
 def _layered(record: Mapping[str, str], once: Mapping[str, int]) -> bool:
@@ -245,9 +282,11 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
     )
     made = tuple(spec for spec in outputs if spec is not None)
     attributes = _attributes(record.get("attrs", ""))
+    if record["op"] in _CLEARS and (blocks := _number(record, "block_dim")):
+        attributes = {"block_dim": blocks} | attributes
     if record.get("hf32") == "YES":
         attributes = {"enable_hf32": True} | attributes
-    return TaskSpec(record["op"], inputs, made, attributes)
+    return in_slots(TaskSpec(record["op"], inputs, made, attributes))
 
 
 @lru_cache(maxsize=4096)

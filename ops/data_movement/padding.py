@@ -1,8 +1,9 @@
 """Tensors set into a larger one of zeros: padding, and the gradient of a slice.
 
-Where the record has no paddings the input stands at the beginning. Kernels compiled for one shape
-fill and copy row by row in UB when rows aren't whole blocks, and put rows of a few elements
-together with vnchwconv. Source: public operator sources (pad_d.py, strided_slice_grad.py).
+Where the record has no paddings the input stands at the beginning. Kernels fill and copy row by row
+in UB when rows aren't whole blocks, which would be stores of a few bytes each, and put rows of a
+few elements together with vnchwconv. Source: public operator sources (pad_d.py,
+strided_slice_grad.py).
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ class Pad(Padded):
         start = _starts(task.op_type, task.attributes, src.shape, out.shape)
         value = task.number("value", 0.0)
         cut = [axis for axis, size in enumerate(out.shape) if src.shape[axis] != size]
-        if profile.software.compiled_for_shape and len(cut) == 1:
+        if len(cut) == 1:
             axis = cut[0]
             inner, rows = prod(out.shape[axis + 1 :]), prod(out.shape[:axis])
             columns, width = src.shape[axis] * inner, out.shape[axis] * inner

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _C0 = 16  # channels in the innermost axis of NC1HWC0
 
 _ZEROS_BYTES = 48 << 10  # that AtomicAddrClean makes on every core, and stores as often as needed
+_WHOLE = 0.75  # of the blocks that a whole tensor takes: fewer are for something else
 _PADDING_BYTES = 32  # behind what is cleared: 147,456 bytes are recorded on 4 cores, not on 3
 
 
@@ -140,7 +141,7 @@ class NPUClearFloatStatus(Kernel):
 
 
 class AtomicAddrClean(ZerosLike):
-    """Zeros in the tensor that the next kernel adds to, which the task's record names.
+    """Zeros in what the next kernel adds to; the task's record names a tensor of that kernel.
 
     Every core makes 48 KB of zeros, however little it clears. They get whole multiples of that: as
     many as an equal share needs, then as few cores as that leaves work for. Source: public operator
@@ -155,7 +156,8 @@ class AtomicAddrClean(ZerosLike):
         given = [tensor for tensor in (*task.inputs, *task.outputs) if tensor is not None]
         if not given:
             raise task.unfit("no tensor to clear")
-        return (cls(task.profile, _cleared(given[0])),)
+        blocks = task.whole_number("block_dim", 0)
+        return (cls(task.profile, _cleared(task.profile, given[0], blocks)),)
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
         """How the tensor is dealt out to cores."""
@@ -172,12 +174,23 @@ class AtomicAddrClean(ZerosLike):
         return _ZEROS_BYTES // self.output.dtype.itemsize
 
 
-def _cleared(tensor: GlobalTensor) -> GlobalTensor:
-    """What is cleared for a consumer whose record shows ``tensor``.
+def _cleared(profile: Profile, tensor: GlobalTensor, blocks: int) -> GlobalTensor:
+    """What is cleared for a consumer whose record shows ``tensor``, on so many ``blocks``.
 
-    Atomic addition exists for float32; a float16 feature map in NC1HWC0 stands for the two sums
-    per channel that the batch normalisation on it adds up.
+    Consumers add to the whole of it (gradients of overlapping windows) or to something small (sums
+    of a batch or layer normalisation), which the record doesn't name but the number of blocks tells
+    that were launched: one for 48 KB. Where nobody knows it (0), atomic addition exists for
+    float32, and a float16 feature map in NC1HWC0 stands for the two sums per channel that the batch
+    normalisation on it adds up.
     """
+    if blocks:
+        whole = AtomicAddrClean(profile, tensor).block_dim
+        if blocks >= _WHOLE * whole:
+            return tensor
+        count = max(1, blocks * _ZEROS_BYTES - _PADDING_BYTES) // FLOAT.itemsize
+        told = blocks > 1 or tensor.dtype is FLOAT  # two sums are no more than a block's
+        if told and count * FLOAT.itemsize < tensor.nbytes:
+            return GlobalTensor(GmBuffer("sums", count * FLOAT.itemsize), FLOAT, (count,))
     if tensor.dtype is FLOAT16 and len(tensor.shape) == 5 and tensor.shape[-1] == _C0:
         shape = (2, tensor.shape[1], _C0)
         return GlobalTensor(GmBuffer("sums", prod(shape) * FLOAT.itemsize), FLOAT, shape)

@@ -2,10 +2,12 @@
 
 Sums of segments load rows a tile at a time and add each to device memory by a transfer of its own.
 IndexAdd takes one row after the other, each waiting for its index, its load and its store.
-Additions to one line of L2 wait for each other. How many cores meet there nobody knows without the
-indices: those of sums of segments, the gradients of tables that are looked up, are taken to repeat
-as words do (frequencies), others to be spread evenly.
-Source: public operator sources (unsorted_segment_sum_d.py, scatter_nd_update.py).
+Additions to one line of L2 wait for each other, but for those of one place that a core has put
+together before (each row has been loaded by itself all the same). How many cores meet there nobody
+knows without the indices: those of sums of segments, the gradients of tables that are looked up,
+are taken to repeat as words do (frequencies), others to be spread evenly.
+Source: public operator sources (unsorted_segment_sum_d.py and its tiling, scatter_nd_update.py),
+ops-nn index/inplace_scatter_add/op_kernel.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
+
+
+_BATCH = 128  # rows that are put together
 
 
 class ScatterRows(Kernel):
@@ -75,13 +80,27 @@ class ScatterRows(Kernel):
         if each > room:
             self.chunk = room // self.kind.itemsize // 2 // self.block * self.block
         # Short rows lie side by side in device memory, and blocks of them would overlap.
-        self.serial = self.one_by_one or self.width < self.block
+        together = self.places == 1 and self.batch(profile) > 1
+        self.serial = self.one_by_one or (self.width < self.block and not together)
         tile = 1 if self.chunk < self.width else max(1, room // each)
         self.division = self.share = RowShare.of(count * self.outer, cores, tile)
         busy = self.share.cores if self.one_by_one else min(cores, count * self.outer)
         self.block_dim = max(1, busy)
         line = max(1.0, profile.memory.l2_line_bytes / (self.width * self.kind.itemsize))
-        self.sharers = max(1.0, min(cores, count) * self._share(line))
+        self.sharers = max(1.0, min(cores, count) * self._share(line) * self._apart(profile))
+
+    def _apart(self, profile: Profile) -> float:
+        """The part of rows that go to memory by themselves, being the first of theirs in a batch.
+
+        Of a batch as many places are named as evenly spread indices name.
+        """
+        batch = self.batch(profile)
+        return self.places * (1 - (1 - 1 / self.places) ** batch) / batch
+
+    def batch(self, profile: Profile) -> int:
+        """How many rows a core sorts by their places and adds up in UB before it stores them."""
+        del profile
+        return 1
 
     def _share(self, places: float) -> float:
         """The part of all additions that go to the line of so many places that gets most."""
@@ -203,6 +222,10 @@ class ScatterAdd(ScatterUpdate):
     op_type = "ScatterAdd"
     adds = True
 
+    def batch(self, profile: Profile) -> int:
+        """As inplace_scatter_add has it, which adds rows of the first axis on A2."""
+        return 1 if profile.software.compiled_for_shape else _BATCH
+
 
 class InplaceIndexAdd(ScatterRows):
     """var[..., indices[k], ...] += updates[..., k, ...] along one axis, row after row.
@@ -250,6 +273,11 @@ class UnsortedSegmentSum(ScatterRows):
     op_type = "UnsortedSegmentSum"
     adds = True
     frequencies = True
+
+    def batch(self, profile: Profile) -> int:
+        """Only a single segment has a way of its own (NUM_SEGMENT_ONE), on all chips."""
+        del profile
+        return _BATCH if self.places == 1 else 1
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -107,6 +107,7 @@ class GroupedMatMul(Kernel):
         self.lanes = weight.shape[-1] if weight.format is Format.FRACTAL_NZ else 0
         rows = (bias,) if bias is not None else ()
         self.reads, self.writes = (x, weight, *rows, ends), (y,)
+        self.cold = () if groups.of_sums else (weight,)
         longest = max(1, groups.m if groups.of_sums else max(groups.lengths))
         self.k = max(groups.lengths) if groups.of_sums else groups.k
         self.grain = grain = grain_of(profile, x.dtype)

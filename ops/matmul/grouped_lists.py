@@ -76,6 +76,7 @@ class ListedMatMul(Kernel):
         unique = {each.buffer.number: each for each in (*tensors, ends) if each is not None}
         self.reads = tuple(unique.values())
         self.writes = tuple({each.y.buffer.number: each.y for each in members}.values())
+        self.cold = tuple(each.weight for each in members)
         first = members[0]
         self.kind = first.x.dtype
         self.grain = grain = grain_of(profile, self.kind)

@@ -80,6 +80,7 @@ class MatMul(Kernel):
         rows = tuple(each for each in (bias, scale) if each is not None)
         self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)
         self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
+        self.cold = problem.known
         self._wide: dict[int, GlobalTensor] = {}
 
     def block_kind(self, block_idx: int) -> Hashable:

@@ -72,7 +72,7 @@ class MultiScaleMatMul(Kernel):
         self.a, self.weight, self.c = (each.tensor for each in (problem.a, problem.b, problem.c))
         lines = (self.weight, scale, offset, bias)
         self.reads = (self.a, *(each for each in lines if each is not None))
-        self.writes = (self.c,)
+        self.writes, self.cold = (self.c,), (self.weight,)
         cores = profile.cores
         self.columns = min(n, round_up(ceil(n / cores.cube_cores), _WHOLE_COLUMNS))
         self.multiplying = ceil(n / self.columns)

@@ -80,7 +80,7 @@ class Operand:
             places += [(first_row, self.lanes), (first_column, self.rows)]
         else:
             places += [(first_row, self.columns), (first_column, 1)]
-        return GmMatrix(self.tensor, tuple(places), step, turned, self.lanes)
+        return GmMatrix(self.tensor, tuple(places), step, turned, self.lanes, row_by_row=True)
 
     def spread(self, over: tuple[int, ...]) -> Operand | None:
         """The same for products of another batch that take them again and again; else None."""
@@ -125,6 +125,14 @@ class Problem:
     def batch(self) -> int:
         """Number of products."""
         return self.c.matrices
+
+    @property
+    def known(self) -> tuple[GlobalTensor, ...]:
+        """What a network knows beforehand: b.
+
+        Not where a is turned, as in gradients of weights, nor where b is of several matrices.
+        """
+        return () if self.turned_a or self.b.matrices > 1 else (self.b.tensor,)
 
     @classmethod
     def of(

@@ -94,6 +94,7 @@ class SplitMatMul(Kernel):
         self.share = round_up(ceil(problem.m * problem.n / vectors), _SHARE_BLOCK)
         self.reads = (problem.a.tensor, problem.b.tensor, *(() if bias is None else (bias,)))
         self.writes, self.scratch = (problem.c.tensor,), (self.partial,)
+        self.cold = problem.known
 
     @property
     def workspace_bytes(self) -> int:

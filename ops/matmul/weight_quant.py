@@ -77,7 +77,7 @@ class WeightQuantMatMul(Kernel):
         lines = (scale, offset, bias)
         given = (problem.a.tensor, self.weight, *lines)
         self.reads = tuple(each for each in given if each is not None)
-        self.writes = (problem.c.tensor,)
+        self.writes, self.cold = (problem.c.tensor,), (weight,)
         grain = grain_of(profile, self.kind)
         rows = round_up(problem.m, grain)
         wide = round_up(

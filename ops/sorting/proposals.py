@@ -4,8 +4,9 @@ A proposal is eight numbers, of which sorting compares one: a number is put twic
 with its place beside it in two halves (vconcat). Groups of 16 are sorted by one instruction
 (vbitsort), four lists at a time merged into one (vmrgsort4); then numbers and places are taken out
 again (vextract). Rows of up to 4096 numbers lie in UB several at a time, longer ones are sorted in
-parts of 1024, each merged into the first 5120 so far. Fewer results than a block of memory has are
-stored by one core. Source: public operator sources (top_k_d.py: tiling and both schedules).
+parts of 1024, each merged into the first 5120 so far. Where there are fewer results
+than a block of memory has, one core takes all rows, not their store alone: 15 results take some 30
+times as long as 16. Source: public operator sources (top_k.py, top_k_d.py: tiling and schedules).
 """
 
 from __future__ import annotations

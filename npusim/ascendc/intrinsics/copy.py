@@ -87,11 +87,12 @@ class Copies(Issuer):
         """GM -> L1 as it lies there (MTE2): what :meth:`data_copy` does with a tile in L1."""
         self._load_l1(dst, src, "copy_gm_to_cbuf")
 
-    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
+    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice, *, row_by_row: bool = False) -> None:
         """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
 
-        Every row is a burst. The turning delays the data but not the copies behind it. Not on every
-        chip; where it is missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
+        Every row is a burst; ``row_by_row`` they are copies of their own, one after the other. The
+        turning delays the data but not the copies behind it. Not on every chip; where it is
+        missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
         """
         nd2nz = self.profile.cube.nd2nz_setup_cycles
         if nd2nz is None:
@@ -103,7 +104,9 @@ class Copies(Issuer):
                 (),
                 remedy="Bring the matrix into fractals first (TransData).",
             )
-        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", latency_cycles=nd2nz)
+        waits = src.numel // src.shape[-1] if row_by_row else 0
+        name = "copy_gm_to_cbuf_multi_nd2nz"
+        self._load_l1(dst, src, name, latency_cycles=nd2nz, waits=waits)
 
     def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
@@ -264,12 +267,14 @@ class Copies(Issuer):
         latency_cycles: float = 0.0,
         most: float = inf,
         copies: int = 1,
+        waits: int = 0,
     ) -> Instruction:
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
         ``runs`` (elements, number) are those in device memory where its layout isn't ours, spread
-        over so many ``copies``, ``latency_cycles`` what the path's latency is longer than usual,
-        ``most`` the bytes per cycle that the other end takes or gives.
+        over so many ``copies``, each of ``waits`` of which waits for the one before.
+        ``latency_cycles`` is what the path's latency is longer than usual, ``most`` the bytes per
+        cycle that the other end takes or gives.
         """
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
@@ -296,6 +301,7 @@ class Copies(Issuer):
             setup_cycles=cost.setup_cycles,
         )
         cycles = cost.cycles + (copies - 1) * path.setup_cycles
+        cycles += waits * (path.setup_cycles + path.latency_cycles)
         if not write:
             cycles += self.costs.taking_turns(self._load_sharers)
         latency = cost.latency_cycles + latency_cycles
@@ -330,6 +336,7 @@ class Copies(Issuer):
         *,
         runs: tuple[int, int] | None = None,
         latency_cycles: float = 0.0,
+        waits: int = 0,
     ) -> None:
         self._expect(name, dst, "L1")
         if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
@@ -346,6 +353,7 @@ class Copies(Issuer):
                 matrix=True,
                 runs=runs,
                 latency_cycles=latency_cycles,
+                waits=waits,
             )
         if self.numerics:
             values = self._read(src, dst.depth)

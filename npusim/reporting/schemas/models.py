@@ -22,13 +22,15 @@ class ModelCheck(Object):
 class ProfiledChip(Object):
     """What a profiler's table tells of its chip, null where it doesn't.
 
-    `can_be` are the chips that have this clock and these cores, `fits` says whether the chip that
-    is asked about is one, `doubt` why not.
+    `memory_gbps` is the rate of the fastest copy that no L2 holds. `can_be` are the chips that have
+    this clock, these cores and such a memory, `fits` says whether the chip that is asked about is
+    one, `doubt` why not.
     """
 
     clock_mhz: Number | None
     vector_cores: int | None
     cube_cores: int | None
+    memory_gbps: Number | None
     can_be: list[str]
     fits: bool
     doubt: str | None
@@ -230,6 +232,7 @@ class Validated(Object):
     """Measured rows replayed: `validate`."""
 
     overall: Accuracy
+    later: Accuracy | None
     by_chip: dict[str, Accuracy]
     by_family: dict[str, Accuracy]
     by_workload: dict[str, Workload]

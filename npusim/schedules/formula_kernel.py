@@ -47,9 +47,10 @@ class Compute:
 
     ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
     ``attributes``, which are given with their defaults. ``half_in_float`` computes float16 in
-    float32, or says of the attributes whether to; ``raw`` are operands that keep their dtype; operand ``typed_by`` decides what is
-    computed in. ``result`` is the dtype of the results where it isn't that operand's. ``like``
-    are the operands that the results have the shape of, all of them if empty. ``numbers`` are
+    float32, or says of the attributes whether to; ``raw`` are operands that keep their dtype;
+    operand ``typed_by`` decides what is computed in. ``result`` is the dtype of the results where
+    it isn't that operand's. ``like`` are the operands that the results have the shape of, all of
+    them if empty. ``numbers`` are
     operands that are single elements by definition; others are treated so where the result has
     more. ``cold`` are operands that nothing has used since the training step before, or long ago
     in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,

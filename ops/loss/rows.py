@@ -1,8 +1,8 @@
 """The cross entropy of rows of logits against rows of labels, and its gradient at once.
 
-Compiled for one shape, few rows stay on one core. Of rows that aren't whole lines of the vector unit
-the largest element is found one by one if it can't compare within a repeat, of long ones among what
-is left of their repeats: in high precision nothing is rounded to float16 first. Source: public
+Compiled for one shape, few rows stay on one core. Of rows that aren't whole lines of the vector
+unit the largest element is found one by one if it can't compare within a repeat, of long ones among
+what is left of their repeats: in high precision nothing is rounded to float16 first. Source: public
 operator sources (impl/softmax_cross_entropy_with_logits.py) and tensor compiler
 (softmax_cross_entropy_with_logits_schedule.py, logits_2d_schedule and the schedules for large
 axes); block counts of recorded kernels. Rows that don't fit into UB are loaded again for every

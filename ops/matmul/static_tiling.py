@@ -1,8 +1,9 @@
 """Tilings of kernels that are compiled for one shape, as on the first generation.
 
 There every cut is a divisor, counted in fractals: of what the cores get, of the blocks they work
-in, of the parts of k; of operands that don't lie in fractals also of a larger size, with a tail. The compiler knows 32 cores (the public TBE schedule, mmad_schedule, cuts for
-as many), so that a chip with 30 may have to work in two rounds. Loads, products and stores of a
+in, of the parts of k; of operands that don't lie in fractals also of a larger size, with a tail.
+The compiler knows 32 cores (the public TBE schedule, mmad_schedule, cuts for as many), so that a
+chip with 30 may have to work in two rounds. Loads, products and stores of a
 block follow each other, nothing is double buffered. An operand that all blocks of a core share
 stays in L1 if all of k fits there. The compiler's own search isn't published; that divisors are
 taken, and that more rectangles than the chip has cores are, is what profiled block counts show.

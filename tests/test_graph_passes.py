@@ -183,6 +183,56 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
 
 
+def test_frozen_norms_are_folded(tmp_path: Path) -> None:
+    """A factor and a summand for each channel; what differs from row to row stays."""
+    for shape, wanted in (((1, 16, 1, 1), ["Conv2D"]), ((1, 1, 32, 1), ["Conv2D", "Mul", "Add"])):
+        network = Network()
+        made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+        scaled = network.node("Mul", network.weight(*shape), made)
+        output = network.node("Add", scaled, network.weight(*shape))
+        file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 32, 32]})
+        found = compiled(file, Target("310P", off=frozenset(("TbeEltwiseFusionPass",))))
+        kept = (task.spec.op_type for task in tasks_of(found.network))
+        assert [op for op in kept if op not in ("Cast", "TransData")] == wanted
+
+
+def test_mish_of_kernels_for_one_shape_is_computed_in_halves(tmp_path: Path) -> None:
+    """On A2 it is the kernel for any shape."""
+    network = Network()
+    made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+    output = network.node("Mul", made, network.node("Tanh", network.node("Softplus", made)))
+    assert one(tmp_path, network, output) == ["FusionOp_Conv2D_Mish"]
+    (mish,) = (
+        node for node in compiled(tmp_path / "net.onnx").network.named("FusionOp_Conv2D_Mish")
+    )
+    assert mish.attributes["parts"] == (("Mish", {"impl_mode": "high_performance"}),)
+    (plain,) = compiled(tmp_path / "net.onnx", Target("A2")).network.named("Mish")
+    assert not plain.attributes
+
+
+@pytest.mark.parametrize(
+    ("mask", "fused"),
+    [([2, 1, 1, 48], True), ([1, 1, 1, 48], True), ([2, 4, 1, 48], True), ([2, 1, 48, 48], False),
+     ([1, 4, 1, 48], False)],
+)  # fmt: skip
+def test_masks_of_a_row_go_into_the_product_before_them(
+    tmp_path: Path, mask: list[int], fused: bool
+) -> None:
+    network = Network()
+    scores = network.node("Mul", network.node("MatMul", "q", "k"), network.number(0.125))
+    masked = network.node("Add", scores, "mask")
+    output = network.node("MatMul", network.node("Softmax", masked), "v")
+    shape = [2, 4, 48, 48]
+    file = network.save(
+        tmp_path / "net.onnx", output, inputs={**dict.fromkeys("qkv", shape), "mask": mask}
+    )
+    found = ops(compiled(file))
+    assert (found["FusionOp_BatchMatMulV2_FusedMulAdd"] == 1) is fused
+    assert (
+        found["FusionOp_BatchMatMulV2_Muls"] + found["FusionOp_BatchMatMulV2_Muls_Add"] == 1
+    ) is not fused
+
+
 def test_instance_norms_keep_the_layout_of_images(tmp_path: Path) -> None:
     """Sums in float32, then the update; what isn't an image stays one operator."""
     network = Network()

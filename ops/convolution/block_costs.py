@@ -341,12 +341,8 @@ class BlockCosts:
         of_block = self._of_block(blocks.base_m, blocks.base_n)
         columns = ceil(of_block.broad / blocks.wide)
         chunks = 1 if blocks.keep_a else -(-self._k // blocks.step_k)
-        of_a = (
-            of_block.tall
-            * blocks.a_bytes
-            * chunks
-            * (columns if blocks.keep_b or not blocks.keep_a else 1)
-        )
+        again = 1 if blocks.keep_a and not blocks.keep_b else columns
+        of_a = of_block.tall * blocks.a_bytes * chunks * again
         of_b = self._n * self._k * self._size
         return of_a, of_b * (1 / self._images if blocks.keep_b else of_block.tall)
 

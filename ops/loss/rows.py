@@ -20,7 +20,6 @@ from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.values.arithmetic import greatest_divisor
-from npusim.values.dtypes import FLOAT
 
 _LINE = 16  # elements that rows consist of where the vector unit folds several of them
 _ALIGN = 128  # elements that a tensor in UB is rounded to

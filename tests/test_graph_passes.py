@@ -14,6 +14,8 @@ from npusim.graph.memory import alive_bytes, weights_bytes
 from npusim.graph.onnx_reader import read
 from npusim.graph.passes import chosen, passes
 from npusim.graph.target import Target
+from npusim.hardware import load_profile
+from npusim.operators.tasks import kernels_of
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.formats import Format
 from support.networks import Network, encoder, resnet50
@@ -181,6 +183,24 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     output = network.conv("x", 3, 16, 3, 1)
     assert one(tmp_path, network, output) == ["Conv2D"]
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
+
+
+def test_images_in_bytes_go_into_the_first_convolution_if_asked_for(tmp_path: Path) -> None:
+    """Neither cast nor brought into slices: four channels follow each other."""
+    network = Network()
+    made = network.node("Conv", "x", network.weight(16, 3, 5, 3), pads=[2, 1, 2, 1])
+    file = network.save(tmp_path / "net.onnx", made, inputs={"x": [2, 3, 32, 24]})
+    asked = compiled(file, Target("310P", aipp=True))
+    (first, *rest) = tasks_of(asked.network)
+    assert first.spec.op_type == "Conv2D"
+    x, weight = first.spec.inputs[:2]
+    assert x is not None
+    assert weight is not None
+    assert (x.shape, weight.shape) == ((2, 1, 32, 24, 4), (4, 1, 16, 16))
+    assert [each.spec.op_type for each in rest] == ["TransData", "Cast"]
+    assert kernels_of(load_profile("Ascend310P3"), first.spec)
+    usual = ops(compiled(file))
+    assert (usual["Cast"], usual["TransData"]) == (2, 2)
 
 
 def test_frozen_norms_are_folded(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from statistics import median
 from npusim.engine import Memo
 from npusim.hardware import load_profile, profile_names
 from npusim.model import ModelFile, read_model, retime
+from npusim.model.graph_model import Compilation
 from npusim.values.errors import NpusimError
 
 SOC = "Ascend310P3"
@@ -83,7 +84,8 @@ def published(only: str = "") -> dict[str, list[tuple[int, float]]]:
 def simulated(asked: tuple[str, list[tuple[int, float]]], folder: Path) -> list[Rate]:
     """The rates of one network, its batches side by side."""
     name, rows = asked
-    memo, model = Memo(), read_model(folder / name)
+    how = Compilation(aipp=True) if "insert_op_conf" in recipes().get(Path(name).stem, "") else None
+    memo, model = Memo(), read_model(folder / name, how=how)
     known: dict[int, Rate] = {}
     for batch, _ in rows:
         if batch not in known:
@@ -116,7 +118,8 @@ def _rate(file: Path, model: ModelFile, batch: int, memo: Memo) -> Rate:
 def page(rates: Sequence[Rate]) -> str:
     """The whole page."""
     known = [rate for rate in rates if not rate.why]
-    lines = [*_summary(known, rates), "", *_networks(known), "", *_doubts(known), "", _others()]
+    lines = [*_summary(known, rates), "", *_networks(known), "", *_doubts(known), ""]
+    lines += [*_recipes(known), "", _others()]
     return HEAD.format(soc=SOC) + "\n".join(lines) + "\n"
 
 
@@ -161,6 +164,21 @@ def doubtful() -> dict[str, str]:
     """Networks whose publication contradicts another one or itself, and how; they are counted."""
     with (DATA / "model_doubts.csv").open(encoding="utf-8", newline="") as file:
         return {row["network"]: row["evidence"] for row in csv.DictReader(file)}
+
+
+def recipes() -> dict[str, str]:
+    """Options of ATC that networks were converted with, beyond those that all have."""
+    with (DATA / "model_recipes.csv").open(encoding="utf-8", newline="") as file:
+        return {row["network"]: row["options"] for row in csv.DictReader(file)}
+
+
+def _recipes(rates: Sequence[Rate]) -> Iterator[str]:
+    named = {rate.network for rate in rates}
+    yield "Converted with other options, of which images in bytes (insert_op_conf) are followed:"
+    yield ""
+    for network, options in recipes().items():
+        if network in named:
+            yield f"* {network}: `{options}`"
 
 
 def _doubts(rates: Sequence[Rate]) -> Iterator[str]:

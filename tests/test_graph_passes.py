@@ -14,6 +14,8 @@ from npusim.graph.memory import alive_bytes, weights_bytes
 from npusim.graph.onnx_reader import read
 from npusim.graph.passes import chosen, passes
 from npusim.graph.target import Target
+from npusim.hardware import load_profile
+from npusim.operators.tasks import kernels_of
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.formats import Format
 from support.networks import Network, encoder, resnet50
@@ -181,6 +183,74 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     output = network.conv("x", 3, 16, 3, 1)
     assert one(tmp_path, network, output) == ["Conv2D"]
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
+
+
+def test_images_in_bytes_go_into_the_first_convolution_if_asked_for(tmp_path: Path) -> None:
+    """Neither cast nor brought into slices: four channels follow each other."""
+    network = Network()
+    made = network.node("Conv", "x", network.weight(16, 3, 5, 3), pads=[2, 1, 2, 1])
+    file = network.save(tmp_path / "net.onnx", made, inputs={"x": [2, 3, 32, 24]})
+    asked = compiled(file, Target("310P", aipp=True))
+    (first, *rest) = tasks_of(asked.network)
+    assert first.spec.op_type == "Conv2D"
+    x, weight = first.spec.inputs[:2]
+    assert x is not None
+    assert weight is not None
+    assert (x.shape, weight.shape) == ((2, 1, 32, 24, 4), (4, 1, 16, 16))
+    assert [each.spec.op_type for each in rest] == ["TransData", "Cast"]
+    assert kernels_of(load_profile("Ascend310P3"), first.spec)
+    usual = ops(compiled(file))
+    assert (usual["Cast"], usual["TransData"]) == (2, 2)
+
+
+def test_frozen_norms_are_folded(tmp_path: Path) -> None:
+    """A factor and a summand for each channel; what differs from row to row stays."""
+    for shape, wanted in (((1, 16, 1, 1), ["Conv2D"]), ((1, 1, 32, 1), ["Conv2D", "Mul", "Add"])):
+        network = Network()
+        made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+        scaled = network.node("Mul", network.weight(*shape), made)
+        output = network.node("Add", scaled, network.weight(*shape))
+        file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 32, 32]})
+        found = compiled(file, Target("310P", off=frozenset(("TbeEltwiseFusionPass",))))
+        kept = (task.spec.op_type for task in tasks_of(found.network))
+        assert [op for op in kept if op not in ("Cast", "TransData")] == wanted
+
+
+def test_mish_of_kernels_for_one_shape_is_computed_in_halves(tmp_path: Path) -> None:
+    """On A2 it is the kernel for any shape."""
+    network = Network()
+    made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+    output = network.node("Mul", made, network.node("Tanh", network.node("Softplus", made)))
+    assert one(tmp_path, network, output) == ["FusionOp_Conv2D_Mish"]
+    (mish,) = (
+        node for node in compiled(tmp_path / "net.onnx").network.named("FusionOp_Conv2D_Mish")
+    )
+    assert mish.attributes["parts"] == (("Mish", {"impl_mode": "high_performance"}),)
+    (plain,) = compiled(tmp_path / "net.onnx", Target("A2")).network.named("Mish")
+    assert not plain.attributes
+
+
+@pytest.mark.parametrize(
+    ("mask", "fused"),
+    [([2, 1, 1, 48], True), ([1, 1, 1, 48], True), ([2, 4, 1, 48], True), ([2, 1, 48, 48], False),
+     ([1, 4, 1, 48], False)],
+)  # fmt: skip
+def test_masks_of_a_row_go_into_the_product_before_them(
+    tmp_path: Path, mask: list[int], fused: bool
+) -> None:
+    network = Network()
+    scores = network.node("Mul", network.node("MatMul", "q", "k"), network.number(0.125))
+    masked = network.node("Add", scores, "mask")
+    output = network.node("MatMul", network.node("Softmax", masked), "v")
+    shape = [2, 4, 48, 48]
+    file = network.save(
+        tmp_path / "net.onnx", output, inputs={**dict.fromkeys("qkv", shape), "mask": mask}
+    )
+    found = ops(compiled(file))
+    assert (found["FusionOp_BatchMatMulV2_FusedMulAdd"] == 1) is fused
+    assert (
+        found["FusionOp_BatchMatMulV2_Muls"] + found["FusionOp_BatchMatMulV2_Muls_Add"] == 1
+    ) is not fused
 
 
 def test_instance_norms_keep_the_layout_of_images(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,10 @@ from npusim.hardware import load_profile
 from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
+from npusim.runtime.cache_start import empty_cache
+from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, UINT64, DType
-from support.tasks import CHIPS
+from support.tasks import CHIPS, kernels
 
 if TYPE_CHECKING:
     from npusim.library.matmul_tiling import MatmulTiling
@@ -156,6 +159,22 @@ def test_prime_edges_leave_no_core_idle_for_long(size: tuple[int, int, int]) -> 
     for chip in CHIPS:
         found = found_for(chip, *size, fractals=(True, True))
         assert found.block_dim > load_profile(chip).cores.cube_cores // 2, (chip, found.grid)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+def test_a_row_more_of_plain_operands_is_a_tail(chip: str) -> None:
+    """Whatever divisors the number of fractals has: 257 rows are 17, a prime."""
+    weight = np.zeros((7168, 2048), np.float16)  # more than L2 of an inference product
+
+    def duration_us(rows: int) -> float:
+        x, y = np.zeros((rows, 7168), np.float16), np.zeros((rows, 2048), np.float16)
+        built, _ = kernels(chip, "MatMulV2", [x, weight], [y])
+        profile = load_profile(chip)
+        return run_tasks(built, profile, empty_cache(profile)).duration_us
+
+    assert duration_us(257) < 1.5 * duration_us(256)
+    assert duration_us(100) < 1.1 * duration_us(128)
+    assert duration_us(1000) < 1.1 * duration_us(1024)
 
 
 def whole_numbers(

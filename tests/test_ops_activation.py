@@ -90,6 +90,20 @@ def test_forward_in_half_types(op: str) -> None:
             np.testing.assert_allclose(got, FORWARD[op](x.astype(np.float64)), rtol=rtol, atol=1e-3)
 
 
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+def test_mish_in_its_faster_implementation(chip: str) -> None:
+    """In halves a difference from one is what counts: near to the reference, not beyond it."""
+    x = np.linspace(-12, 60, 5000).astype(np.float16)
+    (got,) = run(chip, "Mish", [x], [like(x)], impl_mode="high_performance")
+    np.testing.assert_allclose(got, FORWARD["Mish"](x.astype(np.float64)), rtol=5e-3, atol=1e-2)
+    large = np.zeros(3_000_000, np.float16)
+    usual, faster = (
+        cycles(chip, "Mish", [large], [large], impl_mode=mode)
+        for mode in ("high_precision", "high_performance")
+    )
+    assert faster < usual / 3
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60_000), st.sampled_from(sorted(FORWARD)), st.sampled_from(CHIPS))
 def test_time_doesnt_depend_on_numbers(count: int, op: str, chip: str) -> None:

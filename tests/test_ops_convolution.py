@@ -240,6 +240,23 @@ def test_planes_that_fill_l1_are_loaded_once_for_all_weights() -> None:
     trace(kernel, load_profile("Ascend310P3"), numerics=False)
 
 
+def test_positions_are_loaded_once_where_all_weights_stay() -> None:
+    """Weights of 512 by 512 fill half of L1: images pass by once, not for each of four columns.
+
+    So where they'd come from memory again, being more than L2 holds.
+    """
+    x = np.zeros((32, 32, 28, 28, 16), np.float16)
+    weight = np.zeros((32, 32, 16, 16), np.float16)
+    built, _ = kernels("Ascend310P3", "Conv2D", [x, weight], [np.zeros_like(x)], {"ksize": [1, 1]})
+    kernel, profile = built[0], load_profile("Ascend310P3")
+    assert isinstance(kernel, Conv2D)
+    blocks = kernel.tiling.blocks
+    assert (blocks.keep_a, blocks.keep_b) == (True, True)
+    assert blocks.wide * blocks.base_n == 512
+    (task,) = run_tasks(built, profile, empty_cache(profile)).tasks
+    assert task.bytes_read < 1.1 * (x.nbytes + 8 * weight.nbytes)
+
+
 def test_few_channels_of_a_first_layer() -> None:
     """C04: the taps of four channels follow each other, and fill up whole fractals."""
     profile, random = load_profile("Ascend910B3"), np.random.default_rng(0)

@@ -161,9 +161,22 @@ def test_compiled_for_a_shape_the_largest_element_is_found_one_by_one() -> None:
     assert 3000 * 32 < times[64] - times[32] < 8000 * 32
 
 
+def test_long_ragged_rows_are_folded_before_the_last_repeat_is_searched() -> None:
+    """1001 classes of 128 rows were profiled with 33.9 us; 992 need no search at all."""
+
+    def duration_us(classes: int) -> float:
+        x = numbers(128, classes)
+        return cycles("Ascend910B", "SoftmaxCrossEntropyWithLogits", [x, x],
+            [np.zeros(128, np.float32), like(x)]) / 900  # fmt: skip
+
+    times = [duration_us(classes) for classes in (992, 1000, 1001)]
+    assert times[0] < times[1] < 3 * times[0]
+    assert 25 < times[2] < 42
+
+
 @pytest.mark.parametrize(
     ("rows", "classes", "blocks"),
-    [(64, 100, 1), (64, 1000, 8), (315, 100, 32), (315, 1000, 32), (1024, 2, 16), (256, 1001, 1),
+    [(64, 100, 1), (64, 1000, 8), (315, 100, 32), (315, 1000, 32), (1024, 2, 16), (256, 1001, 32),
         (315, 21128, 32), (12, 20_000, 1)],
 )  # fmt: skip
 def test_compiled_for_a_shape_rows_are_dealt_out_if_they_are_many_or_long(

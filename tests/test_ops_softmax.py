@@ -127,6 +127,18 @@ def test_tiles_of_fractals_share_a_block_evenly(high: int) -> None:
     assert last >= layout.tile_rows // 2
 
 
+def test_rows_that_arent_whole_blocks_come_one_by_one() -> None:
+    """In code for one shape each row of 50 halves is loaded and worked on by itself."""
+    x = np.zeros((3000, 50), np.float16)
+    times = {
+        chip: [cycles(chip, "Softmax", [each], [each]) for each in (x, x[:, :48].copy())]
+        for chip in ("Ascend910B", "Ascend910B3")
+    }
+    ragged, whole = times["Ascend910B"]
+    assert ragged > 3 * whole
+    assert times["Ascend910B3"][0] < 3 * times["Ascend910B3"][1]
+
+
 def test_axes_that_arent_there_are_refused() -> None:
     x = numbers(4, 30)
     for axes in ([2], [0, 1], "last"):

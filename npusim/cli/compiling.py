@@ -42,6 +42,10 @@ Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", help="Compile without a pass."),
 ]
+Aipp = Annotated[
+    bool,
+    typer.Option("--aipp", help="Images come in bytes, normalised on their way (insert_op_conf)."),
+]
 Mode = Annotated[
     str | None,
     typer.Option(
@@ -83,16 +87,18 @@ def compilation(
     without: Sequence[str] | None,
     mode: str | None,
     custom: Path | None,
+    aipp: bool = False,
 ) -> Compilation | None:
     """What is said about compiling a network; None where nothing is."""
-    if not any((shape, precision, without, mode, custom)) and fuse:
+    if not any((shape, precision, without, mode, custom, aipp)) and fuse:
         return None
     from npusim.graph.custom import read_custom
     from npusim.model.graph_model import Compilation
 
     rows = {} if custom is None else read_custom(custom)
     sizes = dict(map(_shape, shape or ()))
-    return Compilation(sizes, precision or "", fuse, tuple(without or ()), mode or "", rows)
+    passes = tuple(without or ())
+    return Compilation(sizes, precision or "", fuse, passes, mode or "", rows, aipp)
 
 
 def is_model(file: Path) -> bool:

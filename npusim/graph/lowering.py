@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.graph.kinds import VIEWS, is_elementwise
 from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
+from npusim.ops.convolution.geometry import C04, feature_map
 from npusim.ops.convolution.geometry import weight as fractal_z
 from npusim.values.formats import Format
 from npusim.values.layouts import c0, storage_shape
@@ -66,8 +67,11 @@ def described(value: Value, node: Node | None = None) -> TensorSpec:
 
 def _shape(value: Value, node: Node | None) -> tuple[int, ...]:
     if value.format is Format.FRACTAL_Z and node is not None:
-        lanes = c0(value.dtype)
-        return fractal_z(value.shape, lanes, lanes, groups=node.attributes.get("groups", 1))
+        lanes, four = c0(value.dtype), node.given[0].format is Format.NC1HWC0_C04
+        groups = node.attributes.get("groups", 1)
+        return fractal_z(value.shape, lanes, lanes, groups=groups, c04=four)
+    if value.format is Format.NC1HWC0_C04:
+        return feature_map(value.shape, C04)
     if node is not None and _beside_fractals(value, node):
         return _edge(value.shape, node.output.shape)
     return storage_shape(value.shape, value.dtype, value.format)

@@ -15,12 +15,14 @@ _FRACTAL_PRODUCTS: Final = ("910", "310P")
 class Target:
     """`family` is that of the product; `off` names passes that don't run.
 
-    `precision` is ATC's: ``force_fp16`` is the default offline, ``origin`` changes nothing.
+    `precision` is ATC's: ``force_fp16`` is the default offline, ``origin`` changes nothing. With
+    `aipp` images come in bytes and are normalised by the image preprocessing unit.
     """
 
     family: str
     precision: str = "force_fp16"
     off: frozenset[str] = frozenset()
+    aipp: bool = False
 
     @property
     def fractal_products(self) -> bool:

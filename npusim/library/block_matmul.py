@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Where tiles of A and of B are.
 _INTO_L1 = (TPosition.A1, TPosition.B1)
 _INTO_L0 = (TPosition.A2, TPosition.B2)
-_IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
+_IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving; panels of A likewise
 _HOST_BYTES = 1 << 26  # of results that are computed at once
 _Part = tuple[int, int, int]  # first element, elements of a block, number of blocks
 
@@ -136,12 +136,13 @@ class BlockMatmul:
             if streamed
         }
         self._l1 = _Stage(core, streams, t.depth_1) if streams else None
-        self._panel: TQue | None = None
-        if any(self._kept):
-            side = self._kept.index(True)
-            self._panel = TQue(_INTO_L1[side], t.panels, "panel")
-            nbytes = wide[side] * round_up(k, t.base_k)
-            core.pipe.init_buffer(self._panel, t.panels, (t.a_bytes, t.b_bytes)[side] or nbytes)
+        self._panels: dict[int, TQue] = {}
+        depths, columns = (_IN_FLIGHT if all(self._kept) else t.panels, t.panels), (1, t.wide)
+        for side in (side for side in (0, 1) if self._kept[side]):
+            self._panels[side] = TQue(_INTO_L1[side], depths[side], "panel")
+            nbytes = columns[side] * wide[side] * round_up(k, t.base_k)
+            own = (t.a_bytes, t.b_bytes)[side]
+            core.pipe.init_buffer(self._panels[side], depths[side], own or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         self._unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
@@ -174,6 +175,9 @@ class BlockMatmul:
         them have to be taken: they come out of loops of the core.
         """
         t, (m, n, _) = self._tiling, self._shape
+        if all(self._kept):
+            yield from self._with_both(m, n)
+            return
         for row_part, column_part in _pairs(t, m, n):
             if any(self._kept):
                 yield from self._with_panel(row_part, column_part)
@@ -195,7 +199,7 @@ class BlockMatmul:
         fixed = ((0, m), (0, k)) if side == 0 else ((0, k), (0, n))
         kept = self._kept_tile(side, *fixed)
         yield from self._block((0, m), (0, n), {side: kept})
-        self._let_go(kept)
+        self._let_go(side, kept)
 
     def get_tensor_c(self, block: Block, c: GmMatrix) -> None:
         """Take a block to where it belongs in global memory."""
@@ -268,20 +272,35 @@ class BlockMatmul:
                 moving = _columns_of(turn, n) if keep_a else self._rows_of(turn, m)
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {side: kept})
-            self._let_go(kept)
+            self._let_go(side, kept)
+
+    def _with_both(self, m: int, n: int) -> Iterator[Block]:
+        """Blocks that share columns of B in L1, and row by row of blocks a panel of A."""
+        core, t, k = self._core, self._tiling, self._shape[2]
+        for first in range(0, n, t.wide * t.base_n):
+            width = min(t.wide * t.base_n, n - first)
+            right = self._kept_tile(1, (0, k), (first, width))
+            for row_part in _parts(m, t.base_m):
+                for turn in core.loop(row_part[2] * self._stack):
+                    rows = self._rows_of(turn, row_part)
+                    left = self._kept_tile(0, rows, (0, k))
+                    for begin, size, count in _parts(width, t.base_n):
+                        for column in core.loop(count):
+                            columns = _columns_of(column, (first + begin, size, count))
+                            yield from self._block(rows, columns, {0: left, 1: right})
+                    self._let_go(0, left)
+            self._let_go(1, right)
 
     def _kept_tile(self, side: int, rows: Span, columns: Span) -> Tile:
         """All of an operand that some blocks need, in L1."""
-        panel, source = self._panel, self._operands[side]
-        assert panel is not None
+        panel, source = self._panels[side], self._operands[side]
         tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(self._core, tile, rows, columns)
         panel.enque(tile)
         return Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
 
-    def _let_go(self, kept: Tile) -> None:
-        assert self._panel is not None
-        self._panel.free_tensor(kept.tensor)
+    def _let_go(self, side: int, kept: Tile) -> None:
+        self._panels[side].free_tensor(kept.tensor)
 
     def _block(self, rows: Span, columns: Span, there: dict[int, Tile]) -> Iterator[Block]:
         """One block of C; of some operands L1 has all that it needs already."""

@@ -24,8 +24,9 @@ class MatmulTiling:
     """A block of C is ``base_m x base_n``; of k, ``base_k`` are in L0 and ``step_k`` in L1.
 
     ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
-    column of B, ``panels`` of these at a time, while the other operand streams past. ``depth_c``
-    blocks of C are in L0C, and ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
+    column of B, ``panels`` of these at a time, while the other operand streams past. With both, L1
+    holds ``wide`` block columns of B, and of A one block row after the other. ``depth_c`` blocks of
+    C are in L0C, and ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
     ``a_bytes`` and ``b_bytes`` are those of tiles in L1 that aren't simply rows and columns.
     Streamed blocks go down a column of C after the other, or along a row with ``rows_outside``.
     """
@@ -43,6 +44,7 @@ class MatmulTiling:
     a_bytes: int = 0
     b_bytes: int = 0
     rows_outside: bool = False
+    wide: int = 1
 
     @classmethod
     def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:

@@ -45,7 +45,7 @@ class Compilation:
     """What a user says about how networks run; `fuse` turns all passes that fuse on or off.
 
     `mode` is one of MODES, empty for what the file is made for; `custom` says what operators of
-    custom domains cost.
+    custom domains cost. With `aipp` images come in bytes, as ATC's --insert_op_conf converts.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -54,6 +54,7 @@ class Compilation:
     without: tuple[str, ...] = ()
     mode: str = ""
     custom: Mapping[str, Custom] = field(default_factory=dict)
+    aipp: bool = False
 
     def __post_init__(self) -> None:
         if self.precision and self.precision not in PRECISIONS:
@@ -99,7 +100,8 @@ class NetworkModel:
     def on(self, family: str, batch: int | None = None) -> Step:
         """The tasks of the network compiled for a product family; raises as `at`."""
         network, found = self.source.network(batch, self.how.shapes)
-        target = Target(family, self.how.precision or PRECISIONS[0], self.how.off)
+        precision = self.how.precision or PRECISIONS[0]
+        target = Target(family, precision, self.how.off, self.how.aipp)
         try:
             compiled = compile_network(network, target, self.how.custom)
         except ArgumentError as error:

@@ -102,7 +102,7 @@ def follow(
 
 def half_in_float(parts: Sequence[Part]) -> bool:
     """Whether a part computes float16 in float32, which then all do."""
-    return any(part.row.half_in_float for part in parts)
+    return any(part.row.in_float(part.attributes) for part in parts)
 
 
 def epilogue_of(

@@ -47,9 +47,10 @@ class Compute:
 
     ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
     ``attributes``, which are given with their defaults. ``half_in_float`` computes float16 in
-    float32; ``raw`` are operands that keep their dtype; operand ``typed_by`` decides what is
-    computed in. ``result`` is the dtype of the results where it isn't that operand's. ``like``
-    are the operands that the results have the shape of, all of them if empty. ``numbers`` are
+    float32, or says of the attributes whether to; ``raw`` are operands that keep their dtype;
+    operand ``typed_by`` decides what is computed in. ``result`` is the dtype of the results where
+    it isn't that operand's. ``like`` are the operands that the results have the shape of, all of
+    them if empty. ``numbers`` are
     operands that are single elements by definition; others are treated so where the result has
     more. ``cold`` are operands that nothing has used since the training step before, or long ago
     in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,
@@ -60,7 +61,7 @@ class Compute:
     op_type: str
     formula: Callable[..., Results]
     outputs: int = 1
-    half_in_float: bool = False
+    half_in_float: bool | Callable[[Mapping[str, object]], bool] = False
     raw: tuple[int, ...] = ()
     typed_by: int = 0
     result: DType | None = None
@@ -71,6 +72,11 @@ class Compute:
     buffers: float = 0
     cold: tuple[int, ...] = ()
     generated: bool = True
+
+    def in_float(self, attributes: Mapping[str, object]) -> bool:
+        """Whether float16 is computed in float32, with these attributes and the usual others."""
+        asked = self.half_in_float
+        return asked if isinstance(asked, bool) else asked({**self.attributes, **attributes})
 
 
 class FormulaKernel(ElementwiseKernel):
@@ -220,7 +226,7 @@ class FormulaKernel(ElementwiseKernel):
         row = self.row
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
         dtype = (decisive or outputs[0]).dtype
-        computed = compute_dtype(profile, dtype, half_in_float=row.half_in_float)
+        computed = compute_dtype(profile, dtype, half_in_float=row.in_float(attributes))
         try:
             return self._recorded(Formula(profile, computed), given, outputs, attributes)
         except UnsupportedIntrinsicError:

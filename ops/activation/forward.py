@@ -15,6 +15,9 @@ from npusim.schedules.formula_kernel import Compute, kernels_of_table
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
 
+HIGH_PERFORMANCE = "high_performance"
+"""What ATC calls the faster one of an operator's implementations."""
+
 _CUBIC = 0.044715  # of the tanh form of Gelu
 _GELU_SLOPE = 2.0 * sqrt(2.0 / pi)
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
@@ -69,8 +72,15 @@ def _fast_gelu_v2(f: Formula, x: Term) -> Term:
     return f.mul(x, f.add(f.mul(half, sign), 0.5))
 
 
-def _mish(f: Formula, x: Term) -> Term:
-    """x tanh(ln(1 + e**x)), with exponentials of numbers below zero on both sides of it."""
+def _mish(f: Formula, x: Term, impl_mode: str) -> Term:
+    """x tanh(ln(1 + e**x)), with exponentials of numbers below zero on both sides of it.
+
+    Kernels that are compiled for one shape have x (1 - 2 / (1 + (1 + e**x)**2)) in x's own type.
+    """
+    if impl_mode == HIGH_PERFORMANCE:
+        power = f.add(f.exp(x), 1.0)
+        share = f.mul(f.reciprocal(f.add(f.mul(power, power), 1.0)), -2.0)
+        return f.mul(x, f.add(share, 1.0))
     zero = f.fill(0.0)
     positive = f.compare(x, zero, CmpMode.GT)
     once, twice = (f.mul(f.exp(f.mul(x, rate)), 2.0) for rate in (-1.0, -2.0))
@@ -137,7 +147,12 @@ _ROWS = (
     Compute("GeluV2", gelu, half_in_float=True, attributes={"approximate": "none"}),
     Compute("FastGelu", _fast_gelu, half_in_float=True),
     Compute("FastGeluV2", _fast_gelu_v2),
-    Compute("Mish", _mish, half_in_float=True),
+    Compute(
+        "Mish",
+        _mish,
+        half_in_float=lambda given: given["impl_mode"] != HIGH_PERFORMANCE,
+        attributes={"impl_mode": "high_precision"},
+    ),
     Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
     Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
     Compute("Elu", elu, half_in_float=True, attributes=_ELU),

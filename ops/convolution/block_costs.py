@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.library.matmul_tiling import MatmulTiling
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FRACTALS = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
 _CHUNKS = 6  # parts of k in L1 that are looked at
+_ALIKE = 1.02  # times the least cycles, which no estimate tells apart
 _TILES_AHEAD = 4  # tiles on their way into L1, so that none waits for the time of flight
 
 
@@ -76,6 +77,7 @@ class Blocks(NamedTuple):
     depth_1: int
     panels: int
     a_bytes: int
+    wide: int = 1
 
     def tiling(self) -> MatmulTiling:
         """The same for the product."""
@@ -85,7 +87,8 @@ class Blocks(NamedTuple):
 class _OfBlock(NamedTuple):
     """What blocks of one size have in common: how many there are, and cycles of all of them.
 
-    ``started`` are those of what has to be started for each, ``last`` the way out of one.
+    ``started`` are those of what has to be started for each, ``last`` the way out of one, and
+    ``once_a`` bytes that all rows of blocks see of an image.
     """
 
     tall: int
@@ -95,6 +98,7 @@ class _OfBlock(NamedTuple):
     started: float
     out: float
     last: float
+    once_a: float
 
 
 class BlockCosts:
@@ -128,6 +132,12 @@ class BlockCosts:
             self._a_rate *= job.gathered_bytes / round_up(job.gathered_bytes, line)
         shared = grid.images * grid.rows > 1
         self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
+        self._hbm = profile.hbm_sustained_gbps * 1e3 / profile.clock_mhz / grid.cores
+        given = geometry.images * geometry.slices * prod(geometry.plane) * geometry.lanes
+        weights = self._k * geometry.out_channels * geometry.groups
+        results = geometry.images * geometry.positions * geometry.out_channels * geometry.groups
+        room = (profile.memory.l2_bytes - results * job.out_bytes) / self._size
+        self._kept_in_l2 = given <= room, weights <= profile.memory.l2_bytes / self._size
         self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes
         self._chunks = list(self._parts_of_k())
         self._slice_bytes: dict[int, int] = {}  # of a plane, by rows of a block
@@ -138,20 +148,25 @@ class BlockCosts:
         for edges in (_FRACTALS[2:4], _FRACTALS):
             for base in self._bases(edges):
                 for blocks in self._in_l1(base):
-                    return self._cycles(blocks)
+                    return self._cycles(blocks)[0]
         return inf
 
     def best(self, limit: float) -> tuple[float, Blocks | None]:
-        """The least cycles below a limit, and their blocks; None where none fits."""
-        least, found = limit, None
+        """The least cycles below a limit, and their blocks; None where none fits.
+
+        Where memory is what all wait for, those of them that are done first without.
+        """
+        least, found = limit, list[tuple[float, float, Blocks]]()
         for base in self._bases(_FRACTALS):
-            if self._least(base) >= least:
+            if self._least(base) >= _ALIKE * least:
                 continue
             for blocks in self._in_l1(base):
-                cycles = self._cycles(blocks)
-                if cycles < least:
-                    least, found = cycles, blocks
-        return least, found
+                cycles, without = self._cycles(blocks)
+                if cycles < limit and cycles < _ALIKE * least:
+                    least = min(least, cycles)
+                    found.append((cycles, without, blocks))
+        alike = [(without, blocks) for cycles, without, blocks in found if cycles <= _ALIKE * least]
+        return least, min(alike, default=(inf, None), key=lambda each: each[0])[1]
 
     def _bases(self, edges: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
         """Rows, columns and depth of blocks that fit into L0."""
@@ -186,6 +201,8 @@ class BlockCosts:
         tiles = of_block.tall * self._images > 1
         whole_b = base_n * round_up(self._k, base_k) * self._size
         whole_a = self._a_bytes(base_m, self._k)
+        if 2 * whole_a + whole_b <= room:
+            yield self._both(base, depth_c, (whole_a, whole_b), room)
         for chunks in self._chunks:
             fitting = 0
             for step in chunks:
@@ -204,6 +221,23 @@ class BlockCosts:
                 return
             if of_a + of_b <= room:  # a tile at a time, rather than the same rows for every tap
                 yield Blocks(*base, step, False, False, depth_c, 1, 2, of_a)
+
+    def _both(
+        self, base: tuple[int, int, int], depth_c: int, whole: tuple[int, int], room: int
+    ) -> Blocks:
+        """All of k of both in L1: as many columns of blocks as there is room for, twice if need be.
+
+        Source: TBE, conv2d: tiles in L1 are several blocks of L0 wide (multi_n of BL1), so that
+        positions are loaded once for all of them.
+        """
+        of_a, of_b = whole
+        broad = self._of_block(base[0], base[1]).broad
+        panels, most = 1, (room - 2 * of_a) // of_b
+        if most < broad * self._groups and most > 1:
+            panels, most = 2, most // 2
+        wide = ceil(broad / ceil(broad / min(broad, most)))
+        step = round_up(self._k, base[2])
+        return Blocks(*base, step, True, True, depth_c, 2, panels, of_a, wide)
 
     @staticmethod
     def _panels(several: bool, panel: int, room: int) -> int:
@@ -265,6 +299,7 @@ class BlockCosts:
                 2 * paths.l1_to_l0a.setup_cycles * tall * broad,
                 self._out(self._high * self._wide, tall * broad),
                 self._out(base_m * base_n // self._grain**2, 1),
+                tall * self._a_bytes(base_m, self._k),
             )
         return found
 
@@ -282,9 +317,9 @@ class BlockCosts:
         busiest = max(*self._in_l0(of_block, -(-self._k // base_k)), of_block.out)
         return self._images * self._groups * busiest
 
-    def _cycles(self, blocks: Blocks) -> float:
-        """The busiest pipe, and what comes before and after it."""
-        base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, _, a_bytes = blocks
+    def _cycles(self, blocks: Blocks) -> tuple[float, float]:
+        """The busiest pipe, and what comes before and after it; also where memory is no limit."""
+        base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, _, a_bytes, wide = blocks
         path, of_block = self._profile.paths.gm_to_l1, self._of_block(base_m, base_n)
         tall, broad, out = of_block.tall, of_block.broad, of_block.out
         chunks = -(-self._k // step_k)
@@ -292,14 +327,14 @@ class BlockCosts:
         products, into_l0 = self._in_l0(of_block, parts)
         whole_a = tall * a_bytes * (1 if keep_a else chunks)
         whole_b = self._n * self._k * self._size
-        of_a = whole_a * (1 if keep_a else broad)
-        of_b = whole_b * (1 / self._images if keep_b else tall)
+        of_a, of_b = self._loaded(blocks)
         loads = of_a / self._a_rate + of_b / self._b_rate
-        chunks *= tall * broad
+        chunks *= tall * (ceil(broad / wide) if keep_a and keep_b else broad)
         flight = path.latency_cycles / depth_1
         loads = max(loads + 2 * chunks * path.setup_cycles, chunks * flight + loads / 2)
         step_b = base_n * (self._k if keep_b else step_k) * self._size
         first = (a_bytes if keep_b else min(a_bytes, whole_a)) / self._a_rate + step_b / self._rate
+        memory = self._from_memory(of_block, of_a, of_b) / self._hbm
         overlap = max(products, into_l0, loads, out)
         if self._job.dilated:
             overlap = max(overlap, self._made(of_a, tall if keep_a else chunks))
@@ -308,13 +343,33 @@ class BlockCosts:
         overlap += self._waits(blocks, whole_a, whole_b, self._rate)
         if depth_c == 1:
             overlap = max(overlap, products + out)
-        return self._images * self._groups * overlap + first + of_block.last
+        turns, around = self._images * self._groups, first + of_block.last
+        return turns * max(overlap, memory) + around, turns * overlap + around
+
+    def _loaded(self, blocks: Blocks) -> tuple[float, float]:
+        """Bytes of both operands that an image and a group take."""
+        of_block = self._of_block(blocks.base_m, blocks.base_n)
+        columns = ceil(of_block.broad / blocks.wide)
+        chunks = 1 if blocks.keep_a else -(-self._k // blocks.step_k)
+        again = 1 if blocks.keep_a and not blocks.keep_b else columns
+        of_a = of_block.tall * blocks.a_bytes * chunks * again
+        of_b = self._n * self._k * self._size
+        return of_a, of_b * (1 / self._images if blocks.keep_b else of_block.tall)
+
+    def _from_memory(self, of_block: _OfBlock, of_a: float, of_b: float) -> float:
+        """Bytes to and from memory of an image and a group; what L2 has no room for comes again."""
+        once = of_block.once_a, self._n * self._k * self._size
+        loads = zip((of_a, of_b), once, self._kept_in_l2, strict=True)
+        loaded = sum(min(each, least) if kept else each for each, least, kept in loads)
+        return loaded + self._m * self._n * self._job.out_bytes
 
     def _waits(self, blocks: Blocks, of_a: float, of_b: float, rate: float) -> float:
         """Cycles a turn in which nothing else goes on, as L1 has room for one panel only."""
         if blocks.panels > 1 or not (blocks.keep_a or blocks.keep_b):
             return 0
         of_block = self._of_block(blocks.base_m, blocks.base_n)
+        if blocks.keep_a and blocks.keep_b:
+            return of_b / rate / self._images if of_block.broad * self._groups > blocks.wide else 0
         if blocks.keep_a:
             return of_a / self._a_rate if of_block.tall * self._images > 1 else 0
         return of_b / rate / self._images if of_block.broad * self._groups > 1 else 0

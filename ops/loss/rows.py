@@ -1,8 +1,8 @@
 """The cross entropy of rows of logits against rows of labels, and its gradient at once.
 
-Compiled for one shape, few or ragged rows stay on one core. Where a tile has several rows that
-aren't whole lines of the vector unit, their largest elements are found one by one if it can't
-compare them within a repeat: in high precision nothing is rounded to float16 first. Source: public
+Compiled for one shape, few rows stay on one core. Of rows that aren't whole lines of the vector
+unit the largest element is found one by one if it can't compare within a repeat, of long ones among
+what is left of their repeats: in high precision nothing is rounded to float16 first. Source: public
 operator sources (impl/softmax_cross_entropy_with_logits.py) and tensor compiler
 (softmax_cross_entropy_with_logits_schedule.py, logits_2d_schedule and the schedules for large
 axes); block counts of recorded kernels. Rows that don't fit into UB are loaded again for every
@@ -20,13 +20,11 @@ from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.values.arithmetic import greatest_divisor
-from npusim.values.dtypes import FLOAT
 
 _LINE = 16  # elements that rows consist of where the vector unit folds several of them
 _ALIGN = 128  # elements that a tensor in UB is rounded to
 _COPIES = {2: 12, 4: 6}  # tensors in UB at a time, by the size of their elements
 _LONG_ROW = 15360  # elements from which rows are loaded one by one
-_SHORT_ROW = 128  # elements up to which ragged rows may lie side by side
 # Of a core: in many rows of a few elements, and in few rows.
 _FEW_BYTES, _ROW_BYTES = 512, 8192
 
@@ -49,12 +47,16 @@ class _StaticRows(RowsLayout):
         self.tile_rows = min(self.tile_rows, self.most_rows)
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
-        by_vector = src.shape[0] == 1 or src.shape[-1] % _LINE == 0
-        if fold is not LARGEST or by_vector or core.folds_within_repeat(fold, src):
+        rows, columns = src.shape
+        if fold is not LARGEST or columns % _LINE == 0 or core.folds_within_repeat(fold, src):
             super().fold(core, fold, dst, src)
             return
+        width = core.costs.repeat_elements(src.dtype.itemsize)
+        if columns >= 2 * width:  # whole repeats of a row are folded onto each other before
+            for row in core.loop(rows):
+                core.issue("vmax", src[row][: (columns // width - 1) * width], (src[row],))
         core.get_value(src)
-        each = src.numel
+        each = rows * (width if columns >= 2 * width else columns)
         core.emit_scalar("ld_ub", loads=2 * each, stores=each, operations=2 * each, turns=each)
         core.filled(dst)
         core.arrange(dst, src, how=lambda values: values.max(-1))
@@ -75,8 +77,6 @@ def _parts(profile: Profile, rows: int, columns: int, itemsize: int) -> tuple[in
     else:
         parts = greatest_divisor(rows, most)
         parts = parts if rows // parts * row_bytes >= _ROW_BYTES else 1
-    if columns > _SHORT_ROW and columns * FLOAT.itemsize % block:
-        return 1, 1
     together = greatest_divisor(rows // parts, max(1, fitting // columns))
     return (most, 1) if parts > 1 and together < least else (parts, together)
 

@@ -1,8 +1,9 @@
 """Tilings of kernels that are compiled for one shape, as on the first generation.
 
 There every cut is a divisor, counted in fractals: of what the cores get, of the blocks they work
-in, of the parts of k. The compiler knows 32 cores (the public TBE schedule, mmad_schedule, cuts for
-as many), so that a chip with 30 may have to work in two rounds. Loads, products and stores of a
+in, of the parts of k; of operands that don't lie in fractals also of a larger size, with a tail.
+The compiler knows 32 cores (the public TBE schedule, mmad_schedule, cuts for as many), so that a
+chip with 30 may have to work in two rounds. Loads, products and stores of a
 block follow each other, nothing is double buffered. An operand that all blocks of a core share
 stays in L1 if all of k fits there. The compiler's own search isn't published; that divisors are
 taken, and that more rectangles than the chip has cores are, is what profiled block counts show.
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _CORES_KNOWN = 32
 _ENOUGH = 3 / 4  # of them: rectangles that more aren't looked for
+_EVEN = (1, 2, 4, 8, 16)  # fractals of which a size may be rounded up to a multiple
 _WORTH = 0.85  # of a core's time that more rectangles than the chip has cores may leave at most
 
 
@@ -39,12 +41,16 @@ def static_partition(profile: Profile, shape: Shape) -> Partition:
     """The rectangles, and the cheapest blocks that divide them."""
     lanes = profile.buffers.block_bytes // shape.dtype.itemsize
     high, wide = profile.cube.fractal_m, profile.cube.fractal_n
-    whole, cores = _size(profile, shape), profile.cores.cube_cores
+    cores = profile.cores.cube_cores
     groups = min(shape.batch, cores)
-    (rows, columns), block = _found(profile, shape)
+    _, (rows, columns), block, whole = min(
+        (_found(profile, shape, each) for each in _sizes(profile, shape)),
+        key=lambda found: found[0],
+    )
     part = _Size(whole.m // rows, whole.n // columns, whole.k)
     room = profile.buffers.l1_bytes // ((block.m + block.n) * _fractal(profile))
-    step = max(each for each in _divisors(whole.k, room) if each % block.k == 0)
+    steps = [each for each in _divisors(whole.k, room) if each % block.k == 0]
+    step = max(steps, default=max(1, room // block.k) * block.k)
     # A single row or column of blocks needs its operand once, if L1 holds all of k.
     all_of_k, (tall, broad) = step == whole.k, (part.m // block.m, part.n // block.n)
     blocks = MatmulTiling(
@@ -83,39 +89,63 @@ def static_serves(profile: Profile, found: Partition) -> bool:
     return blocks <= cores or vector <= products
 
 
-def _found(profile: Profile, shape: Shape) -> tuple[tuple[int, int], _Size]:
-    """Rectangles along rows and columns, and the block that they are worked in.
+def _sizes(profile: Profile, shape: Shape) -> list[_Size]:
+    """The product itself, and with tails larger ones that can be cut: the last block isn't full.
+
+    A graph that is compiled for its shapes has operands in fractals, and divisors whatever comes
+    of them: products with 1321 columns of fractals, a prime, are profiled as slow as those make
+    them. Operands as they are come with kernels for any shape.
+    """
+    whole, unit = _size(profile, shape), _unit(profile, shape)
+    if shape.in_fractals:
+        return [whole]
+    highs, wides = (
+        sorted({round_up(size, step * grain) for step in _EVEN})
+        for size, grain in ((whole.m, unit.m), (whole.n, unit.n))
+    )
+    return [_Size(high, wide, whole.k) for high in highs for wide in wides]
+
+
+def _found(
+    profile: Profile, shape: Shape, whole: _Size
+) -> tuple[float, tuple[int, int], _Size, _Size]:
+    """Cycles of a core, rectangles along rows and columns, the block that they are worked in.
+
+    The last is ``whole``, the product in fractals.
 
     As many equal ones as the chip has cores for. Where these are few, as many as the compiler
     knows cores, if that leaves even parts and saves enough. What launching them takes it doesn't
     know. Source: profiled block counts of 41 products.
     """
-    whole = _size(profile, shape)
     pairs = _pairs(whole, _unit(profile, shape))
     if shape.batch > 1:
-        return _cheapest(profile, shape, pairs, 1)[1:]
+        return (*_cheapest(profile, shape, whole, pairs, 1), whole)
     within = _most(pairs, profile.cores.cube_cores)
-    found = _cheapest(profile, shape, pairs, within)
+    found = _cheapest(profile, shape, whole, pairs, within)
     even = [pair for pair in pairs if _is_even(whole.m, pair[0]) and _is_even(whole.n, pair[1])]
     more = _most(even, _CORES_KNOWN)
     if within <= _ENOUGH * _CORES_KNOWN and more > within:
-        other = _cheapest(profile, shape, even, more)
+        other = _cheapest(profile, shape, whole, even, more)
         if other[0] < _WORTH * found[0]:
             found = other
-    return found[1:]
+    return (*found, whole)
 
 
 def _cheapest(
-    profile: Profile, shape: Shape, pairs: list[tuple[int, int]], rectangles: int
+    profile: Profile,
+    shape: Shape,
+    whole: _Size,
+    pairs: list[tuple[int, int]],
+    rectangles: int,
 ) -> tuple[float, tuple[int, int], _Size]:
     """So many equal rectangles in the cheapest blocks that divide them, and their cycles."""
-    whole, unit = _size(profile, shape), _unit(profile, shape)
+    unit = _unit(profile, shape)
     return min(
         (_cost(profile, shape, part, block), (rows, columns), block)
         for rows, columns in pairs
         if rows * columns == rectangles
         for part in (_Size(whole.m // rows, whole.n // columns, whole.k),)
-        for block in _blocks(profile, part, unit)
+        for block in _blocks(profile, shape, part, unit)
     )
 
 
@@ -160,9 +190,10 @@ def _unit(profile: Profile, shape: Shape) -> _Size:
     return _Size(along_m, max(1, lanes // cube.fractal_n), 1)
 
 
-def _blocks(profile: Profile, part: _Size, unit: _Size) -> list[_Size]:
+def _blocks(profile: Profile, shape: Shape, part: _Size, unit: _Size) -> list[_Size]:
     """Blocks that divide a core's part and fit into L0, with as much of k as fits."""
     buffers, fractal = profile.buffers, _fractal(profile)
+    divides = shape.in_fractals
     result = profile.cube.fractal_m * profile.cube.fractal_n * FLOAT.itemsize
     found = []
     for m in (unit.m * each for each in _divisors(part.m // unit.m, buffers.l0a_bytes // fractal)):
@@ -171,15 +202,21 @@ def _blocks(profile: Profile, part: _Size, unit: _Size) -> list[_Size]:
         ):
             room = min(buffers.l0a_bytes // (m * fractal), buffers.l0b_bytes // (n * fractal))
             if room and m * n * result <= buffers.l0c_bytes:
-                found.append(_Size(m, n, max(_divisors(part.k, room))))
+                found.append(_Size(m, n, _part_of_k(part.k, room, divides=divides)))
     return found
+
+
+def _part_of_k(k: int, room: int, *, divides: bool) -> int:
+    """The greatest divisor of k that fits; with tails equal parts if that is far less."""
+    divisor, most = max(_divisors(k, room)), min(k, room)
+    return divisor if divides or 2 * divisor >= most else ceil(k / ceil(k / most))
 
 
 def _cost(profile: Profile, shape: Shape, part: _Size, block: _Size) -> float:
     """Cycles of a core that does one thing after the other."""
     paths, cube, fractal = profile.paths, profile.cube, _fractal(profile)
     tall, broad = part.m // block.m, part.n // block.n
-    steps = tall * broad * (part.k // block.k)
+    steps = tall * broad * ceil(part.k / block.k)
     each = cube.dtypes[shape.dtype.intrinsic].cycles_per_fractal
     product = cube.mad_start_cycles + block.m * block.n * block.k * each
     into_l0 = (

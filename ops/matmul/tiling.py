@@ -69,14 +69,31 @@ def _rows_outside(profile: Profile, shape: Shape, way: Way, blocks: MatmulTiling
     """
     if profile.software.matmul_generation > 2 or blocks.keep_a or blocks.keep_b:
         return False
+    columns_outside, rows_outside = _from_memory(profile, shape, way, blocks)
+    return rows_outside < columns_outside
+
+
+def _from_memory(
+    profile: Profile, shape: Shape, way: Way, blocks: MatmulTiling
+) -> tuple[float, float]:
+    """Bytes of both operands that come from memory: with columns outside, and with rows.
+
+    What goes past again comes out of L2, unless it and what stays meanwhile are larger.
+    """
     _, rows, columns = way
     l2, line = profile.memory.l2_bytes, shape.k * shape.dtype.itemsize
     of_a, of_b = shape.m * line, shape.n * line
     staying_a = min(of_a, ceil(shape.m / rows) * blocks.base_m * line)
     staying_b = min(of_b, ceil(shape.n / columns) * blocks.base_n * line)
-    again_a = of_a * (ceil(columns / blocks.base_n) if of_a + staying_b > l2 else 1)
-    again_b = of_b * (ceil(rows / blocks.base_m) if of_b + staying_a > l2 else 1)
-    return of_a + again_b < again_a + of_b
+    broad = 1 if blocks.keep_a else ceil(columns / blocks.base_n)
+    tall = 1 if blocks.keep_b else ceil(rows / blocks.base_m)
+
+    def loaded(nbytes: float, times: int, meanwhile: float) -> float:
+        return nbytes * (times if meanwhile > l2 else 1)
+
+    columns_outside = loaded(of_a, broad, of_a + staying_b) + loaded(of_b, tall, staying_b)
+    rows_outside = loaded(of_a, broad, staying_a) + loaded(of_b, tall, of_b + staying_a)
+    return columns_outside, rows_outside
 
 
 def estimated_cycles(profile: Profile, found: Partition) -> float:
@@ -158,7 +175,8 @@ class _Costs:
         blocks, turns = self.blocks(way, base), ceil(shape.batch / groups)
         size, out = shape.dtype.itemsize, paths.l0c_to_gm or paths.ub_to_gm
         stores = rows * columns * shape.out_bytes / out.bytes_per_cycle
-        compulsory = (shape.m + shape.n) * shape.k * size + shape.m * shape.n * shape.out_bytes
+        loaded = _from_memory(self._profile, shape, way, blocks)
+        compulsory = min(loaded) + shape.m * shape.n * shape.out_bytes
         hbm = compulsory * shape.batch / self._hbm / turns
         pipes = (*self._cube(way, blocks), self._loads(way, blocks), stores)
         first_bytes = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size

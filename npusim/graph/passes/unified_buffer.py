@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import FUSED
+from npusim.graph.passes.mul_add import is_row_of_each
 from npusim.graph.passes.patterns import follower
 from npusim.values.dtypes import INT64
 
@@ -66,7 +67,7 @@ def _chain(network: Network, head: Node, most: int) -> list[Node]:
         node = follower(network, last, *FUSED)
         if node is None or not _fits(last, node):
             break
-        if head.op in _CUBE and not _are_tiles(last, node):
+        if head.op in _CUBE and not _are_tiles(head, last, node):
             break
         found.append(node)
         last = node
@@ -84,12 +85,17 @@ def _fits(last: Node, node: Node) -> bool:
     return same and once
 
 
-def _are_tiles(last: Node, node: Node) -> bool:
-    """Whether the other operands are as large as the result, or numbers."""
+def _are_tiles(head: Node, last: Node, node: Node) -> bool:
+    """Whether the other operands are as large as the result, or numbers, or masks of scores.
+
+    A row comes as a bias does, if there is no other.
+    """
     made = last.output
+    row = node.op == "FusedMulAdd" and head.op == "BatchMatMulV2" and head.input(2) is None
     return all(
         value is made
         or value.numel == 1
         or (value.shape, value.format) == (made.shape, made.format)
+        or (row and is_row_of_each(value, made))
         for value in node.given
     )

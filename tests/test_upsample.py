@@ -477,7 +477,7 @@ def test_every_output_is_written_once(shape: tuple[int, int, int, int]) -> None:
 def test_the_numbers_pay_for_themselves(shape: tuple[int, int, int, int]) -> None:
     """Slides that differ by a column are recorded alike, a narrow last one like the others."""
     arguments = upsample(*shape[:3], size=shape[3])
-    physics.assert_numbers_pay_for_themselves(CHIP, UPSAMPLE, arguments)
+    physics.assert_numbers_pay_for_themselves(CHIP, UPSAMPLE, arguments, tolerance=0.03)
 
 
 @SOME

@@ -28,9 +28,9 @@ def run(network: Network, target: Target) -> int:
 
 def _take_in(network: Network, image: Value) -> bool:
     channels = image.shape[1] if len(image.shape) == 4 else 0
-    if not 0 < channels <= _CHANNELS or len(image.users) != 1:
+    if not 0 < channels <= _CHANNELS or not image.users.is_one():
         return False
-    last = image.users[0]
+    (last,) = image.users
     while last.op in ("Cast", "TransData"):
         after = follower(network, last, "Cast", "TransData", "Conv2D")
         if after is None:

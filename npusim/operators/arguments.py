@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from npusim.values.spelling import tensors_in
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 _INT64_RANGE = range(-(2**63), 2**63)
+_LISTED = 4  # tensors of a list whose names are told
 
 
 def bind(
@@ -85,11 +87,22 @@ def itemized(contract: Contract, arguments: Mapping[str, Any]) -> Iterator[tuple
     """Arguments with lists of tensors taken apart: tensors=[a, b] are tensors0=a and tensors1=b."""
     names = {parameter.name for parameter in contract.parameters}
     for name, value in arguments.items():
-        is_list = name not in names and f"{name}0" in names
-        if is_list and (items := tensors_in(value)) is not None:
+        items = tensors_in(value) if name not in names and f"{name}0" in names else None
+        if items is None and f"{name}0" in names and not isinstance(value, str | None):
+            items = [value]  # a single tensor, as text may be
+        if items is not None:
             yield from ((f"{name}{place}", item) for place, item in enumerate(items))
         else:
             yield name, value
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names, of which those of a long list are told by the first and the last."""
+    found: list[str] = []
+    for _, group in groupby(names, lambda name: name.rstrip("0123456789")):
+        alike = list(group)
+        found += alike if len(alike) <= _LISTED else [f"{alike[0]} to {alike[-1]}"]
+    return found
 
 
 def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -102,7 +115,7 @@ def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[s
     for spelling, value in itemized(contract, arguments):
         if spelling not in spellings:
             names = [parameter.name for parameter in contract.parameters]
-            remedy = f"Parameters: {', '.join(names)}."
+            remedy = f"Parameters: {', '.join(_shortened(names))}."
             raise UnknownNameError(f"parameter of {contract.name}", spelling, names, remedy)
         name = spellings[spelling]
         if name in given:

@@ -88,8 +88,6 @@ def itemized(contract: Contract, arguments: Mapping[str, Any]) -> Iterator[tuple
     names = {parameter.name for parameter in contract.parameters}
     for name, value in arguments.items():
         items = tensors_in(value) if name not in names and f"{name}0" in names else None
-        if items is None and f"{name}0" in names and not isinstance(value, str | None):
-            items = [value]  # a single tensor, as text may be
         if items is not None:
             yield from ((f"{name}{place}", item) for place, item in enumerate(items))
         else:

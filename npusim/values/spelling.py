@@ -64,13 +64,19 @@ def is_tensor(text: str) -> bool:
 
 
 def tensors_in(value: object) -> list[object] | None:
-    """A list of tensors, as its items or spelled `fp16[2,3],fp16[4,3]`; None for anything else."""
+    """A list of tensors, as its items or spelled `fp16[2,3],fp16[4,3]`; None for anything else.
+
+    One alone is a list in brackets, `[fp16[2,3]]`.
+    """
     if isinstance(value, list | tuple):
         return list(value)
     if not isinstance(value, str) or not value.strip():
         return None
     text = value.strip()
-    return list(_BETWEEN.split(text[1:-1] if text.startswith("[") and text.endswith("]") else text))
+    if text.startswith("[") and text.endswith("]"):
+        return list(_BETWEEN.split(text[1:-1]))
+    items = _BETWEEN.split(text)
+    return list(items) if len(items) > 1 else None
 
 
 def tensor_text(tensor: TensorSpec) -> str:

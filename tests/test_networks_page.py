@@ -51,6 +51,6 @@ def test_totals_are_within_the_bar_but_for_those_that_are_named(script: Any) -> 
     errors = {name: float(row[5].rstrip("%")) / 100 for name, row in rows().items()}
     missed = {name for name, error in errors.items() if abs(error) > script.BAR}
     # The one's products sum over 16,384 and ran with a tiling that other sizes of the network don't
-    # have. The other came later than the schedules: half of its error are gradients of convolutions.
+    # have. The other came later than the schedules: half its error are gradients of convolutions.
     assert missed <= {"bert_128_32", "inceptionv3_16"}
     assert script.judgement(errors) in re.sub(r"\s+", " ", PAGE)

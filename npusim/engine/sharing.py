@@ -29,13 +29,11 @@ _DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
 class Claim:
     """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
 
-    ``demand`` is what each byte takes of each resource,
     ``loads`` are the bytes per cycle of each resource for one byte per cycle of every core,
     ``most`` those at the ceiling; ``uses`` names the resources.
     """
 
     ceiling: float
-    demand: tuple[tuple[str, float], ...]
     loads: tuple[tuple[str, float], ...]
     most: tuple[tuple[str, float], ...]
     uses: frozenset[str]
@@ -52,7 +50,6 @@ def _claim(cores: int, ceiling: float, demand: tuple[tuple[str, float], ...]) ->
     used = [(name, amount) for name, amount in demand if amount]
     return Claim(
         ceiling,
-        tuple(used),
         tuple((name, cores * amount) for name, amount in used),
         tuple((name, cores * ceiling * amount) for name, amount in used),
         frozenset(name for name, _ in used),

@@ -135,12 +135,13 @@ class Layout:
         """Add a pipe's steps; whether some work waits inside it."""
         owner, base, claims = len(self.first_step), cluster.base, self._claims
         in_mte1 = _IN_MTE1 if pipe is Pipe.MTE1 else 0
+        told = {False: in_mte1, True: in_mte1 | _UNIT_FLAG}
         depth, issues = 0, False
         for kind, waits, cycles, nbytes, claim, sets, latency, parts, count, target, unit in steps:
             number = -1 if claim is None else claims.setdefault(claim, len(claims))
             self._steps.append(
                 _STEP.pack(
-                    cycles, nbytes, latency, count, kind, unit | in_mte1, number, len(parts),
+                    cycles, nbytes, latency, count, kind, told[unit], number, len(parts),
                     len(self._waits), len(waits), len(self._sets), len(sets), target, 0,
                 )
             )  # fmt: skip

@@ -286,6 +286,12 @@ class Core(
             with self._without(recording=True):
                 yield from compute()
 
+    @contextmanager
+    def schedules(self) -> Iterator[None]:
+        """Inside, instructions are written down whose numbers the kernel finds by itself."""
+        with self._without(numbers=True):
+            yield
+
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""
         return 1 if self.reference else super().repeats_since(depth)

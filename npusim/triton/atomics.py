@@ -30,6 +30,11 @@ def kind_of(operation: Operation) -> str:
     return ""
 
 
+def combination(kind: str) -> np.ufunc | None:
+    """What is computed of the numbers before and the given ones; None for an exchange."""
+    return _BY_COPY.get(kind) or _OTHERS.get(kind)
+
+
 def play(player: Tiles, operation: Operation) -> None:
     """A tile combined with global memory; an exchange puts it there."""
     kind = kind_of(operation)
@@ -39,9 +44,11 @@ def play(player: Tiles, operation: Operation) -> None:
         raise player.needs_data(operation)
     if not isinstance(target, GlobalPiece):
         raise player.unknown(operation, "an atomic operation on UB")
-    combine = _BY_COPY.get(kind) or _OTHERS.get(kind)
+    combine = combination(kind)
     if (combine is None and kind != "exch") or len(given) != 1:
         raise player.unknown(operation, f"the atomic operation {kind}")
+    if operation.results or _is_read(player, operation):
+        raise player.unknown(operation, "the value that an atomic operation returns")
     if not target.numel:
         return
     player.check_inside(operation, target)
@@ -57,17 +64,16 @@ def play(player: Tiles, operation: Operation) -> None:
         values = player.array(tile)
         values = values[source.cut] if isinstance(source, LocalPiece) else values
         values = values.reshape(target.sizes)
-        before = place.copy()
         if combine is None:
             place[...] = values
         else:
             with np.errstate(all="ignore"):
                 place[...] = combine(place, values)
-        if operation.results or _is_read(player, operation):
-            _give_old(player, operation, tile, before)
 
 
-def _write_down(player: Tiles, operation: Operation, kind: str, target: GlobalPiece, tile: Any) -> None:
+def _write_down(
+    player: Tiles, operation: Operation, kind: str, target: GlobalPiece, tile: Any
+) -> None:
     core = player.core
     player.local(tile)
     if kind in _BY_COPY and tile.dtype in _DTYPES:
@@ -86,8 +92,3 @@ def _is_read(player: Tiles, operation: Operation) -> bool:
     root = player.program.root(source)
     users = player.program.users.get(root, []) if root is not None else []
     return any(each.name == "bufferization.to_tensor" for each in users)
-
-
-def _give_old(player: Tiles, operation: Operation, tile: Any, before: Any) -> None:
-    if operation.results:
-        raise player.unknown(operation, "the result of an atomic operation")

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from npusim.triton.mlir import Operation, Region
 
 _CONVERSIONS = frozenset(
-    "index_cast index_castui extsi extui trunci sitofp uitofp fptosi fptoui extf truncf".split()
+    [
+        "index_cast",
+        "index_castui",
+        "extsi",
+        "extui",
+        "trunci",
+        "sitofp",
+        "uitofp",
+        "fptosi",
+        "fptoui",
+        "extf",
+        "truncf",
+    ]
 )
 Lookup = dict[int, Any]
 

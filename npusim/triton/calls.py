@@ -24,7 +24,7 @@ _LIBRARY: dict[str, numbers.Row] = {
     "isnan": numbers.UNARY["isnan"],
     "isinf": numbers.Row(np.isinf, ("vabs", "vcmpv_eq")),
     "pow": numbers.POWER,
-    "recip": numbers.Row(lambda x: (np.float32(1) / x.astype(np.float32)).astype(x.dtype), ("vrec",)),
+    "recip": numbers.Row(lambda x: np.divide(1, x, dtype=np.float32).astype(x.dtype), ("vrec",)),
     "log1p": numbers.UNARY["log1p"], "tanh": numbers.UNARY["tanh"], "tan": numbers.UNARY["tan"],
     "atan": numbers.UNARY["atan"], "trunc": numbers.UNARY["trunc"],
     "round": numbers.UNARY["round"], "rint": numbers.UNARY["roundeven"],
@@ -143,7 +143,9 @@ def _gather(player: Tiles, operation: Operation) -> None:
     axis = _whole(player, operation, 2)
     tile = player.result(
         operation,
-        lambda: np.take_along_axis(player.array(source), player.array(places).astype(np.int64), axis),
+        lambda: np.take_along_axis(
+            player.array(source), player.array(places).astype(np.int64), axis
+        ),
         [places],
     )
     if player.core.recording and tile.local is not None:

@@ -11,15 +11,17 @@ from npusim.pyasc.session import session
 from npusim.triton.launching import launch, program_of, timing_only
 from npusim.values.errors import KernelError
 
+_BEFORE_VALUES = 6  # of a launcher's arguments behind the grid
+
 
 class _Utils:
     """What the runtime asks of the driver's helper library."""
 
-    def load_binary(self, name: str, kernel: bytes, shared: int, device: object) -> tuple[Any, ...]:
+    def load_binary(self, _name: str, kernel: bytes, *_where: object) -> tuple[Any, ...]:
         """The kernel's text is its own handle."""
         return kernel, kernel, 0, 0
 
-    def get_device_properties(self, device: object) -> dict[str, int]:
+    def get_device_properties(self, _device: object) -> dict[str, int]:
         """The numbers of cores, by the names that programs ask for."""
         cores = session().device.profile.cores
         return {
@@ -47,22 +49,18 @@ class _Launcher:
     def __init__(self, source: Any, metadata: Any) -> None:
         self._source, self._metadata, self._text = source, metadata, ""
 
-    def __call__(self, x: int, y: int, z: int, stream: object, function: object, packed: object,
-                 metadata: object, enter: object, leave: object, *values: object) -> None:  # fmt: skip
-        """Launch it on a grid."""
-        names = [
-            each.name for each in self._source.fn.params if not each.is_constexpr
-        ]
+    def __call__(self, x: int, y: int, z: int, *others: Any) -> None:
+        """Launch it on a grid; the values come behind stream, handle, metadata and hooks."""
+        function, values = others[1], others[_BEFORE_VALUES:]
+        names = [each.name for each in self._source.fn.params if not each.is_constexpr]
         constants = {
             self._source.fn.arg_names[each] if isinstance(each, int) else each
             for each in self._source.constants
         }
         given = {
-            name: value
-            for name, value in zip(names, values, strict=True)
-            if name not in constants
+            name: value for name, value in zip(names, values, strict=True) if name not in constants
         }
-        self._text = self._text or bytes(function).decode()  # type: ignore[call-overload]
+        self._text = self._text or bytes(function).decode()
         launch(self._program(), (x, y, z), given)
 
     def _program(self) -> Any:
@@ -105,7 +103,7 @@ class StandInDriver:
     def set_current_device(self, device: object) -> None:
         """There is one."""
 
-    def get_current_stream(self, device: object = None) -> int:
+    def get_current_stream(self, _device: object = None) -> int:
         """Kernels run one after the other whatever it is."""
         return 0
 
@@ -118,7 +116,7 @@ class StandInDriver:
         torch = import_module("torch")
         return torch.empty(1, dtype=torch.int)
 
-    def assemble_tensormap_to_arg(self, tensormaps_info: object, args: object) -> object:
+    def assemble_tensormap_to_arg(self, _maps: object, args: object) -> object:
         """There are no tensor maps."""
         return args
 
@@ -127,11 +125,10 @@ class StandInDriver:
 
         def do_bench(
             fn: Callable[[], object],
-            warmup: int = 25,
-            rep: int = 100,
-            grad_to_none: object = None,
+            *_times: object,
             quantiles: Sequence[float] | None = None,
             return_mode: str = "mean",
+            **_named: object,
         ) -> Any:
             taken_ms = _taken_us(fn) / 1e3
             if quantiles is not None:
@@ -140,7 +137,7 @@ class StandInDriver:
 
         return do_bench
 
-    def bench_us(self, fn: Callable[[], object], *arguments: object, **named: object) -> float:
+    def bench_us(self, fn: Callable[[], object], *_times: object, **_named: object) -> float:
         """do_bench_npu: what a function's kernels take, in microseconds."""
         return _taken_us(fn)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,9 +31,7 @@ def play(player: Tiles, operation: Operation) -> None:
             env[value.number] = player.array(tile)
         found = _computed(player, operation, env, shape)
     for index in range(len(operation.results)):
-        tile = player.result(
-            operation, lambda each=index: found[each], sources, index  # type: ignore[misc]
-        )
+        tile = player.result(operation, partial(_nth, found, index), sources, index)
         if player.core.recording and tile.local is not None:
             with player.core.schedules():
                 names = [each.name for each in body.operations]
@@ -41,7 +40,9 @@ def play(player: Tiles, operation: Operation) -> None:
                 rows = [numbers.BINARY.get(name.partition(".")[2]) for name in names]
                 steps = [step for row in rows if row is not None for step in row.instructions]
                 if sources:
-                    player.vector.elements(steps, tile.local, [player.local(each) for each in sources])
+                    player.vector.elements(
+                        steps, tile.local, [player.local(each) for each in sources]
+                    )
 
 
 def _computed(
@@ -62,3 +63,7 @@ def _computed(
             raise player.unknown(each)
         env[each.results[0].number] = work
     return []
+
+
+def _nth(found: list[Any], index: int) -> Any:
+    return found[index]

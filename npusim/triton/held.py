@@ -1,4 +1,4 @@
-"""What a value of a program is while it is played: a tile with its numbers, or a piece of memory."""
+"""What a value of a program is while it is played: a tile, or a piece of memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Pipe
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +79,7 @@ class GlobalPiece:
     buffer: GmBuffer
     data: NDArray[Any] | None
     dtype: DType
-    offset: int = 0
+    offset: Any = 0  # a number, or UNKNOWN
     sizes: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     moved_by: object = None  # the operation that says where it lies
@@ -104,10 +105,12 @@ class GlobalPiece:
 
     def array(self) -> NDArray[Any]:
         """Its numbers, in place."""
-        assert self.data is not None
-        size = self.data.itemsize
+        data = self.data
+        if data is None:
+            raise KernelError(self.buffer.name, "has no numbers")
+        size = data.itemsize
         steps = tuple(step * size for step in self.strides)
-        return np.lib.stride_tricks.as_strided(self.data[self.offset :], self.sizes, steps)
+        return np.lib.stride_tricks.as_strided(data[self.offset :], self.sizes, steps)
 
 
 @dataclass(eq=False, slots=True)
@@ -121,5 +124,6 @@ class LocalPiece:
 
     def array(self) -> NDArray[Any]:
         """Its numbers, in place."""
-        assert self.tile.array is not None
+        if self.tile.array is None:
+            raise KernelError("", "a tile has no numbers")
         return self.tile.array[self.cut]

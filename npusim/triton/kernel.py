@@ -56,7 +56,7 @@ class TritonKernel(Kernel):
             self.scratch = (GlobalTensor(self.workspace, UINT8, (self.workspace.nbytes,)),)
 
     def _number_crossings(self) -> None:
-        """A flag and a region of the workspace for whatever one kind of core leaves for the other."""
+        """A flag and a region of the workspace for whatever cores leave for each other."""
         at = 0
         for operation in self.program.function.body.walk():
             values: list[tuple[int, Any]] = []
@@ -107,7 +107,7 @@ class TritonKernel(Kernel):
         return block % x, block // x % y, block // (x * y)
 
     def block_kind(self, block_idx: int) -> Hashable:
-        """What a program does, up to addresses: how often its loops turn, and how long copies are."""
+        """What a program does, up to addresses: turns of loops, lengths of copies."""
         if block_idx not in self._kinds:
             try:
                 told: Hashable = Scout(self, block_idx).signature()

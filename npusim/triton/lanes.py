@@ -7,17 +7,18 @@ where they store.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from npusim.ascendc import Pipe
 from npusim.triton import atomics, numbers
 from npusim.triton.bodies import element_work
-from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece, Tile
-from npusim.triton.program import SCALAR_LOOP
+from npusim.triton.held import UNKNOWN, GlobalPiece, Tile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from npusim.triton.mlir import Operation, Region
     from npusim.triton.tiles import Tiles
 
@@ -28,6 +29,14 @@ class _Places:
 
     piece: GlobalPiece
     at: Any
+
+
+@dataclass(slots=True)
+class _Here:
+    """The values of all turns, and in which of them what stands here is done."""
+
+    env: dict[int, Any]
+    mask: Any
 
 
 @dataclass(slots=True)
@@ -46,12 +55,26 @@ class _Work:
 def play(player: Tiles, operation: Operation) -> None:
     """A loop, with those in it."""
     lanes = _Lanes(player)
-    results = lanes.loop(operation, {}, np.zeros(1, np.int64), np.ones(1, np.bool_))
+    results = lanes.loop(operation, _Here({}, np.ones(1, np.bool_)))
     for value, found in zip(operation.results, results, strict=True):
         player.env[value.number] = found
     if player.core.recording:
         with player.core.schedules():
             lanes.write_down(results)
+
+
+def _repeated(held: Any, count: int) -> Any:
+    """Values of outer turns, for the turns of a loop in each of them."""
+    if isinstance(held, _Places):
+        return _Places(held.piece, np.repeat(held.at, count)) if np.ndim(held.at) else held
+    return np.repeat(held, count) if isinstance(held, np.ndarray) and held.ndim else held
+
+
+class _Missing:
+    """No value of the loop."""
+
+
+_MISSING = _Missing()
 
 
 class _Lanes:
@@ -62,30 +85,23 @@ class _Lanes:
         self.work = _Work()
         self.computes = player.core.numerics
 
-    def loop(self, operation: Operation, env: dict[int, Any], outer: Any, mask: Any) -> list[Any]:
-        """One loop within the turns so far, of which ``outer`` has one number each."""
+    def loop(self, operation: Operation, here: _Here) -> list[Any]:
+        """One loop within the turns so far."""
+        env = here.env
         low, high, step = (self._of(each.number, env) for each in operation.operands[:3])
         if UNKNOWN in (low, high, step) or any(np.ndim(each) for each in (low, high, step)):
             raise self.player.needs_data(operation)
         trips = np.arange(int(low), int(high), int(step))
-        lanes, count = outer.size, trips.size
+        lanes, count = here.mask.size, trips.size
         region = operation.regions[0]
-        inner = {
-            number: np.repeat(each, count) if isinstance(each, np.ndarray) else each
-            for number, each in env.items()
-        }
-        inner = {
-            number: _Places(each.piece, np.repeat(each.at, count)) if isinstance(each, _Places) and np.ndim(each.at) else each
-            for number, each in inner.items()
-        }
+        inner = {number: _repeated(each, count) for number, each in env.items()}
         inner[region.arguments[0].number] = np.tile(trips, lanes)
         carried = [self._of(each.number, env) for each in operation.operands[3:]]
         tiles = [self._own(each) for each in carried]
         for value, each in zip(region.arguments[1:], tiles, strict=True):
             inner[value.number] = each
-        turns = np.zeros(lanes * count, np.int64)
         self.work.turns = max(self.work.turns, lanes * count)
-        return self._region(region, inner, turns, np.repeat(mask, count))
+        return self._region(region, _Here(inner, np.repeat(here.mask, count)))
 
     def _own(self, carried: Any) -> Any:
         if not isinstance(carried, Tile):
@@ -95,93 +111,93 @@ class _Lanes:
             tile.array = self.player.array(carried).copy()
         return tile
 
-    def _region(self, region: Region, env: dict[int, Any], turns: Any, mask: Any) -> list[Any]:
+    def _region(self, region: Region, here: _Here) -> list[Any]:
         for each in region.operations:
             if each.name in ("scf.yield", "linalg.yield"):
-                return [self._of(one.number, env) for one in each.operands]
-            self._operation(each, env, turns, mask)
+                return [self._of(one.number, here.env) for one in each.operands]
+            self._operation(each, here)
         return []
 
-    def _operation(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
+    def _operation(self, each: Operation, here: _Here) -> None:
         name = each.name
         if name == "scf.for":
-            found = self.loop(each, env, turns, mask)
+            found = self.loop(each, here)
             for value, one in zip(each.results, found, strict=True):
-                env[value.number] = one
+                here.env[value.number] = one
         elif name == "scf.if":
-            self._branch(each, env, turns, mask)
-        elif name in _HANDLERS:
-            _HANDLERS[name](self, each, env, turns, mask)
+            self._branch(each, here)
+        elif name in self._HANDLERS:
+            self._HANDLERS[name](self, each, here)
         elif name == "linalg.generic" and each.has("GenericAtomic"):
-            self._atomic(each, env, mask)
+            self._atomic(each, here)
         elif name.startswith(("arith.", "math.")):
-            self.work.operations += turns.size
-            self._compute(each, env)
+            self.work.operations += here.mask.size
+            self._compute(each, here)
         else:
             raise self.player.unknown(each, f"{name} in a loop over single elements")
 
-    def _compute(self, each: Operation, env: dict[int, Any]) -> None:
-        operands = [self._of(one.number, env) for one in each.operands]
+    def _compute(self, each: Operation, here: _Here) -> None:
+        operands = [self._of(one.number, here.env) for one in each.operands]
         if any(one is UNKNOWN for one in operands):
-            env[each.results[0].number] = UNKNOWN
+            here.env[each.results[0].number] = UNKNOWN
             return
         with np.errstate(all="ignore"):
             found = element_work(each, operands)
         if found is None:
             raise self.player.unknown(each, f"{each.name} in a loop over single elements")
-        env[each.results[0].number] = found
+        here.env[each.results[0].number] = found
 
-    def _branch(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        test = self._of(each.operands[0].number, env)
+    def _branch(self, each: Operation, here: _Here) -> None:
+        test = self._of(each.operands[0].number, here.env)
         known = test is not UNKNOWN
-        chosen = mask & np.asarray(test, np.bool_) if known else mask
-        then = self._region(each.regions[0], env, turns, chosen)
+        chosen = here.mask & np.asarray(test, np.bool_) if known else here.mask
+        then = self._region(each.regions[0], _Here(here.env, chosen))
         other: list[Any] = []
         if len(each.regions) > 1:
-            rest = mask & ~np.asarray(test, np.bool_) if known else mask
-            other = self._region(each.regions[1], env, turns, rest)
+            rest = here.mask & ~np.asarray(test, np.bool_) if known else here.mask
+            other = self._region(each.regions[1], _Here(here.env, rest))
         for value, left, right in zip(each.results, then, other, strict=True):
             unknown = left is UNKNOWN or right is UNKNOWN or not known
             if isinstance(left, Tile):
                 if left is not right:
                     raise self.player.unknown(each, "a choice between tiles")
-                env[value.number] = left
+                here.env[value.number] = left
             else:
-                env[value.number] = UNKNOWN if unknown else np.where(test, left, right)
+                here.env[value.number] = UNKNOWN if unknown else np.where(test, left, right)
 
     def _of(self, number: int, env: dict[int, Any]) -> Any:
         found = env.get(number, _MISSING)
         return self.player.env[number] if found is _MISSING else found
 
-    def _places(self, operation: Operation, items: Any, env: dict[int, Any]) -> list[Any]:
+    def _places(self, items: Any, env: dict[int, Any]) -> list[Any]:
         return [each if isinstance(each, int) else self._of(each.number, env) for each in items]
 
-    def _cast(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        base = self._of(each.operands[0].number, env)
-        (offset,) = self._places(each, each.lists[0], env)
+    def _cast(self, each: Operation, here: _Here) -> None:
+        base = self._of(each.operands[0].number, here.env)
+        (offset,) = self._places(each.lists[0], here.env)
         if not isinstance(base, GlobalPiece):
             raise self.player.unknown(each, "memory that is chosen in a loop")
         at = UNKNOWN if offset is UNKNOWN else base.offset + np.asarray(offset)
-        env[each.results[0].number] = _Places(base, at)
+        here.env[each.results[0].number] = _Places(base, at)
 
-    def _recast(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
+    def _recast(self, each: Operation, here: _Here) -> None:  # noqa: ARG002 - as all others
         self.player.play_scalar(each)
 
-    def _load(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        places = self._of(each.operands[0].number, env)
-        self.work.from_memory += int(np.count_nonzero(mask))
+    def _load(self, each: Operation, here: _Here) -> None:
+        places = self._of(each.operands[0].number, here.env)
+        self.work.from_memory += int(np.count_nonzero(here.mask))
         result = each.results[0].number
         if not isinstance(places, _Places):
             raise self.player.unknown(each, "a load of one element from UB")
         data = places.piece.data
         if not self.computes or data is None or places.at is UNKNOWN:
-            self.work.lines += int(np.count_nonzero(mask))
-            env[result] = UNKNOWN
+            self.work.lines += int(np.count_nonzero(here.mask))
+            here.env[result] = UNKNOWN
             return
-        at = np.broadcast_to(places.at, mask.shape)
-        self._check(each, places.piece, at[mask])
-        env[result] = data[np.where(mask, at, 0)]
-        self._count_lines(places.piece, at[mask])
+        at = np.broadcast_to(places.at, here.mask.shape)
+        self._check(each, places.piece, at[here.mask])
+        here.env[result] = data[np.where(here.mask, at, 0)]
+        self._count_lines(places.piece, at[here.mask])
 
     def _count_lines(self, piece: GlobalPiece, at: Any) -> None:
         line = self.player.core.profile.memory.l2_line_bytes
@@ -189,7 +205,7 @@ class _Lanes:
 
     def _check(self, each: Operation, piece: GlobalPiece, at: Any) -> None:
         held = piece.buffer.nbytes // piece.dtype.itemsize
-        if at.size and not (0 <= int(at.min()) and int(at.max()) < held):
+        if at.size and not (int(at.min()) >= 0 and int(at.max()) < held):
             wrong = int(at.min()) if int(at.min()) < 0 else int(at.max())
             raise self.player.refuse(
                 each,
@@ -197,75 +213,79 @@ class _Lanes:
                 "Mask what lies beyond the tensor (mask=...).",
             )
 
-    def _extract(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        tile = self._of(each.operands[0].number, env)
-        places = self._places(each, each.lists[-1], env)
-        self.work.loads += turns.size
+    def _extract(self, each: Operation, here: _Here) -> None:
+        tile = self._of(each.operands[0].number, here.env)
+        places = self._places(each.lists[-1], here.env)
+        self.work.loads += here.mask.size
         if isinstance(tile, Tile) and tile.loan is not None:
             self.player.ready(tile.loan)
         if not isinstance(tile, Tile):
-            env[each.results[0].number] = tile
+            here.env[each.results[0].number] = tile
         elif tile.is_number:
-            env[each.results[0].number] = tile.number
+            here.env[each.results[0].number] = tile.number
         elif not self.computes:
-            env[each.results[0].number] = UNKNOWN
+            here.env[each.results[0].number] = UNKNOWN
         else:
             found = self.player.array(tile)
-            env[each.results[0].number] = found[tuple(np.broadcast_arrays(*places))] if places else found[()]
+            here.env[each.results[0].number] = (
+                found[tuple(np.broadcast_arrays(*places))] if places else found[()]
+            )
 
-    def _insert(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        number, tile = (self._of(one.number, env) for one in each.operands[:2])
-        self.work.stores += turns.size
+    def _insert(self, each: Operation, here: _Here) -> None:
+        number, tile = (self._of(one.number, here.env) for one in each.operands[:2])
+        self.work.stores += here.mask.size
         if not isinstance(tile, Tile) or tile.numel == 1:
-            env[each.results[0].number] = number
+            here.env[each.results[0].number] = number
             return
         if self.computes:
-            places = self._places(each, each.lists[-1], env)
-            where = np.broadcast_arrays(*places, np.asarray(number), mask)
+            places = self._places(each.lists[-1], here.env)
+            where = np.broadcast_arrays(*places, np.asarray(number), here.mask)
             kept = where[-1]
             array = self.player.array(tile)
             array[tuple(one[kept] for one in where[:-2])] = where[-2][kept]
-        env[each.results[0].number] = tile
+        here.env[each.results[0].number] = tile
 
-    def _empty(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
+    def _empty(self, each: Operation, here: _Here) -> None:
         value = each.results[0]
-        env[value.number] = Tile(numbers.DTYPES[value.type.element], value.type.shape or ())
+        here.env[value.number] = Tile(numbers.DTYPES[value.type.element], value.type.shape or ())
 
-    def _same(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        env[each.results[0].number] = self._of(each.operands[0].number, env)
+    def _same(self, each: Operation, here: _Here) -> None:
+        here.env[each.results[0].number] = self._of(each.operands[0].number, here.env)
 
-    def _fill(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        env[each.results[0].number] = self._of(each.ins[0].number, env)
+    def _fill(self, each: Operation, here: _Here) -> None:
+        here.env[each.results[0].number] = self._of(each.ins[0].number, here.env)
 
-    def _store(self, each: Operation, env: dict[int, Any], turns: Any, mask: Any) -> None:
-        values, places = (self._of(one.number, env) for one in each.operands[:2])
+    def _store(self, each: Operation, here: _Here) -> None:
+        values, places = (self._of(one.number, here.env) for one in each.operands[:2])
         if not isinstance(places, _Places):
             raise self.player.unknown(each, "a store of one element to UB")
         if isinstance(values, Tile):
-            raise self.player.unknown(each, "a store of several elements in a loop over single ones")
+            raise self.player.unknown(
+                each, "a store of several elements in a loop over single ones"
+            )
         size = places.piece.dtype.itemsize
-        self.work.copies.append((size, int(np.count_nonzero(mask))))
+        self.work.copies.append((size, int(np.count_nonzero(here.mask))))
         if not self.computes or places.at is UNKNOWN or values is UNKNOWN:
             return
-        at = np.broadcast_to(places.at, mask.shape)[mask]
+        at = np.broadcast_to(places.at, here.mask.shape)[here.mask]
         self._check(each, places.piece, at)
         if self.player.stores and places.piece.data is not None:
-            places.piece.data[at] = np.broadcast_to(np.asarray(values), mask.shape)[mask]
+            places.piece.data[at] = np.broadcast_to(np.asarray(values), here.mask.shape)[here.mask]
 
-    def _atomic(self, each: Operation, env: dict[int, Any], mask: Any) -> None:
+    def _atomic(self, each: Operation, here: _Here) -> None:
         kind = atomics.kind_of(each)
-        places, values = (self._of(one.number, env) for one in each.ins[:2])
-        combine = atomics._BY_COPY.get(kind) or atomics._OTHERS.get(kind)
+        places, values = (self._of(one.number, here.env) for one in each.ins[:2])
+        combine = atomics.combination(kind)
         if combine is None or not isinstance(places, _Places) or isinstance(values, Tile):
             raise self.player.unknown(each, f"the atomic operation {kind} on single elements")
-        self.work.copies.append((places.piece.dtype.itemsize, int(np.count_nonzero(mask))))
+        self.work.copies.append((places.piece.dtype.itemsize, int(np.count_nonzero(here.mask))))
         if not self.computes or places.at is UNKNOWN or values is UNKNOWN:
             return
-        at = np.broadcast_to(places.at, mask.shape)[mask]
+        at = np.broadcast_to(places.at, here.mask.shape)[here.mask]
         self._check(each, places.piece, at)
         if self.player.stores and places.piece.data is not None:
             data = places.piece.data
-            added = np.broadcast_to(np.asarray(values), mask.shape)[mask]
+            added = np.broadcast_to(np.asarray(values), here.mask.shape)[here.mask]
             with np.errstate(all="ignore"):
                 combine.at(data, at, added.astype(data.dtype))
 
@@ -290,22 +310,16 @@ class _Lanes:
             if isinstance(each, Tile):
                 core.filled(player.local(each))
 
-
-class _Missing:
-    pass
-
-
-_MISSING = _Missing()
-_HANDLERS = {
-    "memref.reinterpret_cast": _Lanes._cast,
-    "builtin.unrealized_conversion_cast": _Lanes._recast,
-    "memref.load": _Lanes._load,
-    "tensor.extract": _Lanes._extract,
-    "tensor.insert": _Lanes._insert,
-    "tensor.empty": _Lanes._empty,
-    "bufferization.alloc_tensor": _Lanes._empty,
-    "bufferization.to_memref": _Lanes._same,
-    "bufferization.to_tensor": _Lanes._same,
-    "linalg.fill": _Lanes._fill,
-    "bufferization.materialize_in_destination": _Lanes._store,
-}
+    _HANDLERS: ClassVar[Mapping[str, Callable[..., None]]] = {
+        "memref.reinterpret_cast": _cast,
+        "builtin.unrealized_conversion_cast": _recast,
+        "memref.load": _load,
+        "tensor.extract": _extract,
+        "tensor.insert": _insert,
+        "tensor.empty": _empty,
+        "bufferization.alloc_tensor": _empty,
+        "bufferization.to_memref": _same,
+        "bufferization.to_tensor": _same,
+        "linalg.fill": _fill,
+        "bufferization.materialize_in_destination": _store,
+    }

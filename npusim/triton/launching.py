@@ -12,6 +12,7 @@ import numpy as np
 from npusim.ascendc.flat.copies import DeviceMemory
 from npusim.pyasc.session import session
 from npusim.triton import numbers
+from npusim.triton.fitting import check_fits
 from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
 from npusim.triton.program import LoweredProgram
@@ -50,6 +51,7 @@ def timing_only() -> Iterator[list[Result]]:
 def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> Result:
     """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
     check_grid(program.name, grid)
+    check_fits(program, session().device.profile.buffers.ub_bytes)
     kernel, memories = made(program, grid, given)
     here = session()
     if not _timing:
@@ -109,9 +111,7 @@ def _number(name: str, value: Any, kind: Type) -> Any:
     return numbers.wrapped(int(value), element) if element != "i1" else bool(value)
 
 
-def _piece(
-    name: str, value: Any, kind: Type, memories: dict[int, DeviceMemory]
-) -> GlobalPiece:
+def _piece(name: str, value: Any, kind: Type, memories: dict[int, DeviceMemory]) -> GlobalPiece:
     dtype = numbers.DTYPES.get(kind.element)
     if dtype is None:
         raise ArgumentError(

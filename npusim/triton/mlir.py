@@ -122,7 +122,7 @@ class _Reader:
     """One module: lines, aliases of places, and the values that are known where it stands."""
 
     def __init__(self, text: str) -> None:
-        self._lines = [line for line in _joined(text)]
+        self._lines = list(_joined(text))
         self._at = 0
         self._count = 0
         self._scopes: list[dict[str, Value]] = [{}]
@@ -198,7 +198,10 @@ class _Reader:
             name, tuple(self._look_up(each) for each in _operands(name, header)), (), header,
             (), tuple(self._list(each) for each in _lists(header)), self._place(place),
         )  # fmt: skip
-        operation.ins, operation.outs = self._grouped(header, "ins("), self._grouped(header, "outs(")
+        operation.ins, operation.outs = (
+            self._grouped(header, "ins("),
+            self._grouped(header, "outs("),
+        )
         end = self._regions(operation, inner) if opens else ""
         if end:
             bare_end, place = _without_places(f" {end}")
@@ -345,7 +348,7 @@ def _header(name: str, header: str) -> tuple[str, list[tuple[str, str]]]:
             return header[:at].rstrip(), [(name.strip(), kind) for name, kind in pairs]
     if name == "scf.while":
         found = re.findall(r"(%[\w$.-]+) = %", header)
-        kinds = header.rsplit(" : (", 1)[1].split(") ->")[0] if " : (" in header else ""
+        kinds = header.rsplit(" : (", 1)[1].split(") ->", maxsplit=1)[0] if " : (" in header else ""
         return header, list(zip(found, _split(kinds), strict=True))
     return header, []
 

@@ -71,17 +71,21 @@ class Player(Products):
         elif name in MATMULS:
             yield from self.product(operation)
         elif operation.results and all(each.type.is_scalar for each in operation.results):
-            if name == "tensor.extract":
-                self.extract(operation)
-            elif name in ("call", "func.call"):
-                calls.play(self, operation)
-            else:
-                self.play_scalar(operation)
-                if name == "memref.load":
-                    self.load_element(operation)
+            self._number(operation)
         elif self.is_mine(operation):
             self.play_tile(operation)
         return []
+
+    def _number(self, operation: Operation) -> None:
+        """An operation of the scalar unit."""
+        if operation.name == "tensor.extract":
+            self.extract(operation)
+        elif operation.name in ("call", "func.call"):
+            calls.play(self, operation)
+        else:
+            self.play_scalar(operation)
+            if operation.name == "memref.load":
+                self.load_element()
 
     def _branch(self, operation: Operation) -> Steps:
         test = self.env[operation.operands[0].number]

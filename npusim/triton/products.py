@@ -1,8 +1,8 @@
 """Products: the cube core multiplies, and hands over to the vector cores by way of global memory.
 
-The two kinds of cores meet in the order of the program: the vector cores store an operand and set a
-flag, the cube core multiplies, stores the product and sets another, and nobody runs ahead of what it
-waits for. Products that only loops add to and stores take away stay in L0C.
+The two kinds of cores meet in the order of the program: the vector cores store an operand and set
+a flag, the cube core multiplies, stores the product and sets another, and nobody runs ahead of
+what it waits for. Products that only loops add to and stores take away stay in L0C.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
     Steps = Generator[Barrier | CoreWait, None, list[Any]]
+    Fetched = Generator[Barrier | CoreWait, None, Tile]
 
 _MATRIX = 2  # axes
 _WIDEST = 256  # columns and rows of a step of the cube
@@ -76,7 +77,7 @@ class Products(Tiles):
         if self.core.recording:
             with self.core.schedules():
                 self.local(tile)
-                shape = self.own_shape(value, tile.shape)
+                shape = tile.shape
                 if prod(shape):
                     target = self._workspace(crossing, tile.dtype, shape)
                     self.take_away((operation, place), target, tile.dtype, shape)
@@ -84,7 +85,7 @@ class Products(Tiles):
         if self.core.numerics and self.stores:
             self.kernel.leave(self.core, crossing, self.array(tile))
 
-    def _fetch(self, operation: Operation, value: Value) -> Steps:
+    def _fetch(self, operation: Operation, value: Value) -> Fetched:
         crossing = self.kernel.crossing(operation, -1 - operation.results.index(value))
         yield self.core.cross_core_wait_flag(crossing.flag)
         dtype = numbers.DTYPES[value.type.element]
@@ -93,7 +94,7 @@ class Products(Tiles):
         if self.core.numerics:
             tile.array = self.kernel.take(self.core, crossing)
         if self.core.recording:
-            own = self.own_shape(value, shape)
+            own = shape
             queue = self.queue(crossing, TPosition.VECIN, self._slot_bytes(dtype, own))
             with self.core.schedules():
                 tile.local = queue.alloc_tensor(dtype, *own)
@@ -101,7 +102,7 @@ class Products(Tiles):
                     self.core.copy_runs(tile.local, self._workspace(crossing, dtype, own))
             tile.loan = Loan(queue, tile.local)
         self.give_tile(value, tile)
-        return tile  # type: ignore[return-value]
+        return tile
 
     def _workspace(self, crossing: Any, dtype: DType, shape: tuple[int, ...]) -> GmSlice:
         """A region of the workspace for a tile, the same one in every turn of a loop."""
@@ -142,7 +143,7 @@ class Products(Tiles):
             self._leave(operation, target, result)
         return []
 
-    def _receive(self, operation: Operation, place: int, value: Value) -> Steps:
+    def _receive(self, operation: Operation, place: int, value: Value) -> Fetched:
         """An operand that the vector cores have stored."""
         crossing = self.kernel.crossing(operation, place)
         yield self.core.cross_core_wait_flag(crossing.flag)
@@ -159,7 +160,7 @@ class Products(Tiles):
                 self.core.data_copy_nd2nz(tile.local, self._workspace(crossing, dtype, shape))
             tile.loan = Loan(queue, tile.local, by=Pipe.MTE1)
             self.ready(tile.loan)
-        return tile  # type: ignore[return-value]
+        return tile
 
     def _sums(self, key: object, value: Value) -> Tile:
         """Room in L0C for a product."""
@@ -188,7 +189,9 @@ class Products(Tiles):
             self.queues[key, "sums"] = made
         return self.queues[key, "sums"]
 
-    def _steps(self, operation: Operation, operands: list[Tile], target: Tile, *, adds: bool) -> None:
+    def _steps(
+        self, operation: Operation, operands: list[Tile], target: Tile, *, adds: bool
+    ) -> None:
         """Loads into L0 and products, in steps that L0 holds twice."""
         left, right = operands
         m, k = left.shape[-2:]
@@ -203,12 +206,12 @@ class Products(Tiles):
         )
         step = max(deep, min(round_up(k, deep), room // deep * deep))
         hf32 = operation.has('"hf32"')
+        kind = FLOAT if target.dtype.is_float else target.dtype
         for _ in range(prod(left.shape[:-2])):
             for i in range(0, m, rows):
                 for j in range(0, n, columns):
                     high, wide = min(rows, m - i), min(columns, n - j)
-                    sums = self._part(target.local, FLOAT if target.dtype.is_float else target.dtype,
-                                      (high, wide), "L0C")  # fmt: skip
+                    sums = self._part(target.local, kind, (high, wide), "L0C")
                     for first in range(0, k, step):
                         here = min(step, k - first)
                         a = self._into_l0(left, (high, here), TPosition.A2)
@@ -228,7 +231,9 @@ class Products(Tiles):
         queue = self.queues[key]
         tile = queue.alloc_tensor(source.dtype, *shape)
         lying = (shape[1], shape[0]) if source.turned else shape
-        core.load_data(tile, self._part(source.local, source.dtype, lying, "L1"), transpose=source.turned)
+        core.load_data(
+            tile, self._part(source.local, source.dtype, lying, "L1"), transpose=source.turned
+        )
         queue.enque(tile)
         return queue, queue.deque(tile)
 

@@ -43,6 +43,7 @@ class LoweredProgram:
 
     @cached_property
     def function(self) -> Function:
+        """The code, without what nobody uses."""
         found = mlir.read(self.text)
         _without_dead(found.body)
         return found
@@ -96,6 +97,20 @@ class LoweredProgram:
             found.setdefault(operation, []).append(value)
         return {each: tuple(values) for each, values in found.items()}
 
+    @cached_property
+    def last_uses_of_arguments(self) -> dict[Operation, tuple[Value, ...]]:
+        """As :attr:`last_uses`, of the values that turns of loops begin with."""
+        found: dict[Operation, list[Value]] = {}
+        for region in self._regions():
+            last: dict[Value, Operation] = {}
+            for each in region.operations:
+                for used in self.used_in(each):
+                    if used in region.arguments:
+                        last[used] = each
+            for value, operation in last.items():
+                found.setdefault(operation, []).append(value)
+        return {each: tuple(values) for each, values in found.items()}
+
     def used_in(self, operation: Operation) -> tuple[Value, ...]:
         """What an operation and those in its regions take."""
         found = self._used_in.get(operation)
@@ -109,7 +124,7 @@ class LoweredProgram:
 
     @cached_property
     def decides(self) -> dict[Region, list[Operation]]:
-        """Of every region, the operations that say which instructions there are, without numbers."""
+        """Of every region, the operations that say which instructions there are."""
         return {
             region: [each for each in region.operations if _is_plain(each)]
             for region in self._regions()
@@ -117,7 +132,7 @@ class LoweredProgram:
 
     @cached_property
     def on_cube(self) -> frozenset[Operation]:
-        """The operations that the cube core does: products, and what brings and takes their parts."""
+        """What the cube core does: products, and what brings and takes their parts."""
         found = {each for each in self.function.body.walk() if each.name in MATMULS}
         while True:
             more = {
@@ -143,9 +158,7 @@ class LoweredProgram:
         users = self.users.get(value, [])
         if value in self._carried_products:
             return any(each not in self.on_cube for each in users)
-        return any(
-            each not in self.on_cube and not self._carries(each, value) for each in users
-        )
+        return any(each not in self.on_cube and not self._carries(each, value) for each in users)
 
     def _carries(self, operation: Operation, value: Value) -> bool:
         """Whether an operation is the yield that hands a carried sum to the next turn."""
@@ -176,11 +189,15 @@ class LoweredProgram:
         if maker is not None and maker.name == "linalg.fill":
             source = self._maker(maker.ins[0])
             text = source.text if source is not None else ""
-            return source is not None and source.name == "arith.constant" and (
-                " 0.000000e+00" in text or " 0 :" in text
+            return (
+                source is not None
+                and source.name == "arith.constant"
+                and (" 0.000000e+00" in text or " 0 :" in text)
             )
-        return maker is not None and maker.name == "arith.constant" and (
-            "dense<0.000000e+00>" in maker.text or "dense<0>" in maker.text
+        return (
+            maker is not None
+            and maker.name == "arith.constant"
+            and ("dense<0.000000e+00>" in maker.text or "dense<0>" in maker.text)
         )
 
     @cached_property
@@ -243,7 +260,7 @@ class LoweredProgram:
             for each in self.users.get(value, [])
             if each.name not in ("memref.subview", "memref.copy", "linalg.fill")
         ]
-        if operation.name == "bufferization.to_tensor" or operation.name == "linalg.transpose":
+        if operation.name in ("bufferization.to_tensor", "linalg.transpose"):
             return [each for each in users if not (each.outs and value in each.outs)]
         return users
 

@@ -20,7 +20,7 @@ _INFO, _CACHE = "TRITON_DISABLE_LINE_INFO", "TRITON_CACHE_DIR"
 
 @contextmanager
 def triton_on_npu() -> Iterator[None]:
-    """While this is open, a program that imports Triton launches its kernels on the session's chip."""
+    """While this is open, kernels of a program that imports Triton run on the session's chip."""
     before = {name: os.environ.get(name) for name in (_INFO, _CACHE)}
     folder = cache_folder()
     os.environ[_INFO] = "0"
@@ -50,6 +50,6 @@ def _attach(triton: Any) -> None:
     without_device_compiler(backends["ascend"].compiler)
     driver = StandInDriver()
     import_module("triton.runtime.driver").driver.set_active(driver)
-    testing = import_module("triton.testing")
+    testing: Any = import_module("triton.testing")
     testing.do_bench = driver.get_benchmarker()
     testing.do_bench_npu = driver.bench_us

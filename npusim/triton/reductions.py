@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,7 @@ def play(player: Tiles, operation: Operation) -> None:
             else:
                 found = _one_by_one(player, operation, arrays, starts, axes)
     for index in range(count):
-        tile = player.result(
-            operation, lambda each=index: found[each], [starts[index]], index  # type: ignore[misc]
-        )
+        tile = player.result(operation, partial(_nth, found, index), [starts[index]], index)
         if player.core.recording and not index:
             with player.core.schedules():
                 _write_down(player, tile, sources[0], axes, fold, len(body) - 1)
@@ -54,7 +53,9 @@ def play(player: Tiles, operation: Operation) -> None:
             player.core.filled(tile.local)
 
 
-def _at_once(operation: Operation, fold: Fold, values: Any, start: Any, axes: tuple[int, ...]) -> Any:
+def _at_once(
+    operation: Operation, fold: Fold, values: Any, start: Any, axes: tuple[int, ...]
+) -> Any:
     folded_values = values
     for axis in sorted(axes, reverse=True):
         folded_values = fold.function.reduce(folded_values, axis=axis, dtype=values.dtype)
@@ -63,12 +64,16 @@ def _at_once(operation: Operation, fold: Fold, values: Any, start: Any, axes: tu
 
 
 def _one_by_one(
-    player: Tiles, operation: Operation, arrays: list[Any], starts: list[Tile], axes: tuple[int, ...]
+    player: Tiles,
+    operation: Operation,
+    arrays: list[Any],
+    starts: list[Tile],
+    axes: tuple[int, ...],
 ) -> list[Any]:
     rest = [axis for axis in range(arrays[0].ndim) if axis not in axes]
     lines = [each.transpose([*axes, *rest]) for each in arrays]
     length = prod(arrays[0].shape[axis] for axis in axes)
-    lines = [each.reshape(length, *each.shape[len(axes):]) for each in lines]
+    lines = [each.reshape(length, *each.shape[len(axes) :]) for each in lines]
     so_far: list[Any] = [player.array(each) for each in starts]
     for index in range(length):
         here = [each[index] for each in lines]
@@ -80,7 +85,8 @@ def _write_down(
     player: Tiles, tile: Tile, source: Tile, axes: tuple[int, ...], fold: Fold | None, steps: int
 ) -> None:
     core, target = player.core, tile.local
-    assert target is not None
+    if target is None:
+        return
     own = player.local(source)
     if source.dtype is INT64:
         player.vector.by_scalar("reduce", own, 1)
@@ -103,7 +109,9 @@ def _write_down(
             core.whole_reduce(kind, result, rows) if kind.final else _halves(player, rows)
         else:
             behind = prod(source.shape[max(axes) + 1 :])
-            rows = LocalTensor(core, wide, (length * (rest // behind), behind), "tile", own.slot, depth=0)
+            rows = LocalTensor(
+                core, wide, (length * (rest // behind), behind), "tile", own.slot, depth=0
+            )
             _halves_of_rows(player, rows, length, kind)
     core.filled(target)
     core.noted(target)
@@ -124,3 +132,7 @@ def _halves_of_rows(player: Tiles, rows: LocalTensor, length: int, kind: Fold) -
         length = ceil(length / 2)
         elements = length * rows.shape[1]
         player.core.emit_vector(kind.pairwise, rows.dtype, elements, rows=outer, chained=True)
+
+
+def _nth(found: list[Any], index: int) -> Any:
+    return found[index]

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from npusim.triton.mlir import Operation, Value
     from npusim.triton.program import LoweredProgram
 
-_CONVERSIONS = frozenset(
-    "index_cast index_castui extsi extui trunci sitofp uitofp fptosi fptoui extf truncf bitcast"
-    .split()
-)  # fmt: skip
+_NAMES = """
+    index_cast index_castui extsi extui trunci sitofp uitofp fptosi fptoui extf truncf bitcast
+"""
+_CONVERSIONS = frozenset(_NAMES.split())  # fmt: skip
 
 
 class Scalars:
@@ -45,9 +45,7 @@ class Scalars:
 
     def numbers(self, items: Sequence[int | Value]) -> tuple[Any, ...]:
         """A list of an operation, with what its values are."""
-        return tuple(
-            each if isinstance(each, int) else self.env[each.number] for each in items
-        )
+        return tuple(each if isinstance(each, int) else self.env[each.number] for each in items)
 
     def refuse(self, operation: Operation, why: str, remedy: str = "") -> KernelError:
         """The error for an operation, with its line."""
@@ -83,8 +81,11 @@ class Scalars:
         if name in ("cmpi", "cmpf"):
             predicate = predicate_of(operation)
             own = operation.operands[0].type.element
-            wide = [_typed(each, own) for each in operands]
-            return bool(numbers.compared(predicate, *wide, floats=name == "cmpf"))
+            return bool(
+                numbers.compared(
+                    predicate, *(_typed(each, own) for each in operands), floats=name == "cmpf"
+                )
+            )
         if name == "select":
             return operands[1] if operands[0] else operands[2]
         if name in _CONVERSIONS:
@@ -92,9 +93,9 @@ class Scalars:
         if name in numbers.BINARY:
             if name in _QUICK:
                 return numbers.wrapped(_QUICK[name](*operands), kind)
-            own = [_typed(each, kind) for each in operands]
+            typed = [_typed(each, kind) for each in operands]
             with np.errstate(all="ignore"):
-                return _plain(numbers.BINARY[name].compute(*own), kind)
+                return _plain(numbers.BINARY[name].compute(*typed), kind)
         if name in numbers.UNARY:
             with np.errstate(all="ignore"):
                 return _plain(numbers.UNARY[name].compute(_typed(operands[0], kind)), kind)
@@ -105,7 +106,7 @@ class Scalars:
     def _converted(self, operation: Operation, name: str, number: Any) -> Any:
         source, target = operation.operands[0].type.element, operation.results[0].type.element
         if name == "bitcast":
-            return _typed(number, source).view(numbers.DTYPES[target].numpy)
+            return _typed(number, source).view(np.dtype(numbers.DTYPES[target].numpy))
         if name == "index_cast" or (name == "extsi" and source != "i1"):
             return numbers.wrapped(int(number), target)
         return numbers.converted(_typed(number, source), source, target, name)
@@ -120,7 +121,7 @@ class Scalars:
                 return
             self.env[result] = GlobalPiece(
                 base.buffer, base.data, base.dtype,
-                UNKNOWN if offset is UNKNOWN else base.offset + offset,  # type: ignore[arg-type]
+                UNKNOWN if offset is UNKNOWN else base.offset + offset,
                 sizes, strides, operation,
             )  # fmt: skip
         elif name in ("unrealized_conversion_cast", "cast"):

@@ -38,6 +38,10 @@ class Scout(Scalars):
     def __init__(self, kernel: TritonKernel, block: int) -> None:
         super().__init__(kernel.program)
         self.bind(kernel, block)
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has been seen yet."""
         self._told: list[Hashable] = []
         self._places: list[tuple[object, int]] = []
 
@@ -47,7 +51,7 @@ class Scout(Scalars):
         scout = cls.__new__(cls)
         Scalars.__init__(scout, other.program)
         scout.env = other.env.copy()
-        scout._told, scout._places = [], []
+        scout.begin()
         return scout
 
     def signature(self) -> Hashable:

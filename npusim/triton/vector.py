@@ -1,4 +1,4 @@
-"""Vector instructions for operations on elements: which the chip has, with casts where it lacks one."""
+"""Vector instructions for operations on elements, with casts where the chip lacks a dtype."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class VectorWork:
             return dtype
         if name == "vsel":
             return {1: FLOAT16, 2: FLOAT16}.get(dtype.itemsize, FLOAT)
-        if dtype in (INT32, INT64) and name not in ("vdiv",):
+        if dtype in (INT32, INT64) and name != "vdiv":
             return None
         wide = _BY_WAY_OF.get(dtype, FLOAT)
         return wide if profile.supports_vector(name, wide.intrinsic) else FLOAT

@@ -1,6 +1,6 @@
 """The rooms of the house and what they import, read from the code: `python docs/house.py`.
 
-Writes docs/house.svg. The tests hold the same order (tests/test_imports.py).
+Writes docs/house.svg. The tests hold the same order (tests/house/test_imports.py).
 """
 
 from __future__ import annotations

@@ -1,0 +1,102 @@
+"""NaN, infinities, subnormal and huge numbers: what the language and the page say of them."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from support.chips import A2
+from support.paths import ROOT
+
+HALF_MAX, FLOAT_MAX = 65504.0, np.finfo(np.float32).max
+SPECIAL = np.float32([np.nan, np.inf, -np.inf, 1e-40, -0.0, 3e38, -3e38, 1.5, -1.5])
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def run(chip: str, op: str, **arguments: object) -> np.ndarray[Any, Any]:
+    outputs = Device(chip).run(op, **arguments).outputs
+    assert outputs is not None
+    return next(iter(outputs.values()))
+
+
+def test_the_page_of_numbers_is_what_runs_give() -> None:
+    made = runpy.run_path(str(ROOT / "reports" / "numerics.py"))["page"]()
+    assert made == (ROOT / "docs" / "numerics.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("chip", "want"),
+    [("Ascend910A", HALF_MAX), ("Ascend310P3", HALF_MAX), ("Ascend910B3", np.inf)],
+)
+def test_a_result_that_is_too_large(chip: str, want: float) -> None:
+    """Source: the example of INF_NAN_MODE_ENABLE, e ** 12 in float16."""
+    assert run(chip, "Exp", x=np.float16([12, 1]))[0] == want
+    large = np.float16([[600, 600]])
+    assert run(chip, "MatMulV3", x1=large, x2=large.T)[0, 0] == want  # 720,000, leaving the cube
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["Add", "Sub", "Mul", "RealDiv", "Maximum", "Minimum"]),
+    st.lists(st.sampled_from(SPECIAL.tolist()), min_size=2, max_size=2),
+)
+def test_a_saturating_chip_leaves_what_ieee_754_would_leave_cut_off(
+    op: str, pair: list[float]
+) -> None:
+    """One instruction each: infinities are the largest number, NaN is 0; nothing else differs."""
+    x1, x2 = (np.float32([number]) for number in pair)
+    ieee, cut = (run(chip, op, x1=x1, x2=x2) for chip in ("Ascend910B3", "Ascend910A"))
+    np.testing.assert_array_equal(cut, np.nan_to_num(ieee))
+
+
+def test_what_is_only_moved_stays() -> None:
+    for chip in ("Ascend910A", "Ascend910B3"):
+        moved = run(chip, "TensorMove", x=SPECIAL)
+        np.testing.assert_array_equal(moved.view(np.uint32), SPECIAL.view(np.uint32))
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3", *A2[:1]])
+def test_equal_infinities_are_equal(chip: str) -> None:
+    infinite = np.float32([np.inf, -np.inf])
+    assert run(chip, "Equal", x1=infinite, x2=infinite).all()
+    assert not run(chip, "NotEqual", x1=infinite, x2=infinite).any()
+
+
+def test_integers_end_where_their_range_does() -> None:
+    x = np.float32([np.nan, np.inf, -np.inf, 3e9, -3e9, 2147483520.0])
+    want = [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 2147483520]
+    for chip in ("Ascend910A", "Ascend910B3"):
+        assert run(chip, "Cast", x=x, dst_type=3).tolist() == want
+
+
+_PRODUCTS = """
+import numpy as np, npusim
+a = np.random.default_rng(1).standard_normal((700, 520)).astype(np.float16)
+for chip in ("910A", "910B3"):
+    result = npusim.Device(chip).run("MatMulV3", x1=a, x2=a[:520].T.copy())
+    print(next(iter(result.outputs.values())).tobytes().hex())
+"""
+
+
+def test_products_are_the_same_bits_whatever_the_threads_of_blas() -> None:
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", _PRODUCTS],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "7")
+    }
+    assert len(said) == 1
+    assert len(said.pop()) > 1000

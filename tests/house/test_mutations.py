@@ -31,5 +31,7 @@ def test_every_family_of_operators_has_a_mutation() -> None:
     families = {path.parent.name for path in (ROOT / "ops").glob("*/definitions.py")}
     assert len(families) > 15
     mutated = {each.file.split("/")[1] for each in MUTATIONS if each.file.startswith("ops/")}
-    tested = {name for name in families for each in MUTATIONS if f"tests/ops/test_{name}." in each.tests}
+    tested = {
+        name for name in families for each in MUTATIONS if f"tests/ops/test_{name}." in each.tests
+    }
     assert families <= mutated | tested

@@ -39,7 +39,7 @@ from npusim.library.block_matmul import BlockMatmul
 from npusim.library.matmul import GmMatrix, Matmul
 from npusim.library.matmul import Product as MatrixProduct
 from npusim.library.matmul_tiling import MatmulTiling
-from npusim.runtime.results import core_name
+from npusim.runtime.timeline import core_name
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, DType, dtype
 from npusim.values.errors import (

@@ -14,7 +14,6 @@ import pytest
 
 import npusim
 from npusim import TensorSpec
-from npusim.reporting.plots import timeline
 from npusim.values.errors import ArgumentError, FileError, OutputExistsError, UsageError
 from support.paths import ROOT
 
@@ -165,4 +164,4 @@ def test_figures_are_the_callers_axes(result) -> None:
             assert not placeholders.match(str(line.get_color()))
     nothing = npusim.Device("910b3").estimate("aclnnRelu", self=TensorSpec((0, 4), "float16"))
     with pytest.raises(UsageError, match="nothing"):
-        timeline(nothing)
+        nothing.plot_timeline()

@@ -24,7 +24,7 @@ from support.task_cases import chips_of, task_of
 
 if TYPE_CHECKING:
     from npusim.engine import KernelRun
-    from npusim.runtime.results import TaskResult
+    from npusim.runtime.timeline import TaskResult
 
 CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
 A2 = ("Ascend910B1", "Ascend910B3", "Ascend910B4")  # where the page of the operator ends here

@@ -26,7 +26,7 @@ from support.tasks import run
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
-    from npusim.runtime.results import TaskResult
+    from npusim.runtime.timeline import TaskResult
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

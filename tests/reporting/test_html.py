@@ -33,13 +33,13 @@ from npusim.model.reasons import Reasons
 from npusim.reporting.against import against, estimates_of
 from npusim.reporting.call.page import operator_page, what_limits
 from npusim.reporting.comparison import comparison_page, judged_page
-from npusim.reporting.drawing import SERIES, axes_of, draw
 from npusim.reporting.llm_plan import llm_plan_page
 from npusim.reporting.msprof.step import step_tasks
 from npusim.reporting.msprof.summary import op_summary
 from npusim.reporting.network import network_page
 from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_html, to_markdown
+from npusim.values.drawing import SERIES, axes_of, draw
 from npusim.values.sites import source_line
 from support import commands
 from support.browser import Browser, axe_path, browser_path

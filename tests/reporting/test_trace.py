@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import npusim
+from npusim.engine.timeline import pipe_order
 from npusim.reporting.trace import (
     CNAMES,
     HEADER,
-    LANE_ORDER,
     OTHER_CNAME,
     estimated_bytes,
     process_order,
@@ -156,7 +156,7 @@ def test_a_core_and_its_pipes_are_put_in_order(norm: Path) -> None:
     }
     assert lanes == set(ordered)
     for (_, pipe), index in ordered.items():
-        assert index == LANE_ORDER[pipe]
+        assert (index, pipe) == pipe_order(pipe)
     processes = [e["pid"] for e in events if e["name"] == "process_sort_index"]
     assert sorted(processes) == sorted({"tasks", *(core for core, _ in lanes)})
 

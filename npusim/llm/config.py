@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from npusim.llm.architecture import Architecture
+from npusim.llm.gate import check_numbers
 from npusim.llm.headers import dtype_of_weights
 from npusim.llm.precision import quantisation_of
 from npusim.reading.files import kind_of, read_text
@@ -70,6 +71,7 @@ def read_model(path: Path | str, description: Path | str | None = None) -> Langu
     raw = json_value(read_text(file, "Give a config.json or the folder that it is in."), file)
     if not isinstance(raw, dict):
         raise FileError(file, "holds no mapping of keys to values")
+    check_numbers(raw, file)
     raw = {**raw, **raw["text_config"]} if isinstance(raw.get("text_config"), dict) else raw
     named = raw.get("architectures")
     kind = named[0] if isinstance(named, list) and named else ""

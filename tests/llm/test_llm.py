@@ -245,6 +245,13 @@ def test_an_unknown_architecture_is_refused_or_described(tmp_path: Path) -> None
         ("Llama-2-7B", {"hidden_size": None}, "hidden_size"),
         ("Llama-2-7B", {"num_attention_heads": "many"}, "heads"),
         ("Llama-2-7B", {"num_hidden_layers": -1}, "layers"),
+        ("Llama-2-7B", {"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000: more"),
+        ("Llama-2-7B", {"num_hidden_layers": True}, "num_hidden_layers is True: no whole number"),
+        ("Llama-2-7B", {"vocab_size": "32000"}, "vocab_size is '32000': no whole number"),
+        ("Llama-2-7B", {"hidden_size": float("inf")}, "hidden_size is inf: no whole number"),
+        ("Llama-2-7B", {"rms_norm_eps": float("nan")}, "rms_norm_eps is nan: no number"),
+        ("Llama-2-7B", {"text_config": {"head_dim": [1.5]}}, r"text_config.head_dim is 1\.5"),
+        ("Qwen3-30B-A3B", {"num_experts": "128"}, "num_experts is '128': no whole number"),
         ("Llama-2-7B", {"quantization_config": {"quant_method": "gptq", "bits": 3}}, "w3a16"),
         ("Qwen3-8B", {"num_key_value_heads": 7}, "num_key_value_heads is 7: doesn't divide the 32"),
         (

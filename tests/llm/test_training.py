@@ -93,6 +93,8 @@ def test_an_older_product_composes_attention() -> None:
         Training(512, recompute="some"),
         Training(0),
         Training(512, zero=3),
+        Training(512, global_batch=2**40),
+        Training(512, global_batch=2, virtual=33),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: Training) -> None:

@@ -169,7 +169,7 @@ class Core(
         host computes some blocks' tasks at once, so the body must depend on nothing but the task,
         and what it adds to global memory goes to a place of the task, each by one copy.
         """
-        if self._loops:
+        if self.loops:
             raise KernelError(self.kernel_name, "a block's share of the tasks is an outermost loop")
         start = first(self.get_block_idx())
         self._shares += 1
@@ -222,15 +222,17 @@ class Core(
         self._last_written = None
 
     def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
-        self._loops.append(index)
+        self.loops.append(index)
+        self.depth += 1
         self.scopes.begin(at_once=apart)
         self._last_written = None
         return index
 
     def _end_turn(self, *, apart: bool) -> None:
-        if self._loops[-1].count > 1 or apart:
+        if self.loops[-1].count > 1 or apart:
             self.chain.run(self.depth - 1 if apart else None)
-        self._loops.pop()
+        self.loops.pop()
+        self.depth -= 1
         self.scopes.end()
 
     def tiles(
@@ -313,7 +315,7 @@ class Core(
 
         As many as keep their numbers in the host's caches.
         """
-        if any(index.last - index.first > 1 for index in self._loops):
+        if any(index.last - index.first > 1 for index in self.loops):
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, most_bytes // per_iteration))

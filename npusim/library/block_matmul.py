@@ -12,10 +12,10 @@ from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc.loops import Index, mapped
+from npusim.ascendc.loops import Index, first_of, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
-from npusim.library.operands import Tile, now
+from npusim.library.operands import Tile
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
@@ -297,7 +297,7 @@ class BlockMatmul:
         tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(self._core, tile, rows, columns)
         panel.enque(tile)
-        return Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
+        return Tile(panel.deque(tile), first_of(rows[0]), first_of(columns[0]))
 
     def _let_go(self, side: int, kept: Tile) -> None:
         self._panels[side].free_tensor(kept.tensor)
@@ -323,7 +323,7 @@ class BlockMatmul:
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
             for start in range(0, length, t.base_k):
-                k = (now(first) + start, min(t.base_k, length - start))
+                k = (first_of(first) + start, min(t.base_k, length - start))
                 pieces = self._pieces(block, tiles, k)
                 core.mmad(
                     block.tensor,
@@ -354,7 +354,7 @@ class BlockMatmul:
             source.load_l1(self._core, tensor, *spans[side])
         self._l1.hand_over(tensors)
         return {
-            side: Tile(tensor, *(now(first) for first, _ in spans[side]))
+            side: Tile(tensor, *(first_of(first) for first, _ in spans[side]))
             for side, tensor in zip(sides, tensors, strict=True)
         }
 
@@ -385,7 +385,9 @@ class BlockMatmul:
         piece = l0.get(source.dtype, rows[1], columns[1])
         tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
-        source.load_l0(core, piece, Tile(tile, now(rows[0]), now(columns[0])), rows, columns)
+        source.load_l0(
+            core, piece, Tile(tile, first_of(rows[0]), first_of(columns[0])), rows, columns
+        )
         return piece
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from npusim.ascendc.loops import mapped, values_of
+from npusim.ascendc.loops import first_of, mapped
 from npusim.ascendc.scalars import Scalar
 from npusim.values.arithmetic import round_up
 
@@ -55,13 +55,8 @@ class Tile(NamedTuple):
 
     def within(self, rows: Span, columns: Span) -> tuple[slice, slice]:
         """Rows and columns of the operand, counted from the tile's first ones."""
-        first, second = now(rows[0]) - self.row, now(columns[0]) - self.column
+        first, second = first_of(rows[0]) - self.row, first_of(columns[0]) - self.column
         return slice(first, first + rows[1]), slice(second, second + columns[1])
-
-
-def now(place: Index) -> int:
-    """The place in the iteration worked on now, or in the first of several."""
-    return int(values_of(place)[0])
 
 
 class AsItLies:

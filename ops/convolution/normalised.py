@@ -13,10 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.events import Event
+from npusim.ascendc.loops import first_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
-from npusim.library.operands import now
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ class Normalised:
                 place = rows[0] + channel, lanes, columns[0] + start, count
                 sources = [matrix.block(*place) for matrix in self.given]
                 target = tile[start : start + count, channel : channel + lanes]
-                self.through.make(target, sources, self.made.block(*place), now(rows[0]) + channel)
+                self.through.make(
+                    target, sources, self.made.block(*place), first_of(rows[0]) + channel
+                )
         self.through.done()
 
     def load_l0(

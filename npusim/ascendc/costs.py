@@ -14,6 +14,9 @@ from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.ascendc.recorder import Passage
     from npusim.engine import Code
     from npusim.hardware.groups import Path, Rate
     from npusim.hardware.profile import Profile
@@ -40,11 +43,15 @@ class GmCopy(NamedTuple):
 
 
 class InstructionCosts:
-    """Cycles of vector, cube and copy instructions of one profile."""
+    """Cycles of vector, cube and copy instructions of one profile.
+
+    ``passages`` are what parts of the one kernel that asks have been written down as.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._rates: dict[tuple[str, str, int], Rate] = {}
+        self.passages: dict[Hashable, Passage] = {}
         self._paths: dict[str, Path | None] = {}
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
         self._products: dict[tuple[str, int, int, int], float] = {}

@@ -215,6 +215,7 @@ class TQue(_Buffer):
         self._producer = producer or fills
         self.consumer = consumer or empties
         self._free = self._filled = -1
+        self.flags = self._free, self._filled
         self.under_way: list[Tile] = []  # allocated and not freed
         self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
         self._taken: set[int] = set()  # slots that tiles are in
@@ -226,6 +227,7 @@ class TQue(_Buffer):
         self.tiles = max(self.depth, num)
         self._free = core.recorder.new_flag(self.tiles, f"a free tile of queue {self.name}")
         self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
+        self.flags = self._free, self._filled
         self.under_way, self._waiting, self._taken = [], [], set()
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
             self.consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
@@ -263,6 +265,11 @@ class TQue(_Buffer):
         slot = self._next % slots
         self._taken.add(slot)
         return slot
+
+    def pass_by(self, tiles: int) -> None:
+        """So many tiles come and go one after the other, as in a passage that is repeated."""
+        for _ in range(tiles):
+            self._taken.discard(self._take_slot())
 
     def enque(self, tensor: LocalTensor) -> None:
         """The producer is done with the slot."""

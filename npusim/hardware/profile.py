@@ -38,7 +38,6 @@ from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
 
-
 _FEATURES = frozenset(Features.model_fields)
 
 

@@ -15,6 +15,8 @@ from npusim.ascendc.scalars import Scalar
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -33,6 +35,10 @@ class Factor(Protocol):
 
     @property
     def dtype(self) -> DType: ...
+
+    @property
+    def moves_as(self) -> Hashable:
+        """What the instructions of :meth:`load_l0` follow from, beside the shapes and the dtype."""
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """The shape of a tile in L1."""
@@ -63,6 +69,11 @@ class AsItLies:
     """A factor whose tiles have its rows and columns in L1 as the product has them."""
 
     __slots__ = ()
+
+    @property
+    def moves_as(self) -> Hashable:
+        """Nothing."""
+        return None
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """Rows and columns."""
@@ -98,6 +109,11 @@ class GmMatrix:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
+
+    @property
+    def moves_as(self) -> Hashable:
+        """Whether it is turned."""
+        return self.transposed
 
     def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
         """Part of the matrix as it lies in memory: (columns, rows) of a transposed one.

@@ -11,6 +11,8 @@ import numpy as np
 from npusim.ascendc.loops import LoopIndex, first_of, mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from numpy.typing import NDArray
 
     from npusim.ascendc.core import Core
@@ -41,6 +43,11 @@ class Unfolded:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
+
+    @property
+    def moves_as(self) -> Hashable:
+        """The window."""
+        return type(self), self._read
 
     @property
     def plane(self) -> tuple[int, int]:

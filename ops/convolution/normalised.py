@@ -20,7 +20,7 @@ from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
@@ -166,6 +166,11 @@ class Normalised:
                     target, sources, self.made.block(*place), first_of(rows[0]) + channel
                 )
         self.through.done()
+
+    @property
+    def moves_as(self) -> Hashable:
+        """As what it makes."""
+        return self.made.moves_as
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.loops import first_of, mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -68,6 +70,11 @@ class TurnedWeight:
         shape = slices, taps, channels, width
         steps = self.taps * self._of_tap, self._of_tap, width, 1
         core.load_l1(tile, self.tensor.window(places, shape, steps))
+
+    @property
+    def moves_as(self) -> Hashable:
+        """Nothing."""
+        return type(self)
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

@@ -17,7 +17,7 @@ from npusim.ascendc.loops import Index, first_of, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.operands import Tile
-from npusim.values.arithmetic import ceil_div, round_up
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
@@ -335,37 +335,35 @@ class BlockMatmul:
         for first, length in core.tiles(0, self._shape[2], t.step_k):
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
-            chunk = first_of(first), length
-            alike = self._chunk_key(block, tiles, length)
-            if not core.alike(alike, partial(self._add_chunk, block, tiles, chunk, bias)):
-                self._l0.pass_by(ceil_div(length, t.base_k))
+            alike = self._alike(block, tiles)
+            for start in range(0, length, t.base_k):
+                k = (first_of(first) + start, min(t.base_k, length - start))
+                piece = partial(self._add, block, tiles, k, bias)
+                if not core.alike((*alike, k[1]), piece):
+                    self._l0.pass_by(1)
             if self._l1 is not None:
                 self._l1.free([tile.tensor for tile in streamed.values()])
         if bias is not None and self._bias is not None:
             self._bias.free(bias)
 
-    def _chunk_key(self, block: Block, tiles: list[Tile], length: int) -> Hashable:
-        """Equal for chunks that the same instructions add up."""
+    def _alike(self, block: Block, tiles: list[Tile]) -> tuple[Hashable, ...]:
+        """Equal where pieces of the same length are added up by the same instructions."""
         sides = [(each.dtype, each.moves_as) for each in self._operands]
         shapes = block.rows[1], block.columns[1], *(tile.tensor.shape for tile in tiles)
-        return (self._l0.flags, self._hf32, length, *shapes, *sides)
+        return (self._l0.flags, self._hf32, *shapes, *sides)
 
-    def _add_chunk(
-        self, block: Block, tiles: list[Tile], chunk: tuple[int, int], bias: LocalTensor | None
-    ) -> None:
-        """Add up a chunk piece by piece; ``tiles`` have it in L1."""
-        (first, length), step = chunk, self._tiling.base_k
-        for start in range(0, length, step):
-            k = (first + start, min(step, length - start))
-            pieces = self._pieces(block, tiles, k)
-            self._core.mmad(
-                block.tensor,
-                *pieces,
-                accumulate=k[0] > 0,
-                bias=None if k[0] else bias,
-                hf32=self._hf32,
-            )
-            self._l0.free(pieces)
+    def _add(self, block: Block, tiles: list[Tile], k: Span, bias: LocalTensor | None) -> None:
+        """Add up a piece of k, which ``tiles`` have in L1."""
+        pieces = self._pieces(block, tiles, k)
+        first = k[0] == 0
+        self._core.mmad(
+            block.tensor,
+            *pieces,
+            accumulate=not first,
+            bias=bias if first else None,
+            hf32=self._hf32,
+        )
+        self._l0.free(pieces)
 
     def _stream(self, block: Block, k: Span) -> dict[int, Tile]:
         """A chunk of the operands that pass through L1."""

@@ -74,7 +74,7 @@ class TurnedWeight:
     @property
     def moves_as(self) -> Hashable:
         """Nothing."""
-        return type(self)
+        return type(self).__name__
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

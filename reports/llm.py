@@ -20,6 +20,7 @@ from npusim.cluster import collective
 from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, read_model, step
 from npusim.llm.architecture import Architecture
+from npusim.llm.sampling import Sampling
 from npusim.llm.training import Training, train
 from npusim.serving import Policy, deploy, even_lengths, serve_apart
 from npusim.values.errors import NpusimError
@@ -131,7 +132,7 @@ def _step(row: Row) -> float:
     def timed(batch: Batch, graph: str | None) -> float:
         found = step(
             model(row.model), load_profile(row.soc), row.deployed, batch,
-            dtype=row.dtype, graph=graph, sampling=not row.number("greedy"),
+            dtype=row.dtype, graph=graph, sampling=Sampling(greedy=bool(row.number("greedy"))),
             overlap=bool(row.number("overlap")) or None,
         )  # fmt: skip
         return float(getattr(found, part))

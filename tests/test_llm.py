@@ -127,7 +127,7 @@ def test_a_host_that_launches_every_operator_is_what_a_small_model_waits_for() -
     }
     assert steps["full"].host_ms < steps["piecewise"].host_ms <= steps["eager"].host_ms
     assert steps["eager"].host_ms > steps["eager"].compute_ms
-    assert len({found.compute_ms for found in steps.values()}) == 1
+    assert len({round(found.compute_ms + found.beside_ms, 9) for found in steps.values()}) == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -225,12 +225,17 @@ def test_a_second_step_is_quick() -> None:
     assert time.process_time() - before < 0.2
 
 
-def test_an_unknown_architecture_is_refused_or_described(tmp_path: Path) -> None:
+def test_an_unknown_architecture_is_guessed_or_described(tmp_path: Path) -> None:
     raw = json.loads((CONFIGS / "Qwen3-8B.json").read_text())
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(raw | {"architectures": ["Qwen9ForCausalLM"]}))
-    with pytest.raises(FileError, match=r"Qwen9ForCausalLM isn't known(.|\n)*Qwen3ForCausalLM"):
-        read_model(tmp_path)
+    strange = {"architectures": ["Qwen9ForCausalLM"], "ssm_state_size": 64}
+    config.write_text(json.dumps(raw | strange))
+    guess = read_model(tmp_path)
+    assert guess.architecture.parameters == model("Qwen3-8B").architecture.parameters
+    found = step(guess, load_profile("910b3"), Layout(), Batch(8, 1000))
+    assert "class isn't known" in found.guesses[0].why
+    assert found.guesses[0].why.endswith("nobody here reads its ssm_state_size")
+    assert 0.9 < found.guesses[0].share < 1
     described = tmp_path / "qwen9.yaml"
     described.write_text("qk_norm: true\n")
     found = read_model(tmp_path, described).architecture

@@ -11,8 +11,7 @@ import typer
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.llm import Batch, LanguageModel, Layout
-    from npusim.llm.sampling import Sampling
+    from npusim.llm import Batch, LanguageModel, Layout, Sampling
     from npusim.serving.requests import Requests
 
 Config = Annotated[
@@ -147,7 +146,7 @@ def model_in(config: Path, architecture: Path | None) -> LanguageModel:
 
 def sampling_of(greedy: bool, top_k: int, top_p: float, penalties: bool) -> Sampling:
     """What requests ask of the sampler."""
-    from npusim.llm.sampling import Sampling
+    from npusim.llm import Sampling
 
     return Sampling(greedy, top_k, top_p, penalties)
 

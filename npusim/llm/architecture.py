@@ -158,9 +158,10 @@ class Architecture(Part):
 
     @cached_property
     def end_weights(self) -> int:
-        """Weights of the embeddings of tokens and positions, and of the logits."""
+        """Weights of the embeddings of tokens and positions, and of the logits or a pooler."""
         once = self.tied or not self.head
-        return self.hidden * (self.vocabulary * (1 if once else 2) + self.positions)
+        rows = self.vocabulary * (1 if once else 2) + self.positions
+        return self.hidden * (rows + (0 if self.causal else self.hidden))
 
     @cached_property
     def parameters(self) -> int:

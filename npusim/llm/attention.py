@@ -237,11 +237,18 @@ def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int
         size = latent.nope + latent.rope
         query = tensor(kind, batch.prompts, batch.chunk, heads * size)
         cache = tensor(kind, batch.prompts, keys, heads * size)
-        to.work.run(part(
-            "FusedInferAttentionScore", (query, cache, cache, None, tensor(INT8, _MASK, _MASK)),
-            (query,), num_heads=heads, num_key_value_heads=heads, input_layout="BSH",
-            scale_value=size**-0.5, sparse_mode=3,
-        ))  # fmt: skip
+        said: dict[str, Any] = {
+            "num_heads": heads, "num_key_value_heads": heads, "input_layout": "BSH",
+            "scale_value": size**-0.5,
+        }  # fmt: skip
+        fused, whole_mask = tensor(INT8, _MASK, _MASK), tensor(BOOL, batch.chunk, keys)
+        to.work.first_of(
+            [part("FusedInferAttentionScore", (query, cache, cache, None, fused), (query,), **said,
+                  sparse_mode=3)],
+            [part("PromptFlashAttention", (query, cache, cache, None, whole_mask), (query,),
+                  **said)],
+            _composed(query, Heads(heads, heads, size), keys),
+        )  # fmt: skip
     to.product(tokens, heads * latent.value, model.hidden)
 
 

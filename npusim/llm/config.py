@@ -20,7 +20,7 @@ from npusim.llm.architecture import Architecture
 from npusim.llm.headers import dtype_of_weights
 from npusim.llm.hub import config_file
 from npusim.llm.precision import quantisation_of
-from npusim.llm.stacks import stack_of
+from npusim.llm.stacks import MisfitError, stack_of
 from npusim.llm.towers import tower_of
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value, yaml_mapping
@@ -37,6 +37,10 @@ _OTHERS: Final = (
 _TRAITS: Final = (*_OTHERS, *_PASSED_ON)
 _MOST_LAYERS: Final = 10_000
 _STATES: Final = ("delta", "kda", "lightning")
+_ELSEWHERE: Final = {
+    ("experts", "count"): "experts",
+    ("experts", "width"): "expert_width",
+}
 _GUESSED: Final = "its class isn't known: read by the names of its keys, as a decoder like Llama"
 
 
@@ -102,14 +106,28 @@ def _known(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any
     outer = rows.get(names.stem_of(_kind(raw)))
     within = rows.get(names.stem_of(_kind(inner))) if inner else None
     if outer is None and within is None:
-        said = _GUESSED
-        if strange := names.unread({**raw, **inner}, _all_names({})):
-            said += f"; nobody here reads its {', '.join(strange[:6])}"
-        return {"approximated": {"layers": said}}
+        return _guessed({**raw, **inner})
     if outer is None and within is not None and names.first_in(raw, names.SEEING)[1]:
         said = "what sees or hears isn't known: taken as plain layers over patches"
         return {**within, "tower": "plain", "approximated": {"tower": said}}
     return {**(within or {}), **(outer or {})}
+
+
+def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Traits of a class that nobody described: what its keys show."""
+    said = _GUESSED
+    if strange := names.unread(raw, (each for found in names.ALL.values() for each in found)):
+        said += f"; nobody here reads its {', '.join(strange[:6])}"
+    traits: dict[str, Any] = {"approximated": {"layers": said}}
+    if all(
+        names.first_in(raw, names.LATENT[each])[0] for each in ("rank", "nope", "rope", "value")
+    ):
+        traits["attention"] = "latent"
+    if names.first_in(raw, names.STATE["value_heads"])[0]:
+        traits |= {"state": "delta", "others": "linear"}
+    if names.first_in(raw, names.SEEING)[1]:
+        traits["tower"] = "plain"
+    return traits
 
 
 def _described(path: Path | str) -> Mapping[str, Any]:
@@ -148,15 +166,27 @@ def _architecture(
             value = usual.get(name)
         return default if value is None else value
 
+    def key_of(name: str) -> str:
+        """What the config calls it, or would."""
+        keys = called.get(name, (name,))
+        return names.first_in(raw, keys)[0] or next(iter(keys), name)
+
     lacking = [called[each][0] for each in _NEEDED if not names.one_of(said(each))]
     if lacking:
         raise FileError(file, f"has no {', '.join(lacking)}", "A config of this kind says them.")
     try:
         return Architecture.model_validate(_values(said, traits, kind, whole))
+    except MisfitError as error:
+        name, value = error.args
+        raise FileError(
+            file,
+            f"{key_of(name)} is {brief(value)}, which says nothing of layers",
+            "Leave it out, or write it as the publisher does.",
+        ) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = "layers" if first["loc"][0] == "stack" else str(first["loc"][-1])
-        where = next(iter(called.get(place, ())), ".".join(map(str, first["loc"])))
+        part, place = str(first["loc"][0]), str(first["loc"][-1])
+        where = key_of(_ELSEWHERE.get((part, place), "layers" if part == "stack" else place))
         raise FileError(file, f"{where} is {brief(first['input'])}: {first['msg']}") from None
 
 
@@ -168,7 +198,7 @@ def _values(
     head_dim = said("head_dim") or _quotient(hidden, heads)
     values: dict[str, Any] = {
         "name": kind,
-        "stack": stack_of(said, layers, traits) if counted else ({"count": layers},),
+        "stack": stack_of(said, layers, traits, _window(said)) if counted else ({"count": layers},),
         "hidden": hidden,
         "heads": names.one_of(heads),
         "kv_heads": names.one_of(said("kv_heads", heads)),
@@ -181,7 +211,7 @@ def _values(
         "activation": "gelu" if "gelu" in str(said("act", "silu")) else "silu",
         "rotated": said("rotated", _share(said("rotated_size"), head_dim)),
         "positions": _learned(said, traits),
-        "window": said("window") or 0,
+        "window": _window(said),
         "head": _writes(kind),
         "drafts": names.one_of(said("drafts", 0)),
         "latent": _latent(said) if traits.get("attention") == "latent" else None,
@@ -219,6 +249,13 @@ def _learned(said: Callable[..., Any], traits: Mapping[str, Any]) -> object:
     return rows + types if isinstance(rows, int) and isinstance(types, int) else rows
 
 
+def _window(said: Callable[..., Any]) -> object:
+    """How far windows look back; 0 where no text is longer."""
+    window, longest = said("window") or 0, said("longest")
+    known = isinstance(window, int) and isinstance(longest, int)
+    return 0 if known and 0 < longest <= window else window
+
+
 def _latent(said: Callable[..., Any]) -> dict[str, Any]:
     indexer = {
         "heads": said("index_heads"),
@@ -251,8 +288,7 @@ def _expert_width(said: Callable[..., Any]) -> object:
 
 
 def _experts(said: Callable[..., Any]) -> dict[str, Any] | None:
-    count = names.one_of(said("experts"))
-    if not isinstance(count, int) or count < 1:
+    if not (count := names.one_of(said("experts"))):
         return None
     shared, number = names.one_of(said("shared_width", 0)), names.one_of(said("shared_experts", 0))
     width = _expert_width(said) or names.one_of(said("width"))

@@ -1,7 +1,8 @@
 """Layers with a state instead of a cache: gated delta nets and lightning attention on one rank.
 
 Decoding reads and writes the state of every sequence. Prompts are read in chunks of 64 tokens:
-products within a chunk, and of every chunk with the state that the ones before left.
+products within a chunk, and of every chunk with the state that the ones before left. Kernels are
+called as vllm-ascend brings them (csrc, ops/triton).
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, t
         kept = tensor(FLOAT, batch.sequences, heads, state.key_size, state.value_size)
         given = tensor(kind, batch.sequences, columns)
         made = tensor(kind, batch.sequences, out)
-        to.work.run(part("RecurrentGatedDeltaRule", (given, kept), (made, kept)))
+        to.work.first_of(
+            [part("RecurrentGatedDeltaRule", (given, kept), (made, kept))],
+            [part("recurrent_gated_delta_rule_310", (given, kept), (made, kept))],
+        )
     if batch.prompts:
         chunks = batch.prompts * ceil(batch.chunk / _CHUNK) * heads
         _chunked(to, state, chunks)
@@ -52,7 +56,7 @@ def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None
     rows = tensor(kind, batch.tokens, columns)
     kept = tensor(kind, batch.rows, columns, max(1, state.convolution - 1))
     taps = tensor(kind, state.convolution, columns)
-    to.work.run(part("CausalConv1d", (rows, taps, kept), (rows, kept), weights=(taps,)))
+    to.work.run(part("causal_conv1d", (rows, taps, kept), (rows, kept), weights=(taps,)))
 
 
 def _chunked(to: Projections, state: State, chunks: int) -> None:

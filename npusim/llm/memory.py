@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from npusim.llm.precision import Precision
     from npusim.llm.workload import Batch
 
+_NOTHING_GROWS = 1 << 24  # tokens that there is room for where none takes any
 _STATE_BYTES = 4  # states are float32
 _ACTIVATIONS = 6  # tensors of a step's tokens and a layer's widest row that live at once
 
@@ -71,7 +72,7 @@ def memory_of(
     free = usable - weights - activations - engine.buffer_bytes
     free -= round(most_sequences * kept.per_sequence)
     block = engine.block_tokens
-    most = free / kept.per_token if kept.per_token else batch.cached if free > 0 else 0
+    most = free / kept.per_token if kept.per_token else _NOTHING_GROWS if free >= 0 else 0
     room = max(0, int(most // block) * block)
     return LlmMemory(
         weights,

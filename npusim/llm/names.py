@@ -92,6 +92,7 @@ MIXERS: Final[Mapping[str, tuple[str, ...]]] = {
         "full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern",
     ),
     "window": ("sliding_window", "attention_chunk_size", "sliding_window_size"),
+    "longest": ("max_position_embeddings",),
     "windowed": ("use_sliding_window",),
     "windows_first": ("max_window_layers",),
 }  # fmt: skip
@@ -129,7 +130,7 @@ _ENDINGS: Final = (
 )
 _STRUCTURAL: Final = re.compile(
     r"expert|moe|lora_rank|conv|mamba|ssm|state|sparse|window|index|mtp|nextn|compress|"
-    r"head_dim|linear_|memory|hyper|loop|recurr|engram|ngram"
+    r"linear_|memory|hyper|loop|recurr|engram|ngram"
 )
 _HARMLESS: Final = re.compile(
     r"loss|coef|router_(jitter|dtype|temp)|scaling|norm_topk|init|token_id|dropout|bias|method|"

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-Size = Annotated[int, Field(gt=0, le=1 << 24)]
-Some = Annotated[int, Field(ge=0, le=1 << 24)]
-Layers = Annotated[int, Field(ge=0, le=10_000)]
+Size = Annotated[int, Field(gt=0, le=1 << 24, strict=True)]
+Some = Annotated[int, Field(ge=0, le=1 << 24, strict=True)]
+Layers = Annotated[int, Field(ge=0, le=10_000, strict=True)]
 Mixer = Literal["full", "window", "linear"]
 """How a layer mixes tokens: attention to all before, to the last ones, or a state."""
 

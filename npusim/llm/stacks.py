@@ -10,30 +10,40 @@ if TYPE_CHECKING:
     from npusim.llm.parts import Mixer
 
 Said = Callable[..., Any]
+
+
+class MisfitError(Exception):
+    """A key that says something else than what layers there are: our name of it, what it is."""
+
+
 _WORDS: Final[Mapping[str, Mixer]] = {
     "slid": "window", "chunk": "window", "local": "window", "swa": "window", "linear": "linear",
     "mamba": "linear", "kda": "linear", "delta": "linear", "recurrent": "linear",
 }  # fmt: skip
 
 
-def stack_of(said: Said, layers: int, traits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Blocks of layers alike, in the order in which they first come."""
-    kinds = zip(_mixers(said, layers, traits), _mixed(said, layers), strict=True)
+def stack_of(
+    said: Said, layers: int, traits: Mapping[str, Any], window: object
+) -> list[dict[str, Any]]:
+    """Blocks of layers alike, in the order in which they first come; a `window` of 0 is none."""
+    mixers = _mixers(said, layers, traits, bool(window))
+    kinds = zip(mixers, _mixed(said, layers), strict=True)
     return [
         {"count": count, "mixer": mixer, "mixed": mixed}
         for (mixer, mixed), count in Counter(kinds).items()
     ]
 
 
-def _mixers(said: Said, layers: int, traits: Mapping[str, Any]) -> list[Mixer]:
+def _mixers(said: Said, layers: int, traits: Mapping[str, Any], windows: bool) -> list[Mixer]:
     other: Mixer = traits.get("others", "window")
     numbered = traits.get("numbered", {0: "linear", 1: "full"})
-    kinds, full, every = said("kinds"), said("full_listed"), said("full_every")
-    if isinstance(kinds, list) and len(kinds) >= layers:
+    kinds, full = _listed(said, "kinds"), _listed(said, "full_listed")
+    every = said("full_every")
+    if kinds and len(kinds) >= layers and (windows or other != "window"):
         return [_named(each, numbered) for each in kinds[:layers]]
-    if isinstance(full, list):
+    if full:
         return ["full" if number + 1 in full else other for number in range(layers)]
-    if other == "window" and not said("window"):
+    if other == "window" and not windows:
         return ["full"] * layers
     if isinstance(every, str) and every:
         pattern = every * (layers // len(every) + 1)
@@ -42,7 +52,7 @@ def _mixers(said: Said, layers: int, traits: Mapping[str, Any]) -> list[Mixer]:
         return ["full" if (number + 1) % every == 0 else other for number in range(layers)]
     if other == "linear" or said("windowed") is False:
         return ["full"] * layers
-    first = _whole(said("windows_first")) if said("windowed") else 0
+    first = _whole(said, "windows_first") if said("windowed") else 0
     return ["full" if number < first else "window" for number in range(layers)]
 
 
@@ -63,14 +73,25 @@ def _mixed(said: Said, layers: int) -> list[bool]:
         return [number in listed for number in range(layers)]
     if isinstance(every, list) and len(every) >= layers:
         return [bool(each) for each in every[:layers]]
-    dense, first = said("dense_listed"), _whole(said("dense_first"))
-    dense = dense if isinstance(dense, list) else ()
-    step = every if isinstance(every, int) and every > 0 else 1
+    dense, first = _listed(said, "dense_listed"), _whole(said, "dense_first")
+    step = max(1, _whole(said, "mixed_every"))
     return [
         number >= first and number not in dense and (number + 1) % step == 0
         for number in range(layers)
     ]
 
 
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _whole(said: Said, name: str) -> int:
+    """A number of layers, 0 where there is none; MisfitError for anything else."""
+    value = said(name) or 0
+    if not isinstance(value, int):
+        raise MisfitError(name, value)
+    return value
+
+
+def _listed(said: Said, name: str) -> list[Any]:
+    """A list, empty where there is none; MisfitError for anything else."""
+    value = said(name) or []
+    if not isinstance(value, list):
+        raise MisfitError(name, value)
+    return value

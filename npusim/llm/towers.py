@@ -45,6 +45,7 @@ def tower_of(raw: Mapping[str, Any], name: str, out: object) -> dict[str, Any] |
     whole = all(isinstance(each, int) for each in (patch or 0, merge, frames, channels))
     merged = merge * merge if whole else 1
     inputs = prod((channels, frames, patch or row.get("taps", 1), patch or 1)) if whole else 1
+    inputs += hidden * row.get("then_taps", 0)
     window, wide, deep = said("window", 0), said("wide"), said("deep")
     side = window // patch if isinstance(window, int) and isinstance(patch, int) else 0
     projected = {"merged": merged * hidden, "out": out}.get(row.get("projected", ""), 0)

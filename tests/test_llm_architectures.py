@@ -128,7 +128,9 @@ def test_an_indexer_pays_where_texts_are_long(read: Reader) -> None:
     assert 0 < guess.share < 0.8
 
 
-def test_images_cost_by_their_size(read: Reader, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_cost_by_their_size(
+    read: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = read("Qwen2.5-VL-7B")
     tower = model.architecture.tower
     assert tower is not None
@@ -138,14 +140,11 @@ def test_images_cost_by_their_size(read: Reader, capsys: pytest.CaptureFixture[s
     said = {}
     for size in ("448x448", "1288x952"):
         line = f"--phase prefill --context 100 --images 2 --image-size {size} -s 910b3 --json"
-        config = {**RECENT["Qwen2.5-VL-7B"][0]}
-        file = Path(f"{size}.json")
-        file.write_text(json.dumps(config))
-        said[size] = commands.npusim(capsys, f"llm step {file} {line}").json
+        said[size] = commands.npusim(capsys, f"llm step {tmp_path} {line}").json
     assert said["448x448"]["batch"]["chunk"] == 100 + 2 * 256
     assert said["1288x952"]["batch"]["chunk"] == 100 + 2 * 46 * 34
     assert said["1288x952"]["compute_ms"] > 2 * said["448x448"]["compute_ms"]
-    blind = commands.npusim(capsys, "llm step 448x448.json --images 1 -s 910b3")
+    blind = commands.npusim(capsys, f"llm step {tmp_path} --images 1 -s 910b3")
     assert blind.code == 2  # decoding reads no prompt
 
 

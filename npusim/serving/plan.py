@@ -28,6 +28,7 @@ from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Positive
+from npusim.llm import is_id
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 
@@ -93,8 +94,10 @@ class LlmPlan(PlanPart):
 
 
 def is_language_model(model: Path) -> bool:
-    """Whether a model is a language model's config.json, or a folder that holds one."""
-    return model.name == "config.json" or (model / "config.json").is_file()
+    """Whether a model is a language model's config, a folder that holds one, or a hub's id."""
+    if model.suffix == ".json" or (model / "config.json").is_file():
+        return True
+    return not model.exists() and is_id(str(model))
 
 
 def llm_plan_of(raw: Mapping[str, Any], file: Path) -> LlmPlan:

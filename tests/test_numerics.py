@@ -167,3 +167,13 @@ def test_a_factor_is_multiplied_by_the_task_that_the_host_chooses(
     want = {"aclnnAdd": x + 3 * y, "aclnnSub": x - 3 * y, "aclnnRsub": y - 3 * x}[op]
     assert [task.name for task in result.tasks] == tasks
     np.testing.assert_array_equal(result.outputs["out"], want)
+
+
+def test_a_sort_of_halves_says_so() -> None:
+    x = np.float32([2.8670993, 1.0, 2.8670])
+    call = {"self": x, "dim": 0, "descending": True, "stable": True}
+    older, newer = (Device(chip).run("aclnnSort", **call) for chip in ("Ascend910A", "Ascend910B3"))
+    np.testing.assert_array_equal(older.outputs["valuesOut"], np.float32([2.8671875, 2.8671875, 1]))
+    np.testing.assert_array_equal(newer.outputs["valuesOut"], np.sort(x)[::-1])
+    assert "float32 as float16" in older.assumptions[0]
+    assert not newer.assumptions

@@ -43,7 +43,7 @@ def _scaled(
     at_once: tuple[DType, ...],
 ) -> Any:
     wanted = host.joint_dtype(x, other)
-    if alpha != 1 and wanted in at_once:
+    if alpha != 1 and not isinstance(alpha, complex) and wanted in at_once:
         factor = float(alpha) if op_type == "Add" else -float(alpha)
         return host.together("Axpy", x, other, dtype=wanted, alpha=factor)
     if alpha != 1:

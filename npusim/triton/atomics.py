@@ -10,8 +10,8 @@ from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT16, INT32
 
 if TYPE_CHECKING:
+    from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation
-    from npusim.triton.tiles import Tiles
 
 _BY_COPY = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
     "fadd": np.add, "add": np.add, "max": np.maximum, "min": np.minimum, "fmax": np.maximum,
@@ -35,7 +35,7 @@ def combination(kind: str) -> np.ufunc | None:
     return _BY_COPY.get(kind) or _OTHERS.get(kind)
 
 
-def play(player: Tiles, operation: Operation) -> None:
+def play(player: Copies, operation: Operation) -> None:
     """A tile combined with global memory; an exchange puts it there."""
     kind = kind_of(operation)
     target = player.env[operation.ins[0].number]
@@ -72,7 +72,7 @@ def play(player: Tiles, operation: Operation) -> None:
 
 
 def _write_down(
-    player: Tiles, operation: Operation, kind: str, target: GlobalPiece, tile: Any
+    player: Copies, operation: Operation, kind: str, target: GlobalPiece, tile: Any
 ) -> None:
     core = player.core
     player.local(tile)
@@ -86,7 +86,7 @@ def _write_down(
     player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
 
 
-def _is_read(player: Tiles, operation: Operation) -> bool:
+def _is_read(player: Copies, operation: Operation) -> bool:
     """Whether what was there before is used: the front half keeps it in the tile's memory."""
     source = operation.ins[1]
     root = player.program.root(source)

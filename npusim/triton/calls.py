@@ -15,8 +15,8 @@ from npusim.triton.held import UNKNOWN, Tile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation
-    from npusim.triton.tiles import Tiles
 
 _CALLEE = re.compile(r"@([\w.]+)")
 _LIBRARY: dict[str, numbers.Row] = {
@@ -35,7 +35,7 @@ _LIBRARY: dict[str, numbers.Row] = {
 }  # fmt: skip
 
 
-def play(player: Tiles, operation: Operation) -> None:
+def play(player: Copies, operation: Operation) -> None:
     """One call."""
     name = _CALLEE.findall(operation.text)[0]
     if name.startswith("triton_"):
@@ -49,7 +49,7 @@ def play(player: Tiles, operation: Operation) -> None:
     raise player.unknown(operation, f"the function {name}")
 
 
-def _of_library(player: Tiles, operation: Operation, name: str) -> None:
+def _of_library(player: Copies, operation: Operation, name: str) -> None:
     row = library_row(name)
     if row is None:
         raise player.unknown(operation, f"libdevice's {name}")
@@ -77,12 +77,12 @@ def library_row(name: str) -> numbers.Row | None:
     return None
 
 
-def _whole(player: Tiles, operation: Operation, place: int) -> int:
+def _whole(player: Copies, operation: Operation, place: int) -> int:
     number = player.env[operation.operands[place].number]
     return int(number)
 
 
-def _sort(player: Tiles, operation: Operation) -> None:
+def _sort(player: Copies, operation: Operation) -> None:
     source = player.tile(operation.operands[0])
     axis, descending = _whole(player, operation, 1), bool(_whole(player, operation, 2))
 
@@ -100,7 +100,7 @@ def _sort(player: Tiles, operation: Operation) -> None:
                 player.vector.elements(("vmrgsort4",), tile.local, sizes)
 
 
-def _flip(player: Tiles, operation: Operation) -> None:
+def _flip(player: Copies, operation: Operation) -> None:
     source = player.tile(operation.operands[0])
     axis = _whole(player, operation, 1)
     tile = player.result(operation, lambda: np.flip(player.array(source), axis), [source])
@@ -112,8 +112,8 @@ def _flip(player: Tiles, operation: Operation) -> None:
                 player.vector.move(tile.local, player.local(source))
 
 
-def _accumulated(function: np.ufunc, instruction: str) -> Callable[[Tiles, Operation], None]:
-    def play_it(player: Tiles, operation: Operation) -> None:
+def _accumulated(function: np.ufunc, instruction: str) -> Callable[[Copies, Operation], None]:
+    def play_it(player: Copies, operation: Operation) -> None:
         source = player.tile(operation.operands[0])
         axis, reverse = _whole(player, operation, 1), bool(_whole(player, operation, 2))
 
@@ -138,7 +138,7 @@ def _accumulated(function: np.ufunc, instruction: str) -> Callable[[Tiles, Opera
     return play_it
 
 
-def _gather(player: Tiles, operation: Operation) -> None:
+def _gather(player: Copies, operation: Operation) -> None:
     source, places = (player.tile(each) for each in operation.operands[:2])
     axis = _whole(player, operation, 2)
     tile = player.result(
@@ -154,7 +154,7 @@ def _gather(player: Tiles, operation: Operation) -> None:
             player.vector.elements(("vgather",), tile.local, sources[:1])
 
 
-def _print(player: Tiles, operation: Operation) -> None:
+def _print(player: Copies, operation: Operation) -> None:
     """tl.device_print: where there are numbers, once for each program."""
     if not (player.core.numerics and player.stores):
         return
@@ -165,7 +165,7 @@ def _print(player: Tiles, operation: Operation) -> None:
     sys.stdout.write(f"pid {player.core.get_block_idx()}: {' '.join(map(str, shown))}\n")
 
 
-def _assert(player: Tiles, operation: Operation) -> None:
+def _assert(player: Copies, operation: Operation) -> None:
     if not player.core.numerics:
         return
     found = player.env[operation.operands[0].number]
@@ -174,7 +174,7 @@ def _assert(player: Tiles, operation: Operation) -> None:
         raise player.refuse(operation, "tl.device_assert doesn't hold")
 
 
-_KNOWN: dict[str, Callable[[Tiles, Operation], None]] = {
+_KNOWN: dict[str, Callable[[Copies, Operation], None]] = {
     "sort": _sort,
     "flip": _flip,
     "cumsum": _accumulated(np.add, "vadd"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GmSlice, LoopIndex
-    from npusim.triton.kernel import TritonKernel
+    from npusim.triton.launch import Launch
     from npusim.triton.mlir import Operation, Value
     from npusim.values.dtypes import DType
 
@@ -34,14 +34,14 @@ class Copies(Scalars):
     """The part of a player that has tiles, and brings them in and out."""
 
     core: Core
-    kernel: TritonKernel
+    launch: Launch
     vector: VectorWork
     loops: int
     moves: list[tuple[LoopIndex, dict[object, int]]]
 
-    def begin(self, kernel: TritonKernel, core: Core) -> None:
+    def begin(self, launch: Launch, core: Core) -> None:
         """What is known before the first operation."""
-        self.core, self.kernel = core, kernel
+        self.core, self.launch = core, launch
         self.vector = VectorWork(core)
         self.loops = 0
         self.moves = []

@@ -11,11 +11,11 @@ from npusim.triton import numbers
 from npusim.triton.bodies import element_work
 
 if TYPE_CHECKING:
+    from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation
-    from npusim.triton.tiles import Tiles
 
 
-def play(player: Tiles, operation: Operation) -> None:
+def play(player: Copies, operation: Operation) -> None:
     """A body for every element of the results."""
     if "reduction" in operation.text or not operation.results:
         raise player.unknown(operation, "linalg.generic that reduces or has no result")
@@ -46,7 +46,7 @@ def play(player: Tiles, operation: Operation) -> None:
 
 
 def _computed(
-    player: Tiles, operation: Operation, env: dict[int, Any], shape: tuple[int, ...]
+    player: Copies, operation: Operation, env: dict[int, Any], shape: tuple[int, ...]
 ) -> list[Any]:
     for each in operation.regions[0].operations:
         if each.name == "linalg.yield":

@@ -19,8 +19,8 @@ from npusim.triton.held import UNKNOWN, GlobalPiece, Tile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation, Region
-    from npusim.triton.tiles import Tiles
 
 
 @dataclass(eq=False, slots=True)
@@ -52,7 +52,7 @@ class _Work:
     copies: list[tuple[int, int]] = field(default_factory=list)  # bytes, and how many
 
 
-def play(player: Tiles, operation: Operation) -> None:
+def play(player: Copies, operation: Operation) -> None:
     """A loop, with those in it."""
     lanes = _Lanes(player)
     results = lanes.loop(operation, _Here({}, np.ones(1, np.bool_)))
@@ -80,7 +80,7 @@ _MISSING = _Missing()
 class _Lanes:
     """All turns of a loop, as arrays."""
 
-    def __init__(self, player: Tiles) -> None:
+    def __init__(self, player: Copies) -> None:
         self.player = player
         self.work = _Work()
         self.computes = player.core.numerics

@@ -15,6 +15,7 @@ from npusim.triton import numbers
 from npusim.triton.fitting import check_fits
 from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
+from npusim.triton.launch import Launch
 from npusim.triton.program import LoweredProgram
 from npusim.values.errors import ArgumentError, KernelError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.runtime.results import Result
-    from npusim.triton.kernel import Grid
+    from npusim.triton.launch import Grid
     from npusim.triton.mlir import Type
 
 _programs: dict[str, LoweredProgram] = {}
@@ -95,7 +96,7 @@ def made(
         else:
             pieces.append(_number(name, each, value.type))
     tensors = [memory.tensor for memory in memories.values()]
-    kernel = TritonKernel.named(program)(program, grid, pieces, tensors)
+    kernel = TritonKernel.named(program)(Launch(program, grid, pieces), tensors)
     return kernel, list(memories.values())
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
-    from npusim.triton.kernel import TritonKernel
+    from npusim.triton.launch import Launch
     from npusim.triton.mlir import Operation, Region, Value
 
     Steps = Generator[Barrier | CoreWait, None, list[Any]]
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class Player(Products):
     """One program on one core of its block."""
 
-    def __init__(self, kernel: TritonKernel, core: Core) -> None:
-        Scalars.__init__(self, kernel.program)
-        self.begin(kernel, core)
-        self.bind(kernel, core.get_block_idx())
+    def __init__(self, launch: Launch, core: Core) -> None:
+        Scalars.__init__(self, launch.program)
+        self.begin(launch, core)
+        self.bind(launch, core.get_block_idx())
 
     def run(self) -> Iterator[Barrier | CoreWait]:
         """The whole program."""

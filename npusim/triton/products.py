@@ -73,7 +73,7 @@ class Products(Tiles):
 
     def _hand_over(self, operation: Operation, place: int, value: Value) -> None:
         tile = self.tile(value)
-        crossing = self.kernel.crossing(operation, place)
+        crossing = self.launch.crossing(operation, place)
         if self.core.recording:
             with self.core.schedules():
                 self.local(tile)
@@ -83,16 +83,16 @@ class Products(Tiles):
                     self.take_away((operation, place), target, tile.dtype, shape)
         self.core.cross_core_set_flag(crossing.flag, Pipe.MTE3)
         if self.core.numerics and self.stores:
-            self.kernel.leave(self.core, crossing, self.array(tile))
+            self.launch.leave(self.core, crossing, self.array(tile))
 
     def _fetch(self, operation: Operation, value: Value) -> Fetched:
-        crossing = self.kernel.crossing(operation, -1 - operation.results.index(value))
+        crossing = self.launch.crossing(operation, -1 - operation.results.index(value))
         yield self.core.cross_core_wait_flag(crossing.flag)
         dtype = numbers.DTYPES[value.type.element]
         shape = value.type.shape or ()
         tile = Tile(dtype, shape)
         if self.core.numerics:
-            tile.array = self.kernel.take(self.core, crossing)
+            tile.array = self.launch.take(self.core, crossing)
         if self.core.recording:
             own = shape
             queue = self.queue(crossing, TPosition.VECIN, self._slot_bytes(dtype, own))
@@ -106,9 +106,9 @@ class Products(Tiles):
 
     def _workspace(self, crossing: Any, dtype: DType, shape: tuple[int, ...]) -> GmSlice:
         """A region of the workspace for a tile, the same one in every turn of a loop."""
-        buffer = self.kernel.workspace
+        buffer = self.launch.workspace
         held = buffer.nbytes // dtype.itemsize
-        first = self.kernel.workspace_at(self.core, crossing) // dtype.itemsize
+        first = self.launch.workspace_at(self.core, crossing) // dtype.itemsize
         steps = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
         return GlobalTensor(buffer, dtype, (held,)).window(((first, 1),), shape, steps)
 
@@ -145,13 +145,13 @@ class Products(Tiles):
 
     def _receive(self, operation: Operation, place: int, value: Value) -> Fetched:
         """An operand that the vector cores have stored."""
-        crossing = self.kernel.crossing(operation, place)
+        crossing = self.launch.crossing(operation, place)
         yield self.core.cross_core_wait_flag(crossing.flag)
         dtype = numbers.DTYPES[value.type.element]
         shape = value.type.shape or ()
         tile = Tile(dtype, shape)
         if self.core.numerics:
-            tile.array = self.kernel.take(self.core, crossing)
+            tile.array = self.launch.take(self.core, crossing)
         if self.core.recording:
             size = self._slot_bytes(dtype, shape)
             queue = self.queue((operation, place), TPosition.A1, size)
@@ -252,7 +252,7 @@ class Products(Tiles):
 
     def _leave(self, operation: Operation, tile: Tile, value: Value) -> None:
         """Hand a product over to the vector cores."""
-        crossing = self.kernel.crossing(operation, -1 - operation.results.index(value))
+        crossing = self.launch.crossing(operation, -1 - operation.results.index(value))
         if self.core.recording:
             with self.core.schedules():
                 if tile.loan is not None:
@@ -261,7 +261,7 @@ class Products(Tiles):
                 self.core.fixpipe(whole, self._part(tile.local, tile.dtype, tile.shape, "L0C"))
         self.core.cross_core_set_flag(crossing.flag, Pipe.FIXP)
         if self.core.numerics:
-            self.kernel.leave(self.core, crossing, self.array(tile))
+            self.launch.leave(self.core, crossing, self.array(tile))
 
     def fix(self, operation: Operation, target: GlobalPiece, tile: Tile) -> None:
         """L0C to global memory, converted on the way."""

@@ -16,9 +16,9 @@ from npusim.triton.vector import new_tile
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT8, INT16, INT64
 
 if TYPE_CHECKING:
+    from npusim.triton.copies import Copies
     from npusim.triton.held import Tile
     from npusim.triton.mlir import Operation
-    from npusim.triton.tiles import Tiles
 
 _FOLDS: dict[str, Fold] = {
     "arith.addf": SUM, "arith.addi": SUM, "arith.mulf": PRODUCT, "arith.muli": PRODUCT,
@@ -28,8 +28,8 @@ _FOLDS: dict[str, Fold] = {
 _WIDE = {BFLOAT16: FLOAT, BOOL: FLOAT16, INT8: FLOAT16, INT16: FLOAT}
 
 
-def play(player: Tiles, operation: Operation) -> None:
-    """Tiles folded along axes."""
+def play(player: Copies, operation: Operation) -> None:
+    """Copies folded along axes."""
     count = len(operation.ins)
     sources = [player.tile(each) for each in operation.ins]
     starts = [player.tile(each) for each in operation.outs]
@@ -64,7 +64,7 @@ def _at_once(
 
 
 def _one_by_one(
-    player: Tiles,
+    player: Copies,
     operation: Operation,
     arrays: list[Any],
     starts: list[Tile],
@@ -82,7 +82,7 @@ def _one_by_one(
 
 
 def _write_down(
-    player: Tiles, tile: Tile, source: Tile, axes: tuple[int, ...], fold: Fold | None, steps: int
+    player: Copies, tile: Tile, source: Tile, axes: tuple[int, ...], fold: Fold | None, steps: int
 ) -> None:
     core, target = player.core, tile.local
     if target is None:
@@ -117,7 +117,7 @@ def _write_down(
     core.noted(target)
 
 
-def _halves(player: Tiles, rows: LocalTensor) -> None:
+def _halves(player: Copies, rows: LocalTensor) -> None:
     """A fold that has no instruction within a repeat: halves down to the last one."""
     length = rows.shape[-1]
     for _ in range(numbers.halvings(length, 1)):
@@ -125,7 +125,7 @@ def _halves(player: Tiles, rows: LocalTensor) -> None:
         player.core.emit_vector("vmul", rows.dtype, length, rows=rows.shape[0], chained=True)
 
 
-def _halves_of_rows(player: Tiles, rows: LocalTensor, length: int, kind: Fold) -> None:
+def _halves_of_rows(player: Copies, rows: LocalTensor, length: int, kind: Fold) -> None:
     """The lower half of the rows onto the upper one until one is left."""
     outer = rows.shape[0] // length
     while length > 1:

@@ -15,7 +15,7 @@ from npusim.values.sites import site_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from npusim.triton.kernel import TritonKernel
+    from npusim.triton.launch import Launch
     from npusim.triton.mlir import Operation, Value
     from npusim.triton.program import LoweredProgram
 
@@ -32,11 +32,11 @@ class Scalars:
         self.program = program
         self.env: list[Any] = [UNKNOWN] * program.function.values
 
-    def bind(self, kernel: TritonKernel, block: int) -> None:
+    def bind(self, launch: Launch, block: int) -> None:
         """The arguments of the launch, and where the program stands in the grid."""
-        for value, given in zip(self.program.arguments, kernel.given, strict=True):
+        for value, given in zip(self.program.arguments, launch.given, strict=True):
             self.env[value.number] = given
-        self.give(self.program.places, [*kernel.grid, *kernel.place(block)])
+        self.give(self.program.places, [*launch.grid, *launch.place(block)])
 
     def give(self, values: Sequence[Value], found: Sequence[Any]) -> None:
         """Values of a region's arguments or an operation's results."""
@@ -148,7 +148,8 @@ class Scalars:
         data = piece.data
         if data is not None:
             whole = data.view(np.uint8)
-            data = whole[: whole.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
+            fits = whole.size // dtype.itemsize * dtype.itemsize
+            data = whole[:fits].view(np.dtype(dtype.numpy))
         start = piece.offset * piece.dtype.itemsize // dtype.itemsize
         return GlobalPiece(
             piece.buffer.shown_as(data), data, dtype, start, piece.sizes, piece.strides

@@ -13,7 +13,7 @@ from npusim.triton.scalar import Scalars
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.triton.kernel import TritonKernel
+    from npusim.triton.launch import Launch
     from npusim.triton.mlir import Operation, Region
 
 
@@ -35,9 +35,9 @@ class Turns:
 class Scout(Scalars):
     """One program's control flow."""
 
-    def __init__(self, kernel: TritonKernel, block: int) -> None:
-        super().__init__(kernel.program)
-        self.bind(kernel, block)
+    def __init__(self, launch: Launch, block: int) -> None:
+        super().__init__(launch.program)
+        self.bind(launch, block)
         self.begin()
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++, kernels of pyasc and Triton."""
+"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++, pyasc, Triton."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="PROG [-- ARGUMENTS...]",
-        help="A program of npusim cc, or a Python program with kernels of pyasc or Triton (FILE.py, or -m MODULE behind --).",
+        help="A program of npusim cc, or one in Python with kernels of pyasc or Triton "
+        "(FILE.py, or -m MODULE behind --).",
     ),
 ]
 TraceFile = Annotated[

@@ -88,18 +88,19 @@ def _write_down(
     if target is None:
         return
     own = player.local(source)
+    shape = own.shape
     if source.dtype is INT64:
         player.vector.by_scalar("reduce", own, 1)
         core.filled(target)
         return
     wide = _WIDE.get(source.dtype, source.dtype)
     if wide is not source.dtype:
-        cast = new_tile(core, wide, source.shape, "tile")
+        cast = new_tile(core, wide, shape, "tile")
         player.vector.convert(cast, own)
         own = cast
-    last = len(source.shape) - 1
-    length = prod(source.shape[axis] for axis in axes)
-    rest = max(1, source.numel // length)
+    last = len(shape) - 1
+    length = prod(shape[axis] for axis in axes)
+    rest = max(1, own.numel // length)
     kind = fold or LARGEST
     times = 1 if fold is not None else max(1, steps)
     for _ in range(times):
@@ -108,7 +109,7 @@ def _write_down(
             result = LocalTensor(core, wide, (rest,), "tile", target.slot, depth=0)
             core.whole_reduce(kind, result, rows) if kind.final else _halves(player, rows)
         else:
-            behind = prod(source.shape[max(axes) + 1 :])
+            behind = prod(shape[max(axes) + 1 :])
             rows = LocalTensor(
                 core, wide, (length * (rest // behind), behind), "tile", own.slot, depth=0
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from npusim.triton import numbers
-from npusim.triton.held import UNKNOWN, GlobalPiece
+from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece
 from npusim.values.errors import KernelError
 from npusim.values.sites import site_of
 
@@ -159,6 +159,10 @@ class Scalars:
         """One element of global memory, where there are numbers."""
         piece = self.env[operation.operands[0].number]
         places = self.numbers(operation.lists[0])
+        if isinstance(piece, LocalPiece) and piece.tile.array is not None:
+            if UNKNOWN in places:
+                return UNKNOWN
+            return _plain(piece.array()[places], operation.results[0].type.element)
         if not isinstance(piece, GlobalPiece) or piece.data is None:
             return UNKNOWN
         if piece.offset is UNKNOWN or UNKNOWN in places:

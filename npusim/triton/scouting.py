@@ -80,9 +80,8 @@ class Scout(Scalars):
                 return [env[operand.number] for operand in each.operands]
             else:
                 self._scalar(each)
-        for each in told:
-            if each is UNKNOWN:
-                raise DependsOnDataError
+        if any(size is UNKNOWN for size in told):
+            raise DependsOnDataError
         return []
 
     def _scalar(self, operation: Operation) -> None:

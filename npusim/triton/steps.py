@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from npusim.triton.held import UNKNOWN
@@ -10,13 +11,11 @@ from npusim.triton.numbers import wrapped
 from npusim.triton.scalar import constant, predicate_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from npusim.triton.mlir import Operation
     from npusim.triton.program import LoweredProgram
 
 Env = list[Any]
-Step = Callable[[Env, list[Any], list[tuple[object, Any]]], None] if TYPE_CHECKING else object
+Step = Callable[[Env, list[Any], list[tuple[object, Any]]], None]
 
 
 def _towards_zero(a: int, b: int) -> int:
@@ -125,9 +124,7 @@ def _cast(operation: Operation, program: LoweredProgram) -> Step | None:
     users = program.users.get(operation.results[0], [])
     if any(each.name in _READERS and each.name != "memref.subview" for each in users):
         return None
-    if any(
-        step_of(each, program) is None for each in users if each.name == "memref.subview"
-    ):
+    if any(step_of(each, program) is None for each in users if each.name == "memref.subview"):
         return None
     base = operation.operands[0].number
     (offset,), _, strides = operation.lists

@@ -118,10 +118,18 @@ def test_a_grid_that_no_launch_has_is_refused_with_what_helps() -> None:
         played(lowered("add"), (1, 70000, 1), **given, n=8)
 
 
-def test_an_access_beyond_a_tensor_is_refused() -> None:
+def test_a_load_beyond_a_tensor_is_told_and_a_store_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     given = {"x": numbers(8), "y": numbers(8), "out": np.empty(8, np.float32)}
-    with pytest.raises(KernelError, match=r"elements 0 to 1023 of x are touched, which has 8"):
+    with pytest.raises(KernelError, match=r"elements 0 to 1023 of out are touched, which has 8"):
         played(lowered("add"), (1, 1, 1), **given, n=5000)
+    said = capsys.readouterr().err
+    assert "elements 0 to 1023 of x are loaded, which has 8" in said
+    given["out"] = np.empty(1024, np.float32)
+    played(lowered("add"), (1, 1, 1), **given, n=1024)
+    np.testing.assert_array_equal(given["out"][:8], given["x"] + given["y"])
+    assert not given["out"][8:].any()
 
 
 def test_an_operation_that_is_not_simulated_is_named() -> None:

@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation
 
-_BY_COPY = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
+
+def _unsigned(work: np.ufunc) -> Any:
+    def combined(before: Any, values: Any) -> Any:
+        wide = f"u{before.dtype.itemsize}"
+        return work(before.view(wide), values.view(wide)).view(before.dtype)
+
+    return combined
+
+
+_BY_COPY: dict[str, Any] = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
     "fadd": np.add, "add": np.add, "max": np.maximum, "min": np.minimum, "fmax": np.maximum,
-    "fmin": np.minimum,
+    "fmin": np.minimum, "umax": _unsigned(np.maximum), "umin": _unsigned(np.minimum),
 }  # fmt: skip
 _OTHERS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 _DTYPES = (FLOAT, FLOAT16, BFLOAT16, INT8, INT16, INT32)
@@ -30,7 +39,7 @@ def kind_of(operation: Operation) -> str:
     return ""
 
 
-def combination(kind: str) -> np.ufunc | None:
+def combination(kind: str) -> Any:
     """What is computed of the numbers before and the given ones; None for an exchange."""
     return _BY_COPY.get(kind) or _OTHERS.get(kind)
 

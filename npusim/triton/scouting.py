@@ -143,7 +143,7 @@ class Scout(Scalars):
             if found and found[-1][1] == told:
                 group = found[-1][0]
                 if group.count == 1:
-                    group.moves = {each: here[each] - first[each] for each in here}
+                    group.moves = _moved(first, here)
                 group.count += 1
             else:
                 found.append((Turns(started), told))
@@ -169,6 +169,12 @@ def _steps(program: LoweredProgram, region: Region) -> Steps:
             (each, step_of(each, program)) for each in program.decides[region]
         ]
     return found
+
+
+def _moved(first: dict[object, Any], here: dict[object, Any]) -> dict[object, int]:
+    """How far what an operation addresses moves from a turn to the next, where that is known."""
+    both = {each: (first[each], at) for each, at in here.items() if each in first}
+    return {each: b - a for each, (a, b) in both.items() if UNKNOWN not in (a, b)}
 
 
 def _first(places: list[tuple[object, int]]) -> dict[object, int]:

@@ -9,7 +9,7 @@ import numpy as np
 from npusim.triton import atomics, calls, generic, numbers, reductions
 from npusim.triton.copies import PIECES, Copies
 from npusim.triton.elements import Elements
-from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece
+from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece, Tile
 from npusim.triton.order import Order
 
 if TYPE_CHECKING:
@@ -138,6 +138,20 @@ class Tiles(Order):
             raise self.unknown(operation, f"{operation.name} {name}")
         calls.library_call(self, operation, _NAMED[name])
 
+    def _from_elements(self, operation: Operation) -> None:
+        """A tile of numbers that the scalar unit has."""
+        given = [self.env[each.number] for each in operation.operands]
+        shape = operation.results[0].type.shape or ()
+        dtype = numbers.DTYPES[operation.results[0].type.element]
+        if len(given) == 1:
+            self.give_tile(operation.results[0], Tile(dtype, shape, number=given[0]))
+            return
+        tile = self.result(operation, lambda: np.array(given, dtype.numpy).reshape(shape), [])
+        if self.core.recording and tile.local is not None:
+            with self.core.schedules():
+                self.core.emit_scalar("st_ub", stores=len(given), detail="tile")
+                self.core.filled(tile.local)
+
     def _called(self, operation: Operation) -> None:
         calls.play(self, operation)
 
@@ -224,9 +238,11 @@ class Tiles(Order):
         "tensor.insert_slice": Order.put,
         "tensor.concat": Order.concat,
         "tensor.insert": _insert,
+        "tensor.from_elements": _from_elements,
         "annotation.mark": _nothing,
         "memref.dealloc": _nothing,
         "gpu.barrier": _barrier,
+        "llvm.intr.assume": _nothing,
         "linalg.map": _called,
         "hfusion.elemwise_binary": _named,
         "hfusion.elemwise_unary": _named,

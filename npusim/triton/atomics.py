@@ -22,7 +22,8 @@ def _unsigned(work: np.ufunc) -> Any:
     return combined
 
 
-_BY_COPY: dict[str, Any] = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
+# What MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin).
+_BY_COPY: dict[str, Any] = {
     "fadd": np.add, "add": np.add, "max": np.maximum, "min": np.minimum, "fmax": np.maximum,
     "fmin": np.minimum, "umax": _unsigned(np.maximum), "umin": _unsigned(np.minimum),
 }  # fmt: skip

@@ -77,7 +77,7 @@ def _one_by_one(
     so_far: list[Any] = [player.array(each) for each in starts]
     for index in range(length):
         here = [each[index] for each in lines]
-        so_far = folded(operation.regions[0], here, so_far, player.unknown)
+        so_far = folded(operation.regions[0], here, so_far, player.env, player.unknown)
     return so_far
 
 

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from npusim.triton.program import MATMULS, SCALAR_LOOP
+from npusim.triton.program import MATMULS, is_over_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -100,7 +100,7 @@ class _Sharing:
                 yield operation.results[0], 0
                 if not self._program.starts_at_zero(operation):
                     self._join((operation.outs[0], operation.results[0]))
-        elif name == "scf.for" and operation.has(SCALAR_LOOP):
+        elif name == "scf.for" and is_over_elements(operation):
             self._elements_of(operation)
         elif name == "scf.for":
             yield from self._carried(operation)

@@ -1,5 +1,8 @@
-"""Lowered Triton kernels: read, played, refused. The texts in data/triton are what triton-ascend 3.2.0
-makes of kernels of our own, so that nothing of it has to be installed here."""
+"""Lowered Triton kernels: read, played, refused.
+
+The texts in data/triton are what triton-ascend 3.2.0 makes of kernels of our own, so that nothing
+of it has to be installed here.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
 from npusim.ascendc.mistakes import is_shipped
-from npusim.ascendc.tracing import is_separable
 from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
@@ -73,11 +72,11 @@ def streams_of(
 ) -> Traced:
     """The instruction streams of a kernel; those that ``memo`` knows aren't traced.
 
-    With ``numerics`` its numbers are computed, too. ``code`` says where the kernel's is. Those that
-    can be ``described`` are another's that is described alike, unless numbers in global memory were
-    asked for: without numbers only a kernel does that for which they decide what it does.
+    Those that are ``described`` are another's that is described alike, unless numbers in global
+    memory were asked for: without numbers only a kernel does that for which they decide what it
+    does. With ``numerics`` those of others are computed, too. ``code`` says where the kernel's is.
     """
-    if described is None or (numerics and not is_separable(kernel)):
+    if described is None:
         return Traced(trace(kernel, profile, numerics=numerics, code=code), {})
     given = described.given
     found = None if memo is None else memo.streams(described.key)

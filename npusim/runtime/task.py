@@ -101,7 +101,8 @@ def play(
     l2.keep_code(kernel.code, kernel.op_type)
     if numerics:
         check_once(kernel, profile)
-    described = described_as(kernel, profile, code=code)
+    apart = not numerics or is_separable(kernel)
+    described = described_as(kernel, profile, code=code) if apart else None
     asked = False
 
     def played(cache: L2State, *, numerics: bool = False) -> KernelRun:
@@ -112,7 +113,7 @@ def play(
         machine = machine_for(profile, groups)
         return simulate(groups, machine, cache, sizes | named, exact=exact, known_as=known_as)
 
-    if described is None or (numerics and not is_separable(kernel)):
+    if described is None:
         run = played(l2, numerics=numerics)
     else:
         known = KnownRun(memo, described, profile, l2, played, exact=exact)

@@ -18,9 +18,9 @@ from npusim.engine import KernelRun, L2State, Memo, machine_for, simulate, verdi
 from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.known_runs import KnownRun
-from npusim.runtime.results import TaskResult, pipe_ratios
 from npusim.runtime.streams import describe as described_as
 from npusim.runtime.streams import streams_of
+from npusim.runtime.timeline import TaskResult, pipe_ratios
 from npusim.values.garbage import collect_later
 
 if TYPE_CHECKING:

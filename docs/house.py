@@ -53,7 +53,7 @@ DOORS = {
         arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
         signals sites spelling status suggest takes templates tensors version
         """,
-    "reading": "arrays files kept limits markup tables",
+    "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
         families groups interconnect loading naming numbers products profile provenance reading
         residuals

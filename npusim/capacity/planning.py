@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.assumptions import assumptions
 from npusim.capacity.boards import find_board
 from npusim.capacity.budget import Budget
+from npusim.capacity.deciding import Objective
 from npusim.capacity.demand import Demand
 from npusim.capacity.operating import at_cards, operate
 from npusim.capacity.queueing import short_of_cards
-from npusim.capacity.results import CardCount, Cost, PlanResult, ProductResult, Scenario, Verdict
+from npusim.capacity.results import (
+    SLOW_END,
+    CardCount,
+    Cost,
+    PlanResult,
+    ProductResult,
+    Scenario,
+    Verdict,
+)
 from npusim.capacity.serving import conflict, memory_fit, served_models, streams_of
-from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Objective, Sizer
+from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Sizer
 from npusim.capacity.units import S_PER_H, US_PER_MS
 from npusim.values.errors import ArgumentError, RejectedError
 
@@ -164,7 +173,7 @@ class _Product:
     def _counted(
         self, timed: ProductResult, sizer: Sizer, needed: Needed, count: CardCount
     ) -> ProductResult:
-        board, peak_per_s = self._board, self._demand.peak_per_s
+        board, product, peak_per_s = self._board, self._product, self._demand.peak_per_s
         cards, working = count.installed, count.working
         self._say(f"{board.name}: {cards} cards; checking failures, growth and slow devices")
         at_peak = operate(sizer, cards, peak_per_s)
@@ -183,6 +192,8 @@ class _Product:
             failing=failing,
             short_share=self._short_share(cards, working),
             power_w=None if board.power_w_per_card is None else cards * board.power_w_per_card,
+            price_per_card=product.price_per_card,
+            price_per_card_hour=product.price_per_card_hour,
             cost=self._cost(cards),
             scenarios=self._scenarios(timed.models, sizer, cards),
             cards_by_load=self._cards_by_load(sizer, working),
@@ -203,13 +214,14 @@ class _Product:
             perhaps=needed.perhaps,
             to_decide=max(
                 (
-                    each.requests_to_decide(self._objective.limit_us)
+                    each.requests_to_decide(self._objective)
                     for each in open_
                     if needed.perhaps <= each.cards < working
                 ),
                 default=0.0,
             ),
             budget_spent=sizer.budget_spent,
+            limited_by=sizer.limited_by(working, peak_per_s),
         )
 
     def _cards_by_load(self, sizer: Sizer, working: int) -> tuple[tuple[float, int | None], ...]:
@@ -235,7 +247,7 @@ class _Product:
         beyond = conflict(models, self._board, self._objective.limit_us, "hi")
         return (
             self._scenario("load grows twofold", sizer, cards, GROWTH * peak_per_s),
-            self._scenario("latencies at the slow end", slow, cards, peak_per_s, beyond),
+            self._scenario(SLOW_END, slow, cards, peak_per_s, beyond),
         )
 
     def _scenario(

@@ -258,6 +258,6 @@ def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Del
     finally:
         output.progress("")
     page = plan_page(result, source.results, delivery.command(words))
-    said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
+    said = [page.subtitle, *(verdict.words for verdict in page.verdicts)]
     delivery.send(page, lambda: plan_json(result, source.results, said))
     return 0 if result.meeting else 3 if result.is_open else 1

@@ -275,8 +275,8 @@ class PlanResult(Tabular):
         """The products that meet the objective, the one to look at first at the front.
 
         By what the cards cost where every one of them has a price, then by cards, both of as many
-        as do at the slow end of the band; then by cards at the estimate, by watts where every one
-        is known, and those sold for training last. Equals stay in the order of the plan.
+        as do at the slow end of the band; then those sold for training last, by cards at the
+        estimate, and by watts where every one is known. Equals stay in the order of the plan.
         """
         counted = [each for each in self.products if each.meets and each.count is not None]
         prices = dict(zip(map(id, counted), _prices(counted), strict=True))
@@ -287,7 +287,7 @@ class PlanResult(Tabular):
             price = prices[id(each)]
             costs = [price and cards * price for cards in (each.surely, installed)]
             watts = (each.power_w or 0.0) if is_measured else 0.0
-            return *costs, each.surely, installed, watts, each.board.is_for_training
+            return *costs, each.surely, each.board.is_for_training, installed, watts
 
         return tuple(sorted(counted, key=burden))
 

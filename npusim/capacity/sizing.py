@@ -248,23 +248,22 @@ class Sizer:
             return "utilisation"
         return "latency"
 
-    def carried_rate_per_s(self, cards: int) -> float:
-        """The largest rate that these cards carry, in steps of one load level, by short runs."""
-        step_per_s = (
-            cards
-            * self.card_rate_per_s
-            * self.objective.target_utilisation
-            / self.effort.load_levels
-        )
+    def carried_rate_per_s(self, cards: int, least_per_s: float = 0.0) -> float:
+        """The largest rate from the least on that these cards carry, by short runs.
+
+        In steps of one load level, of as many as lie between it and full batches at the target.
+        """
+        most_per_s = cards * self.card_rate_per_s * self.objective.target_utilisation
+        step_per_s = max(0.0, most_per_s - least_per_s) / self.effort.load_levels
         carried, failed = 0, self.effort.load_levels + 1
         level = self.effort.load_levels  # most fleets carry the target: ask that first
         while failed - carried > 1:
-            if self._holds(cards, level * step_per_s, 1):
+            if self._holds(cards, least_per_s + level * step_per_s, 1):
                 carried = level
             else:
                 failed = level
             level = (carried + failed) // 2
-        return carried * step_per_s
+        return least_per_s + carried * step_per_s
 
     def latency_us(self, cards: int, rate_per_s: float) -> Estimate:
         """The latency that the objective limits, over all seeds."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.units import US_PER_MS
 from npusim.model.results import DECIDED_UP_TO
 from npusim.reporting.document import Tone, Verdict
-from npusim.reporting.spelling import count, latency, not_simulated, percent
+from npusim.reporting.spelling import count, latency, not_simulated, percent, significant
 
 if TYPE_CHECKING:
     from npusim.capacity import CardCount, Estimate, PlanResult, ProductResult
@@ -71,7 +71,7 @@ def _answer(result: PlanResult, best: ProductResult) -> str:
     return (
         f"{best.board.name} {needs} {cards}{burden} to answer {rate(result.peak_per_s)} "
         f"requests/s, {percent(objective.quantile)} of them within {objective.limit_ms:g} ms; "
-        f"they carry {percent(best.headroom or 0.0)} more."
+        f"they carry {headroom(best.headroom or 0.0)}."
     )
 
 
@@ -124,17 +124,12 @@ def _others(result: PlanResult) -> str:
         return ""
     if result.is_ranked_by_cost:
         return f"It costs least of {len(result.meeting)} products at the prices given."
-    alike = [
-        each.board.name
-        for each in others
-        if (each.surely, each.count and each.count.installed)
-        == (best.surely, best.count and best.count.installed)
-    ]
+    alike = [each.board.name for each in others if each.surely == best.surely]
     more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
     as_few = f", {', '.join(alike[:_NAMED])}{more} as few" if alike else ""
     return (
-        f"Of {len(result.meeting)} products none needs fewer cards{as_few}; a card of one isn't a "
-        "card of another: --prices FILE ranks them by what they cost."
+        f"Counted at the slow end, none of {len(result.meeting)} products needs fewer cards"
+        f"{as_few}; a card of one isn't a card of another: --prices FILE ranks them by cost."
     )
 
 
@@ -192,6 +187,11 @@ def _slow_end(each: ProductResult) -> str:
     if slow.cards > each.count.installed:
         return f"It is {slow.cards} if latencies are at the slow end of their band."
     return ""
+
+
+def headroom(more: float) -> str:
+    """``31 % more``, or from twice as much on ``2.4 times that``."""
+    return f"{percent(more)} more" if more < 1 else f"{significant(1 + more, 2)} times that"
 
 
 def quantile_name(value: float) -> str:

@@ -219,5 +219,5 @@ def _place(profile: Profile, block: int, unit: Unit) -> tuple[int, int]:
 
 def pipe_ratios(run: KernelRun) -> dict[str, float]:
     """Busy ratio of every pipe that the kernel uses."""
-    used = {pipe for record in run.records for pipe in record.busy}
-    return {str(pipe): run.busy_ratio(pipe) for pipe in Pipe if pipe in used}
+    ratios = run.busy_ratios()
+    return {str(pipe): ratios[pipe] for pipe in Pipe if pipe in ratios}

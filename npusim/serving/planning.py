@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.capacity.boards import Board, find_board
 from npusim.hardware import load_profile
-from npusim.llm import Layout, read_model
+from npusim.llm import Layout, is_id, read_model
 from npusim.serving.confirming import Confirmed, Confirming
 from npusim.serving.deployment import Deployment, deploy
 from npusim.serving.engine import serve_in_stages
@@ -163,8 +163,7 @@ class LlmPlanResult(Tabular):
 
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
     """Search the fleets of a plan; paths in it are relative to `folder`."""
-    described = plan.llm.architecture
-    model = read_model(folder / plan.llm.config, folder / described if described else None)
+    model = _model_of(plan, folder)
     planner = _Planner(plan, model, progress)
     options = planner.settled(map(planner.tried, _candidates(plan)))
     found = LlmPlanResult(plan, model, options, ())
@@ -175,13 +174,19 @@ def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> L
     return replace(found, what_ifs=what_ifs, memory=memory, course=course)
 
 
+def _model_of(plan: LlmPlan, folder: Path) -> LanguageModel:
+    described = plan.llm.architecture
+    config: Path | str = folder / plan.llm.config
+    if is_id(plan.llm.config) and not (folder / config).exists():
+        config = plan.llm.config
+    return read_model(config, folder / described if described else None)
+
+
 def in_time_share(
     plan: LlmPlan, folder: Path, candidate: Candidate, replicas: int, requests: int, seed: int
 ) -> float:
     """The share of requests in time where so many replicas share the load, by one run."""
-    described = plan.llm.architecture
-    model = read_model(folder / plan.llm.config, folder / described if described else None)
-    return _Planner(plan, model, None).share(candidate, replicas, requests, seed)
+    return _Planner(plan, _model_of(plan, folder), None).share(candidate, replicas, requests, seed)
 
 
 def _ranked(options: Iterable[Option]) -> list[Option]:

@@ -1,7 +1,8 @@
 """BNTrainingUpdate: normalise with the sums of the batch and keep running statistics.
 
 Fused forms add another tensor and cut off below zero, with a mask of one bit per element for the
-gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): order of computation.
+gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): order of computation;
+public tensor compiler (bn_update_schedule): what is split, and the lines of a tile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from npusim.ops.batch_norm_training.cut import (
     cut_batch,
     cut_leading,
     cut_slices,
+    lines_of_tile,
 )
 from npusim.ops.batch_norm_training.maps import ChannelMap, Where
 from npusim.values.dtypes import FLOAT, UINT8
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _BITS = 8
 _SMALL_PLANE = 512  # elements up to which a plane is one core's
+_TILES = 12  # that UB is laid out for: three in half of it, each with a second buffer
+_GRAIN = 128  # elements that a tile is counted in
 
 
 class BNTrainingUpdate(ChannelMap):
@@ -123,6 +127,18 @@ class BNTrainingUpdate(ChannelMap):
             factor=task.number("factor", 0.1),
         )
         return (kernel,)
+
+    def fitting_rows(self, profile: Profile, most: int) -> int:
+        """What the schedule lays UB out for, fewer than would fit."""
+        elements = profile.buffers.ub_bytes // (_TILES * self.y.dtype.itemsize)
+        return min(most, elements // _GRAIN * _GRAIN // self.planes.lanes)
+
+    def rows_of_tile(self, share: Share, most: int) -> int:
+        """Whole lines of the plane, or a part of a line."""
+        width = self.planes.rows // self.planes.height
+        if share.rows % width or width > most:
+            return lines_of_tile(min(width, share.rows), most, exact=False)
+        return lines_of_tile(share.rows // width, most // width, exact=False) * width
 
     @property
     def result_bytes(self) -> float:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 Body = "Callable[[Core], Any]"
-HERE = "tests/ascendc/test_language_checks.py"
+HERE = "ascendc/test_language_checks.py"
 
 
 class Line:
@@ -165,7 +165,7 @@ def test_a_tile_cant_be_used_after_it_is_freed(use: str, numerics: bool) -> None
     with pytest.raises(TileStateError, match="queue in is used, but it is freed") as error:
         run(body, *TENSORS, numerics=numerics)
     assert error.value.kernel == "Probe"
-    assert "freed (at tests/ascendc/test_language_checks.py:" in error.value.message
+    assert "freed (at ascendc/test_language_checks.py:" in error.value.message
     assert error.value.remedy == "Call in.free_tensor(tile) behind its last use."
 
 
@@ -362,7 +362,7 @@ def test_operands_of_one_intrinsic_have_one_dtype(name: str, numerics: bool) -> 
     for part in (
         "single FLOAT",
         "half FLOAT16",
-        "kernel Probe, tests/ascendc/test_language_checks.py:",
+        "kernel Probe, ascendc/test_language_checks.py:",
     ):
         assert part in error.value.message
     assert "core.cast" in error.value.remedy
@@ -428,7 +428,7 @@ def test_a_deadlock_names_what_each_pipe_waits_for_and_where() -> None:
         "MTE3 of core 0 waits for an enqueued tile of queue out",
     ):
         assert part in waits
-    assert waits.count("tests/ascendc/test_language_checks.py:") == 3
+    assert waits.count("ascendc/test_language_checks.py:") == 3
     assert all(wait in error.value.message for wait in error.value.waits)
 
 
@@ -446,7 +446,7 @@ def test_a_mistake_in_python_is_told_with_its_line(
 ) -> None:
     with pytest.raises(KernelCodeError, match=text) as error:
         run(mistake, *TENSORS)
-    assert error.value.message.startswith("kernel Probe, tests/ascendc/test_language_checks.py:")
+    assert error.value.message.startswith("kernel Probe, ascendc/test_language_checks.py:")
     assert error.value.exit_code == 1
 
 

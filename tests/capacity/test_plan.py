@@ -81,8 +81,8 @@ ARRIVALS, BATCHING = "workload.arrivals", "workload.batching"
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (PEAK, -5, "workload.peak_requests_per_s is -5; it must be greater than 0"),
-        (PEAK, 0, "it must be greater than 0"),
+        (PEAK, -5, "workload.peak_requests_per_s is -5; it must be at least 1e-06"),
+        (PEAK, 0, "it must be at least 1e-06"),
         (PEAK, "many", "workload.peak_requests_per_s is 'many'; it must be a number"),
         (PEAK, "1e3", "it must be a number (write 1000 without quotes or exponent)"),
         (PEAK, True, "it must be a number"),

@@ -432,9 +432,9 @@ def test_all_products_can_be_compared(folder: Path, capsys: pytest.CaptureFixtur
     [
         ("--rate 100 --slo 10", "which products?"),
         ("--rate -1 --slo 10 -s 310P3", "peak_requests_per_s is -1"),
-        ("--rate nan --slo 10 -s 310P3", "peak_requests_per_s is nan"),
-        ("--rate 10 --slo inf -s 310P3", "objective.limit_ms"),
-        ("--rate 10 --slo 10 --max-wait nan -s 310P3", "batching.max_wait_ms"),
+        ("--rate nan --slo 10 -s 310P3", "'--rate': nan isn't a finite number"),
+        ("--rate 10 --slo inf -s 310P3", "'--slo': inf isn't"),
+        ("--rate 10 --slo 10 --max-wait nan -s 310P3", "'--max-wait': nan isn't"),
         ("--rate 100 --slo 0.001 -s 310P3", "and the limit is 0.001 ms"),
         ("--rate 100 --slo 10 -s 310P9", "unknown"),
         ("--rate 100 --slo 10 -s 310P3 --quantile 99", "objective.quantile"),

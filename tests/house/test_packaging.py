@@ -11,7 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
+from npusim.values.version import __version__
 from support.paths import ROOT
 
 SHIPPED = ("npusim", "ops", "hw_profiles")
@@ -67,6 +69,25 @@ def test_what_an_installation_brings_along_is_counted_and_justified() -> None:
     section = guide.partition("## A dependency\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
     assert needed == set(rows)
+
+
+def test_a_release_has_one_version_and_date() -> None:
+    """In the package, the changelog and what is cited."""
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", log, re.MULTILINE)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (cited["version"], str(cited["date-released"])) == released[0]
+    assert cited["version"] == __version__
+    assert released == sorted(released, key=lambda each: each[1], reverse=True)
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")))
+def test_issue_forms_ask_for_what_is_needed(form: Path) -> None:
+    asked = yaml.safe_load(form.read_text(encoding="utf-8"))
+    assert asked["name"]
+    assert asked["description"]
+    needed = [each["id"] for each in asked["body"] if each.get("validations", {}).get("required")]
+    assert len(needed) >= 3
 
 
 # What Linux and macOS have and Windows hasn't, or only Linux: where it is used, and behind what.

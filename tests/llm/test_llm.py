@@ -15,12 +15,14 @@ from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, LlmStep, read_model, step
 from npusim.llm.memory import weights_bytes
 from npusim.llm.precision import SCHEMES, precision_of
+from npusim.llm.sampling import Sampling
 from npusim.llm.workload import batch_of
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from support import commands
 from support.llm_families import FAMILIES
 from support.paths import ROOT
 
+GREEDY = Sampling(greedy=True)
 CONFIGS = ROOT / "reports" / "data" / "llm_configs"
 
 # Billions of weights as the models' pages say.
@@ -126,7 +128,7 @@ def test_a_host_that_launches_every_operator_is_what_a_small_model_waits_for() -
     }
     assert steps["full"].host_ms < steps["piecewise"].host_ms <= steps["eager"].host_ms
     assert steps["eager"].host_ms > steps["eager"].compute_ms
-    assert len({found.compute_ms for found in steps.values()}) == 1
+    assert len({round(found.compute_ms + found.beside_ms, 9) for found in steps.values()}) == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -165,7 +167,7 @@ def test_collectives_hide_behind_the_products_beside_them() -> None:
     """Atlas 800I A2, 4096 tokens of a dense model of 32 billion: 604 ms, products fused."""
     asked = ("Qwen3-32B", "Ascend910B4-1", Layout(tp=2), batch_of("prefill", 2, 2048))
     apart, flash, fused = (
-        timed(*asked, dtype="w8a8", sampling=False, overlap=overlap)
+        timed(*asked, dtype="w8a8", sampling=GREEDY, overlap=overlap)
         for overlap in (False, None, True)
     )
     assert apart.communication_ms > flash.communication_ms > fused.communication_ms > 0
@@ -224,12 +226,17 @@ def test_a_second_step_is_quick() -> None:
     assert time.process_time() - before < 0.2
 
 
-def test_an_unknown_architecture_is_refused_or_described(tmp_path: Path) -> None:
+def test_an_unknown_architecture_is_guessed_or_described(tmp_path: Path) -> None:
     raw = json.loads((CONFIGS / "Qwen3-8B.json").read_text())
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(raw | {"architectures": ["Qwen9ForCausalLM"]}))
-    with pytest.raises(FileError, match=r"Qwen9ForCausalLM isn't known(.|\n)*Qwen3ForCausalLM"):
-        read_model(tmp_path)
+    strange = {"architectures": ["Qwen9ForCausalLM"], "ssm_state_size": 64}
+    config.write_text(json.dumps(raw | strange))
+    guess = read_model(tmp_path)
+    assert guess.architecture.parameters == model("Qwen3-8B").architecture.parameters
+    found = step(guess, load_profile("910b3"), Layout(), Batch(8, 1000))
+    assert "class isn't known" in found.guesses[0].why
+    assert found.guesses[0].why.endswith("nobody here reads its ssm_state_size")
+    assert 0.9 < found.guesses[0].share < 1
     described = tmp_path / "qwen9.yaml"
     described.write_text("qk_norm: true\n")
     found = read_model(tmp_path, described).architecture
@@ -245,6 +252,13 @@ def test_an_unknown_architecture_is_refused_or_described(tmp_path: Path) -> None
         ("Llama-2-7B", {"hidden_size": None}, "hidden_size"),
         ("Llama-2-7B", {"num_attention_heads": "many"}, "heads"),
         ("Llama-2-7B", {"num_hidden_layers": -1}, "layers"),
+        ("Llama-2-7B", {"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000: more"),
+        ("Llama-2-7B", {"num_hidden_layers": True}, "num_hidden_layers is True: no whole number"),
+        ("Llama-2-7B", {"vocab_size": "32000"}, "vocab_size is '32000': no whole number"),
+        ("Llama-2-7B", {"hidden_size": float("inf")}, "hidden_size is inf: no whole number"),
+        ("Llama-2-7B", {"rms_norm_eps": float("nan")}, "rms_norm_eps is nan: no number"),
+        ("Llama-2-7B", {"text_config": {"head_dim": [1.5]}}, r"text_config.head_dim is 1\.5"),
+        ("Qwen3-30B-A3B", {"num_experts": "128"}, "num_experts is '128': no whole number"),
         ("Llama-2-7B", {"quantization_config": {"quant_method": "gptq", "bits": 3}}, "w3a16"),
         ("Qwen3-8B", {"num_key_value_heads": 7}, "num_key_value_heads is 7: doesn't divide the 32"),
         (

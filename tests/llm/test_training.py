@@ -7,6 +7,7 @@ import pytest
 from npusim.hardware import load_profile
 from npusim.llm import Layout, read_model
 from npusim.llm.architecture import Architecture
+from npusim.llm.parts import Block
 from npusim.llm.training import Training, TrainingStep, memory_of, train
 from npusim.values.errors import ArgumentError
 from support import commands
@@ -51,8 +52,8 @@ def test_computing_again_costs_time_and_spares_memory() -> None:
 def test_the_last_stage_has_the_logits_and_the_first_most_micro_batches() -> None:
     """A model of two layers on TP2 PP2 has 5,526.6 MiB allocated (MindSpeed-LLM's baseline)."""
     sizes = Architecture(
-        name="GLM-4-9B, 2 layers", layers=2, hidden=4096, heads=32, kv_heads=2, head_dim=128,
-        width=13696, vocabulary=151552,
+        name="GLM-4-9B, 2 layers", stack=(Block(count=2),), hidden=4096, heads=32, kv_heads=2,
+        head_dim=128, width=13696, vocabulary=151552,
     )  # fmt: skip
     chip, layout = load_profile("910b3"), Layout(2, 2, 2)
     found = memory_of(sizes, chip, layout, Training(1024, 1, 16, zero=1), 2)
@@ -93,6 +94,8 @@ def test_an_older_product_composes_attention() -> None:
         Training(512, recompute="some"),
         Training(0),
         Training(512, zero=3),
+        Training(512, global_batch=2**40),
+        Training(512, global_batch=2, virtual=33),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: Training) -> None:

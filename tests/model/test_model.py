@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from network_steps import HEADER, kernel_details, training_steps
 
 from npusim.hardware import load_profile
-from npusim.hardware.residuals import rooflines
+from npusim.hardware.residuals import networks, rooflines
 from npusim.model import Item, Step, StepResult, TimedItem, read_model, retime
 from npusim.model.cache_state import Follower, readers_of
 from npusim.model.operator_class import kind_of
@@ -418,6 +418,22 @@ def test_the_band_of_a_sum_lies_between_independence_and_certainty(
     assert low <= total * (1 + 1e-9)
     assert high <= total + sum(ups) + 1e-6 * total
     assert high >= total + hypot(*ups) - 1e-6 * total
+
+
+def test_the_band_of_a_network_is_what_published_rates_left_over() -> None:
+    """On a chip without measured operators; of a few operators it is theirs."""
+    few, many = (retime(step_of(*[add(1 << 16)] * n), "Ascend310P3") for n in (9, 10))
+    assert "published rates" in many.band_basis
+    assert "published rates" not in few.band_basis
+    low_us, high_us = many.band_us
+    assert low_us < many.device_us < high_us
+    known = networks()
+    spread = known.chips["Ascend310P3"]
+    assert high_us / many.device_us == pytest.approx(
+        spread.at(many.device_us / 10, known.sizes_us)[1]
+    )
+    measured = retime(step_of(*[add(1 << 16)] * 10), "Ascend910B3")
+    assert "published rates" not in measured.band_basis
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.task import Task
 from npusim.hardware import load_profile
+from npusim.ops.batch_norm_training.cut import lines_of_tile
 from npusim.ops.batch_norm_training.gradient import BNTrainingReduceGrad
 from npusim.ops.batch_norm_training.loading import PlaneKernel
 from npusim.ops.batch_norm_training.sums import BNTrainingReduce, BNTrainingUpdateGrad
@@ -105,3 +106,20 @@ def test_blocks_without_work_keep_nobody_waiting(shape: tuple[int, int, int, int
     kernel.block_dim = kernel.cut.block_dim
     assert kernel.block_dim < 30
     assert run_tasks([kernel], profile).duration_us == pytest.approx(many, rel=1e-3)
+
+
+def test_lines_of_a_tile_divide_the_plane_unless_few_would() -> None:
+    cases = {(56, 12): 8, (35, 19): 19, (147, 4): 3, (149, 4): 4, (71, 9): 9, (8, 8): 8}
+    for (lines, fitting), expected in cases.items():
+        assert lines_of_tile(lines, fitting, exact=False) == expected
+        assert lines % lines_of_tile(lines, fitting, exact=True) == 0
+    assert lines_of_tile(71, 9, exact=True) == 1
+
+
+def test_planes_of_a_prime_height_go_by_line_by_line() -> None:
+    """73 lines have no tile of several that divides them, 72 have."""
+
+    def rows(size: int) -> int:
+        return _made("Ascend910B", BNTrainingUpdateGrad, (16, 5, size, size)).tile_rows
+
+    assert (rows(73), rows(72), rows(17)) == (73, 4 * 72, 17 * 17)

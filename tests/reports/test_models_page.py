@@ -55,3 +55,19 @@ def test_every_network_of_the_rates_is_there() -> None:
     assert len(named) > 100
     missing = [name for name in named if f"| {Path(name).stem} |" not in PAGE]
     assert not missing
+
+
+def test_bands_of_networks_are_what_their_rates_leave_over() -> None:
+    bands = runpy.run_path(str(REPORTS / "network_bands.py"), run_name="network_bands")
+    left = [
+        bands["Left"](f"n{network}", 0.5 + network / 40 + batch / 100, 10.0 * batch)
+        for network in range(41)
+        for batch in (1, 8, 64)
+    ]
+    found = bands["bands"](left)
+    assert found.held >= 0.8
+    ends = [found.spread.at(each.operator_us, bands["SIZES_US"]) for each in left]
+    inside = [low <= each.ratio <= high for each, (low, high) in zip(left, ends, strict=True)]
+    assert 0.75 < sum(inside) / len(left) < 0.95
+    far = [each._replace(ratio=9.0) if each.network == "n3" else each for each in left]
+    assert bands["bands"](far).spread.high == pytest.approx(found.spread.high, rel=0.1)

@@ -344,10 +344,16 @@ def test_wrong_questions_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None
         "--spread 1",
         "--seed -1",
         "--decode 8",
+        "--requests 1000001",
+        "--ttft-ms 0",
+        "--tpot-ms -5",
+        "--rate nan",
+        "--ttft-ms inf",
+        "--accepted=-1e999",
     ):
         said = commands.npusim(capsys, f"llm serve {CONFIG} -s 910b3 {wrong}")
         assert said.code == 2, wrong
-        assert "error:" in said.err
+        assert "error:" in said.err.lower()
 
 
 def test_a_full_graph_holds_no_prompts() -> None:

@@ -98,7 +98,7 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking boards plan plan_parts results traces units",
+    "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue

@@ -58,8 +58,14 @@ class ChannelMap(PlaneKernel):
     def reserve(self, core: Core, elements: int) -> None:
         """Queues for tiles of ``elements`` elements."""
         self.reserve_tiles(core, elements)
-        self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "y")
-        core.pipe.init_buffer(self.out_que, self.buffer_num, elements * self.y.dtype.itemsize)
+        depth = self.result_buffers(core)
+        self.out_que = TQue(TPosition.VECOUT, depth, "y")
+        core.pipe.init_buffer(self.out_que, depth, elements * self.y.dtype.itemsize)
+
+    def result_buffers(self, core: Core) -> int:
+        """Tiles of y that are there at a time."""
+        del core
+        return self.buffer_num
 
     @abstractmethod
     def prepare(self, core: Core, share: Share) -> None:

@@ -160,6 +160,11 @@ class BNTrainingUpdate(ChannelMap):
             zeros = self.scratch_buffer(core, "zeros", core.block_bytes)
             self.zero = core.duplicate(zeros.get(self.y.dtype, self._zeros), 0.0)[:1]
 
+    def result_buffers(self, core: Core) -> int:
+        """A tile that completes blocks of others is stored before the next one is computed."""
+        alone = not self.cuts or not self._shares_blocks(core.block_bytes)
+        return super().result_buffers(core) if alone else 1
+
     def prepare(self, core: Core, share: Share) -> None:
         self.store_que = TQue(TPosition.VECOUT, 1, "stored")
         core.pipe.init_buffer(self.store_que, 1, self.statistics.size * FLOAT.itemsize)

@@ -18,7 +18,7 @@ from npusim.ops.batch_norm_training.sums import BNTrainingReduce, BNTrainingUpda
 from npusim.ops.batch_norm_training.update import BNTrainingUpdate
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT
-from support.tasks import CHIPS, run
+from support.tasks import CHIPS, cycles, run
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -123,3 +123,15 @@ def test_planes_of_a_prime_height_go_by_line_by_line() -> None:
         return _made("Ascend910B", BNTrainingUpdateGrad, (16, 5, size, size)).tile_rows
 
     assert (rows(73), rows(72), rows(17)) == (73, 4 * 72, 17 * 17)
+
+
+def test_masks_that_end_inside_blocks_of_others_take_tile_after_tile() -> None:
+    """Planes of 15 by 16 pixels end with a block of the mask, those of 15 by 15 don't."""
+
+    def taken(width: int) -> float:
+        shape, row = (16, 2, 15, width, 16), np.zeros((1, 2, 1, 1, 16), np.float32)
+        x = np.zeros(shape, np.float16)
+        made = [x, np.zeros((16, 2, 15, width, 2), np.uint8), *[row] * 4]
+        return cycles("Ascend910B", "FusionOp_BNTrainingUpdate_ReLUV2", [x, *[row] * 6], made)
+
+    assert taken(15) > 1.5 * taken(16)

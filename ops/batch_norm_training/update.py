@@ -57,6 +57,7 @@ class BNTrainingUpdate(ChannelMap):
     running: ClassVar[bool] = True  # whether there are running statistics
     adds: ClassVar[bool] = False  # whether another tensor is added to y
     cuts: ClassVar[bool] = False  # whether y is cut off below zero, with a mask of bits
+    waits: bool = False  # whether a tile is stored before the next one is loaded
 
     def __init__(
         self,
@@ -161,9 +162,15 @@ class BNTrainingUpdate(ChannelMap):
             self.zero = core.duplicate(zeros.get(self.y.dtype, self._zeros), 0.0)[:1]
 
     def result_buffers(self, core: Core) -> int:
-        """A tile that completes blocks of others is stored before the next one is computed."""
-        alone = not self.cuts or not self._shares_blocks(core.block_bytes)
-        return super().result_buffers(core) if alone else 1
+        """Of a tile that completes blocks of others nothing overlaps the next one."""
+        self.waits = self.cuts and self._shares_blocks(core.block_bytes)
+        return 1 if self.waits else super().result_buffers(core)
+
+    def load(self, batch: Index, piece: Index, first: Index, rows: int) -> list[LocalTensor]:
+        """Tiles; none before this core's own last store, where that was part of others' blocks."""
+        if self.waits:
+            self.stored.wait()
+        return super().load(batch, piece, first, rows)
 
     def prepare(self, core: Core, share: Share) -> None:
         self.store_que = TQue(TPosition.VECOUT, 1, "stored")
@@ -209,10 +216,10 @@ class BNTrainingUpdate(ChannelMap):
         assert self.mask is not None
         bits = self.mask_que.alloc_tensor(UINT8, y.numel // _BITS)
         core.compare(bits, y, self.zero, CmpMode.GT, packed=True)
-        if self._shares_blocks(core.block_bytes):
+        if self.waits:
             self._complete_block(core, place)
         self.mask_que.copy_out(self._mask_piece(place), bits)
-        if self._shares_blocks(core.block_bytes):
+        if self.waits:
             self.stored.set()
 
     def _shares_blocks(self, block_bytes: int) -> bool:
@@ -221,12 +228,8 @@ class BNTrainingUpdate(ChannelMap):
         return self.cut.slice_share < self.planes.slices and plane_bytes % block_bytes > 0
 
     def _complete_block(self, core: Core, place: tuple[Index, Index, Index, int]) -> None:
-        """Whole blocks are stored, so what others wrote to the last one is read back first.
-
-        That has to wait for this core's own last store.
-        """
+        """Whole blocks are stored, so what others wrote to the last one is read back first."""
         batch, piece, first, _ = place
-        self.stored.wait()
         edge = self.edge_que.copy_in(self._mask_piece((batch, piece, first, 1)))
         core.move(edge, edge)
         self.edge_que.free_tensor(edge)

@@ -26,8 +26,7 @@ class Pipe(StrEnum):
     FIXP = "FIXP"
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(NamedTuple):
     """Executions of a transfer that touch bytes which the same core has touched before.
 
     ``share`` is their part of all executions, ``between`` the bytes per buffer that the core has

@@ -57,20 +57,29 @@ class KernelRun:
         return self.cycles - self.launch_cycles
 
     def busy_ratio(self, pipe: Pipe) -> float:
-        """Busy share of ``pipe``, averaged as msprof does it.
+        """Busy share of ``pipe``, as :meth:`busy_ratios` has it; 0 where nobody uses it."""
+        return self.busy_ratios().get(pipe, 0.0)
+
+    def busy_ratios(self) -> dict[Pipe, float]:
+        """Busy share of each pipe that is in use, averaged as msprof does it.
 
         Over all cores of a kind that has it in use, those among them that don't use it.
         """
-        kinds = {record.unit.kind for record in self.records if pipe in record.busy}
-        mean = [
-            (len(record.blocks), record.busy.get(pipe, 0.0))
-            for record in self.records
-            if record.unit.kind in kinds
-        ]
-        cores = sum(size for size, _ in mean)
-        if not cores or self.core_cycles <= 0:
-            return 0.0
-        return sum(size * busy for size, busy in mean) / cores / self.core_cycles
+        sizes: dict[str, int] = {}  # cores of each kind
+        kinds: dict[Pipe, set[str]] = {}
+        spent: dict[Pipe, float] = {}
+        for record in self.records:
+            kind, size = record.unit.kind, len(record.blocks)
+            sizes[kind] = sizes.get(kind, 0) + size
+            for pipe, busy in record.played.busy.items():
+                kinds.setdefault(pipe, set()).add(kind)
+                spent[pipe] = spent.get(pipe, 0.0) + size * busy
+        if self.core_cycles <= 0:
+            return dict.fromkeys(spent, 0.0)
+        return {
+            pipe: total / sum(sizes[kind] for kind in kinds[pipe]) / self.core_cycles
+            for pipe, total in spent.items()
+        }
 
 
 def simulate(

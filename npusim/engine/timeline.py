@@ -19,6 +19,15 @@ from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode, Repeat, proj
 Entry = tuple[int, int, float, float]
 Chunks = Iterator[Sequence[Entry]]  # those of each pipe in the order of time
 
+LANES = ("SCALAR", "FLOWCTRL", "MTE1", "CUBE", "FIXP", "MTE2", "VECTOR", "MTE3", "CACHEMISS",
+         "SCALARLDST", "ALL", "USERMARK")  # fmt: skip
+"""Pipes as msopprof's viewer has them from top to bottom."""
+
+
+def pipe_order(pipe: str) -> tuple[int, str]:
+    """Where a pipe stands among others: its place in LANES from 1, others after all of them."""
+    return (LANES.index(pipe) + 1 if pipe in LANES else 100), pipe
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

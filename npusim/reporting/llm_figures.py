@@ -6,8 +6,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import INK, MARK, SERIES, draw, in_plain_decades
 from npusim.reporting.spelling import size
+from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.engine import KernelRun, L2State, Memo, machine_for, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
-from npusim.runtime.results import TaskResult, pipe_ratios
 from npusim.runtime.streams import streams_of
+from npusim.runtime.timeline import TaskResult, pipe_ratios
 from npusim.values.garbage import collect_later
 
 if TYPE_CHECKING:

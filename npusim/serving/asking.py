@@ -126,7 +126,7 @@ def llm_plan_of_model(
     for a price of a product that isn't compared.
     """
     llm = {
-        "config": str(model.resolve()),
+        "config": str(model.resolve() if model.exists() else model),
         "dtypes": tuple(dtypes),
         "requests_per_s": rate_per_s,
         "input_tokens": tokens[0],

@@ -15,7 +15,7 @@ from npusim.llm.memory import LlmMemory, memory_of
 from npusim.llm.step import precision_on
 from npusim.serving.costs import StepCosts, step_costs
 from npusim.serving.engine import Stage, serve_in_stages
-from npusim.serving.results import Served, served
+from npusim.serving.results import Served, check_objectives, served
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Deployment:
 
         Raises ArgumentError where a request doesn't ever fit.
         """
+        check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
         groups, mine, slots = self.layout.dp, requests, concurrency
         if not self.layout.shares_experts:
             mine = requests.every(groups)
@@ -93,6 +94,7 @@ def serve_apart(
     the cache, layer by layer behind the prompt's computing in vllm-ascend; here all of it after
     it, over one link. Raises ArgumentError where a request doesn't ever fit.
     """
+    check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
     links = interconnect_of(prompts.chip.name)
     cards = prompts.layout.cards + answers.layout.cards
     per_token = prompts.memory.kv_bytes_per_token
@@ -137,7 +139,7 @@ def deploy(
     precision = precision_on(model, chip, dtype)
     memory = memory_of(
         model.architecture, layout, precision, Batch(1), chip, engine,
-        most_tokens=policy.max_tokens,
+        most_tokens=policy.max_tokens, most_sequences=policy.max_sequences,
     )  # fmt: skip
     if memory.kv_tokens < 1:
         raise ArgumentError(

@@ -27,6 +27,9 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
+from npusim.hardware.numbers import Positive
+from npusim.llm import is_id
+from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
@@ -34,8 +37,7 @@ Sizes = Annotated[
     tuple[Annotated[int, Field(gt=0, le=4096)], ...], BeforeValidator(as_tuple), Field(min_length=1)
 ]
 Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
-Rate = Annotated[float, Field(gt=0, le=1e6)]
-Limit = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=LEAST_RATE, le=1e6)]
 
 
 class LlmWorkload(PlanPart):
@@ -54,8 +56,8 @@ class LlmWorkload(PlanPart):
 class LlmObjective(PlanPart):
     """Limits that `quantile` of the requests have to meet."""
 
-    ttft_ms: Limit
-    tpot_ms: Limit
+    ttft_ms: Positive
+    tpot_ms: Positive
     quantile: Annotated[Share, BeforeValidator(as_share)] = 0.9
 
 
@@ -92,8 +94,10 @@ class LlmPlan(PlanPart):
 
 
 def is_language_model(model: Path) -> bool:
-    """Whether a model is a language model's config.json, or a folder that holds one."""
-    return model.name == "config.json" or (model / "config.json").is_file()
+    """Whether a model is a language model's config, a folder that holds one, or a hub's id."""
+    if model.suffix == ".json" or (model / "config.json").is_file():
+        return True
+    return not model.exists() and is_id(str(model))
 
 
 def llm_plan_of(raw: Mapping[str, Any], file: Path) -> LlmPlan:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.capacity.boards import Board, find_board
 from npusim.hardware import load_profile
-from npusim.llm import Layout, read_model
+from npusim.llm import Layout, is_id, read_model
 from npusim.serving.deployment import Deployment, deploy
 from npusim.serving.engine import serve_in_stages
 from npusim.serving.policy import Policy
@@ -141,7 +141,10 @@ class LlmPlanResult(Tabular):
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
     """Search the fleets of a plan; paths in it are relative to `folder`."""
     described = plan.llm.architecture
-    model = read_model(folder / plan.llm.config, folder / described if described else None)
+    config: Path | str = folder / plan.llm.config
+    if is_id(plan.llm.config) and not (folder / config).exists():
+        config = plan.llm.config
+    model = read_model(config, folder / described if described else None)
     planner = _Planner(plan, model, progress)
     options = sorted(map(planner.tried, _candidates(plan)), key=_burden)
     found = LlmPlanResult(plan, model, tuple(options), ())

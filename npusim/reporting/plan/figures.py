@@ -10,7 +10,9 @@ import numpy as np
 from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import (
+from npusim.reporting.plan.verdicts import quantile_name
+from npusim.reporting.spelling import latency, percent, significant
+from npusim.values.drawing import (
     MARK,
     SERIES,
     axes_of,
@@ -18,8 +20,6 @@ from npusim.reporting.drawing import (
     in_plain_decades,
     name_rows,
 )
-from npusim.reporting.plan.verdicts import quantile_name
-from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -134,6 +134,15 @@ class BNTrainingUpdate(ChannelMap):
         elements = profile.buffers.ub_bytes // (_TILES * self.y.dtype.itemsize)
         return min(most, elements // _GRAIN * _GRAIN // self.planes.lanes)
 
+    def slices_of_tile(self, profile: Profile) -> int:
+        """Whole planes, where cores share the batch: as lines of a plane."""
+        planes, share = self.planes, self.cut.share(0)
+        whole = share.slices == planes.slices and share.rows == planes.rows == self.tile_rows
+        if not whole or not profile.software.compiled_for_shape:
+            return 1
+        fitting = self.fitting_rows(profile, self.most_rows) // planes.rows
+        return lines_of_tile(planes.slices, min(fitting, planes.slices), exact=False)
+
     def rows_of_tile(self, share: Share, most: int) -> int:
         """Whole lines of the plane, or a part of a line."""
         width = self.planes.rows // self.planes.height
@@ -193,9 +202,8 @@ class BNTrainingUpdate(ChannelMap):
             self._store_row(core, share, result, value)
 
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
-        x, rows = tiles[0], self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
-        y = self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
+        x = self.by_channel(core, "vmul", tiles[0], tiles[0], where, "factor")
+        y = self.result(core, "vadd", x, where, "shift")
         if self.adds:
             core.add(y, y, tiles[1])
         if self.cuts:
@@ -358,9 +366,8 @@ class BNInfer(ChannelMap):
             core.sub(centre, rows.load("ones", offset), centre)
 
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
-        (x,), rows = tiles, self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
-        return self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
+        x = self.by_channel(core, "vmul", tiles[0], tiles[0], where, "factor")
+        return self.result(core, "vadd", x, where, "shift")
 
 
 class BNInferenceD(BNInfer):

@@ -135,3 +135,16 @@ def test_masks_that_end_inside_blocks_of_others_take_tile_after_tile() -> None:
         return cycles("Ascend910B", "FusionOp_BNTrainingUpdate_ReLUV2", [x, *[row] * 6], made)
 
     assert taken(15) > 1.5 * taken(16)
+
+
+def test_small_planes_go_together_where_cores_share_the_batch() -> None:
+    """As lines of a plane do: as many as divide the slices, unless that is less than half."""
+
+    def together(*shape: int) -> int:
+        kernel = _made("Ascend910B", BNTrainingUpdate, (shape[0], shape[1], shape[2], shape[3]))
+        assert isinstance(kernel, BNTrainingUpdate)
+        return kernel.together
+
+    # 336 pixels of float32 fit: six planes of 7 by 7, one of 14 by 14.
+    assert [together(32, 28, 7, 7), together(32, 7, 7, 7), together(32, 16, 14, 14)] == [4, 6, 1]
+    assert together(16, 31, 7, 7) == 1

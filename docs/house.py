@@ -40,6 +40,7 @@ ROOMS = (
     "reporting",
     "sweeping",
     "pyasc",
+    "triton",
     "capi",
     "cli",
 )
@@ -108,7 +109,8 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "pyasc": "enums running session tensors tilings tuning values",
+    "triton": "programs",
+    "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 

@@ -53,7 +53,7 @@ DOORS = {
         arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
         signals sites spelling status suggest takes templates tensors version
         """,
-    "reading": "arrays files kept limits markup tables",
+    "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
         families groups interconnect loading naming numbers products profile provenance reading
         residuals
@@ -98,7 +98,7 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking boards plan plan_parts results traces units",
+    "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue

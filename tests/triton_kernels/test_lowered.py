@@ -1,9 +1,11 @@
-"""Lowered Triton kernels: read, played, refused. The texts in data/ are what triton-ascend 3.2.0
-makes of kernels of our own, so that nothing of it has to be installed here."""
+"""Lowered Triton kernels: read, played, refused.
+
+The texts in data/triton are what triton-ascend 3.2.0 makes of kernels of our own, so that nothing
+of it has to be installed here.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,14 @@ from npusim.triton.fitting import check_fits, need_of
 from npusim.triton.launching import launch, timing_only
 from npusim.triton.program import LoweredProgram
 from npusim.values.errors import BufferOverflowError, KernelError
+from support.paths import DATA
 
-DATA = Path(__file__).parent / "data"
+TEXTS = DATA / "triton"
 RNG = np.random.default_rng(5)
 
 
 def lowered(name: str) -> LoweredProgram:
-    return LoweredProgram((DATA / f"{name}.mlir").read_text(encoding="utf-8"))
+    return LoweredProgram((TEXTS / f"{name}.mlir").read_text(encoding="utf-8"))
 
 
 def played(program: LoweredProgram, grid: tuple[int, int, int], **given: Any) -> float:
@@ -133,7 +136,7 @@ def test_a_load_beyond_a_tensor_is_told_and_a_store_refused(
 
 
 def test_an_operation_that_is_not_simulated_is_named() -> None:
-    text = (DATA / "add.mlir").read_text(encoding="utf-8")
+    text = (TEXTS / "add.mlir").read_text(encoding="utf-8")
     program = LoweredProgram(text.replace("arith.addf", "hivm.unheard_of"))
     given = {"x": numbers(8), "y": numbers(8), "out": np.empty(8, np.float32)}
     with pytest.raises(KernelError, match=r"hivm\.unheard_of isn't simulated"):
@@ -150,6 +153,6 @@ def test_what_ub_has_to_hold() -> None:
 
 
 def test_what_cannot_fit_is_refused_in_the_compilers_unit() -> None:
-    text = (DATA / "add.mlir").read_text(encoding="utf-8").replace("1024", "48000")
+    text = (TEXTS / "add.mlir").read_text(encoding="utf-8").replace("1024", "48000")
     with pytest.raises(BufferOverflowError, match="requires 3072000 bits while 1572864 bits"):
         check_fits(LoweredProgram(text), 196608)

@@ -15,7 +15,17 @@ from npusim.reporting.call.figures import (
     timeline_figure,
 )
 from npusim.reporting.call.tables import refused
-from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
+from npusim.reporting.document import (
+    Block,
+    Bullets,
+    Code,
+    Page,
+    Section,
+    Table,
+    Text,
+    Verdict,
+    cautions,
+)
 from npusim.reporting.explain import pipes_table
 from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
@@ -91,6 +101,7 @@ def _verdicts(
         )
     if focus is not None and focus.tasks:
         yield Verdict(what_limits(focus), "open")
+    yield from cautions(each.soc for each in results)
     for reason, socs in refused(answers, alike=True).items():
         yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
 

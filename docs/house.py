@@ -40,6 +40,7 @@ ROOMS = (
     "reporting",
     "sweeping",
     "pyasc",
+    "triton",
     "capi",
     "cli",
 )
@@ -52,7 +53,7 @@ DOORS = {
         arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
         signals sites spelling status suggest takes templates tensors version
         """,
-    "reading": "arrays files kept limits markup tables",
+    "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
         families groups interconnect loading naming numbers products profile provenance reading
         residuals
@@ -108,7 +109,8 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "pyasc": "enums running session tensors tilings tuning values",
+    "triton": "programs",
+    "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 

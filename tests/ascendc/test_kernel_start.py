@@ -18,7 +18,7 @@ from npusim.ascendc.queueing import Queue
 from npusim.engine import ALL_LOST, Code, KernelRun, L2State, Memo, Pipe
 from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
 from npusim.engine.simulate import Traffic
-from npusim.engine.timeline import CoreRecord, GroupPlayed
+from npusim.engine.timeline import CoreRecord, GroupPlayed, Whole
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
@@ -240,8 +240,9 @@ def test_loads_of_many_cores_wait_for_each_others_code_and_small_kernels_take_no
 
 def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
     def record(blocks: tuple[int, ...], unit: Unit, busy: dict[Pipe, float]) -> CoreRecord:
+        played = GroupPlayed(1000.0, busy, (), ())
         return CoreRecord(
-            blocks, unit, Program(), GroupPlayed(1000.0, busy, (), ()), lambda: iter(())
+            blocks, unit, 1000.0, busy, lambda: Whole(Program(), played, lambda: iter(()))
         )
 
     one = record((0, 1), VECTOR, {Pipe.VECTOR: 500.0})

@@ -18,7 +18,9 @@ from npusim.engine import ALL_LOST, Memo
 from npusim.hardware import load_profile
 from npusim.operators.registry import op_types
 from npusim.runtime import streams
-from npusim.runtime.streams import streams_of
+from npusim.runtime.cache_start import empty_cache
+from npusim.runtime.streams import describe, streams_of
+from npusim.runtime.task import play
 from npusim.values.errors import KernelError
 from support import physics
 from support.kernels import gm
@@ -67,7 +69,7 @@ def test_numbers_decide_nothing_that_is_written_down(op_type: str) -> None:
             alone, together = (trace(kernel, profile, numerics=each) for each in (False, True))
             assert told(alone) == told(together)
             for kernels, _ in apart:  # the second of which finds the streams of the first
-                streams_of(kernels[place], profile, memo, numerics=True, code=ALL_LOST)
+                play(kernels[place], profile, empty_cache(profile), numerics=True, memo=memo)
         for each in apart:
             same_bits(outputs(each), outputs(whole))
 
@@ -167,7 +169,8 @@ def test_numbers_that_decide_what_is_done_are_asked_for_each_time(first: str) ->
     kernels = [Pages(table), Pages(spec)]
     for kernel in kernels if first == "run" else kernels[::-1]:
         numerics = kernel.table.buffer.has_data
-        groups, _ = streams_of(kernel, profile, memo, numerics=numerics, code=ALL_LOST)
+        about = describe(kernel, profile, code=ALL_LOST)
+        groups = streams_of(kernel, profile, memo, about, numerics=numerics, code=ALL_LOST).groups
         assert told(groups) == told(trace(kernel, profile, numerics=numerics))
 
 

@@ -84,6 +84,10 @@ Assume = Annotated[
         help="A number that only data could tell; the result names those it assumes.",
     ),
 ]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Say why each kernel takes so long, and what would help."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 Output = Annotated[
     Path | None,

@@ -6,7 +6,6 @@ import pytest
 
 from support.commands import npusim
 
-
 GELU = "estimate aclnnGelu -s 910b3,310p3 self=fp16[1024,1024]"
 
 

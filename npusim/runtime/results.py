@@ -106,6 +106,7 @@ class Timeline:
         }
         return tuple(_name(self._profile, *place) for place in sorted(places))
 
+    @takes()
     def work(self) -> tuple[TaskWork, ...]:
         """What the cores did in each task, added up by instruction."""
         from npusim.runtime.work import work_of
@@ -227,6 +228,7 @@ class Result:
         made = "estimate" if self.outputs is None else ", ".join(self.outputs)
         return f"<Result {self.op} on {self.soc}: {time}, {self.bound}; {made}>"
 
+    @takes()
     def to_frame(self) -> Any:
         """The tasks in their order, a row each, times in us, as a pandas DataFrame.
 
@@ -250,6 +252,7 @@ class Result:
             for task in self.tasks
         )
 
+    @takes()
     def plot_timeline(self, ax: Axes | None = None) -> Axes:
         """What the pipes of up to three cores do over the call, busy share over us; needs no `ax`.
 
@@ -257,6 +260,7 @@ class Result:
         """
         return drawn("timeline", self, ax=ax)
 
+    @takes()
     def plot_roofline(self, ax: Axes | None = None) -> Axes:
         """The longest task below the chip's roofs, as shares of them, both axes logarithmic.
 

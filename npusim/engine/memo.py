@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Program, Transfer
 from npusim.engine.timeline import Played
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
@@ -60,7 +60,7 @@ class Memo:
     def __init__(self, limit_bytes: int = DEFAULT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
-        self._lock = Lock()
+        self._lock = lock()
         self._kept: OrderedDict[Hashable, tuple[Played | Streams, int]] = OrderedDict()
 
     def __len__(self) -> int:

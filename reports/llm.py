@@ -20,6 +20,8 @@ from npusim.cluster import collective
 from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, read_model, step
 from npusim.llm.architecture import Architecture
+from npusim.llm.parts import Block
+from npusim.llm.sampling import Sampling
 from npusim.llm.training import Training, train
 from npusim.serving import Policy, deploy, even_lengths, serve_apart
 from npusim.values.errors import NpusimError
@@ -131,7 +133,7 @@ def _step(row: Row) -> float:
     def timed(batch: Batch, graph: str | None) -> float:
         found = step(
             model(row.model), load_profile(row.soc), row.deployed, batch,
-            dtype=row.dtype, graph=graph, sampling=not row.number("greedy"),
+            dtype=row.dtype, graph=graph, sampling=Sampling(greedy=bool(row.number("greedy"))),
             overlap=bool(row.number("overlap")) or None,
         )  # fmt: skip
         return float(getattr(found, part))
@@ -178,8 +180,9 @@ def _served(name: str, soc: str, layout: str, dtype: str, graph: str, setting: s
 
 
 def _train(row: Row) -> float:
-    names = ("layers", "hidden", "heads", "kv_heads", "width", "vocabulary", "head_dim")
-    sizes = Architecture(name=row.model, **{name: row.number(name) for name in names})
+    names = ("hidden", "heads", "kv_heads", "width", "vocabulary", "head_dim")
+    stack = (Block(count=row.number("layers")),)
+    sizes = Architecture(name=row.model, stack=stack, **{name: row.number(name) for name in names})
     asked = Training(
         row.number("length"), row.number("micro_batch"), row.number("global_batch"),
         "full" if row.number("full") else "none", row.number("zero"), row.number("virtual", 1),

@@ -38,9 +38,14 @@ def step_(
     batch: said.Sequences = 1,
     context: said.Context = 4096,
     chunk: said.Chunk = 0,
+    images: said.Images = 0,
+    image_size: said.ImageSize = "1024x1024",
     graph: said.Graph = None,
     overlap: said.Overlap = None,
     greedy: said.Greedy = False,
+    top_k: said.TopK = 20,
+    top_p: said.TopP = 0.95,
+    penalties: said.Penalties = False,
     architecture: said.Described = None,
     interconnect: Links = None,
     top: Top = 12,
@@ -59,10 +64,12 @@ def step_(
     model = said.model_in(config, architecture)
     layout = said.layout_on(cards, tp, pp, dp, ep)
     work = batch_of(phase, batch, context, chunk=chunk)
+    work = said.with_images(model, work, images, image_size)
+    sampling = said.sampling_of(greedy, top_k, top_p, penalties)
     found = [
         step(
             model, chip.profile, layout, work, dtype=dtype, graph=graph,
-            interconnect=interconnect, sampling=not greedy, overlap=overlap,
+            interconnect=interconnect, sampling=sampling, overlap=overlap,
         )
         for chip in chips(soc)
     ]  # fmt: skip
@@ -104,6 +111,9 @@ def serve_(
     graph: said.Graph = None,
     overlap: said.Overlap = None,
     greedy: said.Greedy = False,
+    top_k: said.TopK = 20,
+    top_p: said.TopP = 0.95,
+    penalties: said.Penalties = False,
     architecture: said.Described = None,
     interconnect: Links = None,
     as_json: AsJson = False,
@@ -122,9 +132,10 @@ def serve_(
     most = min(max_sequences, max(1, len(asked)))
     policy = Policy(most, max_tokens, schedule=schedule, prefix_share=prefix_share)
     layouts = [said.layout_on(cards, tp, pp, dp, ep), *([layout_of(answers)] if answers else [])]
+    sampling = said.sampling_of(greedy, top_k, top_p, penalties)
     options = {
         "dtype": dtype, "draft": draft, "tokens_per_step": per_step, "graph": graph,
-        "interconnect": interconnect, "sampling": not greedy, "overlap": overlap,
+        "interconnect": interconnect, "sampling": sampling, "overlap": overlap,
         "progress": output.progress,
     }  # fmt: skip
     wanted = {"concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot}

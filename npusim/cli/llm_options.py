@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.llm import LanguageModel, Layout
+    from npusim.llm import Batch, LanguageModel, Layout, Sampling
     from npusim.serving.requests import Requests
 
 Config = Annotated[
@@ -58,6 +59,16 @@ Chunk = Annotated[
 Greedy = Annotated[
     bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
 ]
+
+TopK = Annotated[
+    int, typer.Option("--top-k", help="Tokens to draw from; 0: all. With --top-p 1 nothing sorts.")
+]
+TopP = Annotated[float, typer.Option("--top-p", help="Probability to draw from.")]
+Penalties = Annotated[
+    bool, typer.Option("--penalties", help="Presence, frequency or repetition penalties.")
+]
+Images = Annotated[int, typer.Option("--images", help="Images that each prompt brings.")]
+ImageSize = Annotated[str, typer.Option("--image-size", metavar="WxH", help="Pixels of an image.")]
 
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", help="Requests that clients have open at most.")
@@ -131,6 +142,32 @@ def model_in(config: Path, architecture: Path | None) -> LanguageModel:
     from npusim.llm import read_model
 
     return read_model(config, architecture)
+
+
+def sampling_of(greedy: bool, top_k: int, top_p: float, penalties: bool) -> Sampling:
+    """What requests ask of the sampler."""
+    from npusim.llm import Sampling
+
+    return Sampling(greedy, top_k, top_p, penalties)
+
+
+def with_images(model: LanguageModel, batch: Batch, images: int, size: str) -> Batch:
+    """A batch whose prompts bring images beside their text; ArgumentError for a blind model."""
+    if not images:
+        return batch
+    tower = model.architecture.tower
+    across, _, down = size.lower().partition("x")
+    if not (across.isdecimal() and down.isdecimal()) or images < 0:
+        raise ArgumentError(f"--image-size {size}", "Say pixels, for example 1024x768.")
+    if tower is None or tower.patch is None:
+        raise ArgumentError(f"{model.name} sees no images", "Leave --images away.")
+    if not batch.prompts:
+        raise ArgumentError("images in a step without prompts", "Say --phase prefill or mixed.")
+    patches = tower.patches(int(across), int(down))
+    seen = images * tower.tokens(patches)
+    return replace(
+        batch, chunk=batch.chunk + seen, pictures=batch.prompts * images, patches=patches
+    )
 
 
 def layout_on(cards: int | None, tp: int, pp: int, dp: int | None, ep: int) -> Layout:

@@ -1,8 +1,10 @@
 """Language models: what a step of prefill or decode takes, whether it fits, serving."""
 
 from npusim.llm.config import LanguageModel, read_model
+from npusim.llm.hub import is_id
 from npusim.llm.layout import Layout
 from npusim.llm.results import LlmStep
+from npusim.llm.sampling import Sampling
 from npusim.llm.step import step
 from npusim.llm.training import Training, TrainingStep, train
 from npusim.llm.workload import Batch
@@ -12,8 +14,10 @@ __all__ = [
     "LanguageModel",
     "Layout",
     "LlmStep",
+    "Sampling",
     "Training",
     "TrainingStep",
+    "is_id",
     "read_model",
     "step",
     "train",

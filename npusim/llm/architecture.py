@@ -1,59 +1,40 @@
-"""A decoder as numbers: what a layer is made of, whatever its config calls things."""
+"""A transformer as numbers: what a layer is made of, whatever its config calls things."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-Size = Annotated[int, Field(gt=0, le=1 << 24)]
-Layers = Annotated[int, Field(ge=0, le=10_000)]
+from npusim.llm.parts import (
+    Block,
+    Experts,
+    Latent,
+    Layers,
+    Mixer,
+    Part,
+    Size,
+    Some,
+    State,
+    Tower,
+)
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class Architecture(Part):
+    """Sizes of a transformer; `width` is that of a dense layer's unit, `stack` its layers by kind.
 
-
-class Latent(_Part):
-    """Latent attention (MLA): ranks of queries (None: full) and of keys and values, head sizes."""
-
-    query_rank: Size | None
-    rank: Size
-    nope: Size
-    rope: Size
-    value: Size
-
-
-class Experts(_Part):
-    """A mixture: `count` experts of `width`, `active` for a token, and what every token takes.
-
-    The first `dense_layers` layers have none of it.
-    """
-
-    count: Size
-    active: Size
-    width: Size
-    shared_width: Annotated[int, Field(ge=0, le=1 << 24)] = 0
-    dense_layers: Layers = 0
-
-    @field_validator("active")
-    @classmethod
-    def _of_them(cls, active: int, so_far: ValidationInfo) -> int:
-        if active > (count := so_far.data.get("count", active)):
-            raise PydanticCustomError("more", "there are {count} experts", {"count": count})
-        return active
-
-
-class Architecture(_Part):
-    """Sizes of a decoder-only transformer; `width` is that of a dense layer's gated unit.
-
-    A unit that isn't `gated` is a product, the activation and a product.
+    A unit that isn't `gated` is a product, the activation and a product. `gated_heads`: attention's
+    results are gated by as many columns as there are queries. `rotated` is the share of a head that
+    is turned by positions. `window` is how far layers of that kind look back. `crossed` layers
+    attend to what the tower heard as well. Without a `head` there are no logits, and what isn't
+    `causal` reads a text at once and keeps no cache. `drafts` are layers that propose a token more
+    (MTP) and stay out of `parameters`. `approximated` says of which parts the time is a guess, why.
     """
 
     name: str
-    layers: Annotated[int, Field(gt=0, le=10_000)]
+    stack: tuple[Block, ...] = Field(min_length=1)
     hidden: Size
     heads: Size
     kv_heads: Size
@@ -65,9 +46,20 @@ class Architecture(_Part):
     tied: bool = False
     activation: Literal["silu", "gelu"] = "silu"
     gated: bool = True
-    norms: Annotated[int, Field(ge=2, le=4)] = 2
+    gated_heads: bool = False
+    rotated: float = Field(1.0, ge=0, le=1)
+    norms: int = Field(2, ge=2, le=4)
+    positions: Some = 0
+    window: Some = 0
+    head: bool = True
+    causal: bool = True
+    crossed: bool = False
+    drafts: Layers = 0
     latent: Latent | None = None
+    state: State | None = None
     experts: Experts | None = None
+    tower: Tower | None = None
+    approximated: tuple[tuple[str, str], ...] = ()
 
     @field_validator("kv_heads")
     @classmethod
@@ -80,36 +72,56 @@ class Architecture(_Part):
         return kv_heads
 
     @property
+    def layers(self) -> int:
+        """Layers in all."""
+        return sum(each.count for each in self.stack)
+
+    @property
     def dense_layers(self) -> int:
-        """Layers with one gated unit."""
-        return self.layers if self.experts is None else min(self.experts.dense_layers, self.layers)
+        """Layers with one unit."""
+        return sum(each.count for each in self.stack if not each.mixed)
 
     @property
     def expert_layers(self) -> int:
         """Layers with a mixture of experts."""
         return self.layers - self.dense_layers
 
+    def layers_that(self, mixer: Mixer) -> int:
+        """Layers that mix tokens in a way."""
+        return sum(each.count for each in self.stack if each.mixer == mixer)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is attention to everything before and units, in a causal decoder."""
+        others = self.state or self.window or self.crossed or not self.causal
+        return not (others or self.gated_heads or (self.latent and self.latent.indexer))
+
     @property
     def cached_per_token(self) -> int:
-        """Numbers that one layer keeps of a token in the cache."""
+        """Numbers that one layer of attention keeps of a token in the cache."""
         if self.latent is not None:
-            return self.latent.rank + self.latent.rope
-        return 2 * self.kv_heads * self.head_dim
+            return self.latent.cached
+        return 2 * self.kv_heads * self.head_dim if self.causal else 0
+
+    def mixer_weights(self, mixer: Mixer = "full") -> int:
+        """Weights of what mixes the tokens of one layer."""
+        if mixer == "linear" and self.state is not None:
+            return self.state.weights(self.hidden)
+        if self.latent is not None:
+            return self.latent.weights(self.hidden, self.heads)
+        queries = self.heads * (3 if self.gated_heads else 2)
+        crossing = 2 * (self.heads + self.kv_heads) if self.crossed else 0
+        return self.hidden * self.head_dim * (queries + 2 * self.kv_heads + crossing)
 
     @cached_property
     def attention_weights(self) -> int:
         """Weights of one layer's attention."""
-        if (latent := self.latent) is not None:
-            into = latent.query_rank or 0
-            query = self.heads * (latent.nope + latent.rope)
-            widened = self.heads * (latent.nope + latent.value)
-            return (
-                (self.hidden * into + into * query if into else self.hidden * query)
-                + self.hidden * (latent.rank + latent.rope)
-                + latent.rank * widened
-                + self.heads * latent.value * self.hidden
-            )
-        return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
+        return self.mixer_weights()
+
+    @cached_property
+    def all_mixers(self) -> int:
+        """Weights of what mixes tokens, of all layers."""
+        return sum(each.count * self.mixer_weights(each.mixer) for each in self.stack)
 
     @cached_property
     def dense_weights(self) -> int:
@@ -131,9 +143,29 @@ class Architecture(_Part):
         return self.hidden * (3 * self.experts.shared_width + self.experts.count)
 
     @cached_property
+    def tower_weights(self) -> int:
+        """Weights of what sees or hears, with what brings it into the model."""
+        if self.tower is None:
+            return 0
+        return self.tower.weights(0 if self.crossed else self.hidden)
+
+    @cached_property
+    def draft_weights(self) -> int:
+        """Weights of the layers that propose tokens, each like the last layer, ends left out."""
+        last = self.stack[-1]
+        unit = self.expert_weights + self.beside_experts if last.mixed else self.dense_weights
+        return self.drafts * (self.mixer_weights() + unit + 2 * self.hidden * self.hidden)
+
+    @cached_property
+    def end_weights(self) -> int:
+        """Weights of the embeddings of tokens and positions, and of the logits or a pooler."""
+        once = self.tied or not self.head
+        rows = self.vocabulary * (1 if once else 2) + self.positions
+        return self.hidden * (rows + (0 if self.causal else self.hidden))
+
+    @cached_property
     def parameters(self) -> int:
-        """Weights in all, norms and biases left out."""
-        ends = self.vocabulary * self.hidden * (1 if self.tied else 2)
-        dense = self.dense_layers * (self.attention_weights + self.dense_weights)
-        mixed = self.attention_weights + self.expert_weights + self.beside_experts
-        return ends + dense + self.expert_layers * mixed
+        """Weights in all; norms and biases left out, and what drafts have of their own."""
+        units = self.dense_layers * self.dense_weights
+        units += self.expert_layers * (self.expert_weights + self.beside_experts)
+        return self.end_weights + self.all_mixers + units + self.tower_weights

@@ -1,12 +1,13 @@
 """A model as its users have it: a Hugging Face ``config.json``, or the folder that it is in.
 
 No weights are read; the header of a safetensors file may tell the dtype. What an architecture is
-beyond its config stands in ``architectures.yaml``; a YAML of the same form describes others.
+beyond its config stands in ``architectures.yaml``; a YAML of the same form describes others, and of
+one that nobody described the keys tell what is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,35 +15,34 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from npusim.llm import names
 from npusim.llm.architecture import Architecture
 from npusim.llm.gate import check_numbers
 from npusim.llm.headers import dtype_of_weights
+from npusim.llm.hub import config_file
 from npusim.llm.precision import quantisation_of
-from npusim.reading.files import kind_of, read_text
+from npusim.llm.stacks import MisfitError, stack_of
+from npusim.llm.towers import tower_of
+from npusim.reading.files import read_text
 from npusim.reading.markup import json_value, yaml_mapping
 from npusim.values.errors import FileError, brief
-from npusim.values.suggest import near
 
-_USUAL: Final[Mapping[str, str]] = {
-    "layers": "num_hidden_layers",
-    "hidden": "hidden_size",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "width": "intermediate_size",
-    "vocabulary": "vocab_size",
-    "active": "num_experts_per_tok",
-}
-_LATENT: Final[Mapping[str, str]] = {
-    "query_rank": "q_lora_rank",
-    "rank": "kv_lora_rank",
-    "nope": "qk_nope_head_dim",
-    "rope": "qk_rope_head_dim",
-    "value": "v_head_dim",
-}
 _NEEDED: Final = ("layers", "hidden", "heads", "vocabulary")
-_PASSED_ON: Final = ("qk_norm", "qkv_bias", "activation", "gated", "norms")
-_TRAITS: Final = ("keys", "defaults", "tied", "attention", *_PASSED_ON)
+_PASSED_ON: Final = (
+    "qk_norm", "qkv_bias", "activation", "gated", "norms", "gated_heads", "crossed", "causal",
+)  # fmt: skip
+_OTHERS: Final = (
+    "keys", "defaults", "tied", "attention", "state", "others", "numbered", "tower", "positions",
+    "approximated",
+)  # fmt: skip
+_TRAITS: Final = (*_OTHERS, *_PASSED_ON)
+_MOST_LAYERS: Final = 10_000
+_STATES: Final = ("delta", "kda", "lightning")
+_ELSEWHERE: Final = {
+    ("experts", "count"): "experts",
+    ("experts", "width"): "expert_width",
+}
+_GUESSED: Final = "its class isn't known: read by the names of its keys, as a decoder like Llama"
 
 
 @dataclass(frozen=True)
@@ -60,99 +60,176 @@ class LanguageModel:
 
 
 def read_model(path: Path | str, description: Path | str | None = None) -> LanguageModel:
-    """Read a ``config.json`` or a folder with one.
+    """Read a ``config.json``, a folder with one, or the id of a model that is in the hub's cache.
 
     `description` is a YAML that describes the architecture: a row as in ``architectures.yaml``.
-    Raises FileError for what isn't there, isn't a config, or has an architecture nobody described.
+    Raises FileError for what isn't there, isn't a config, or lacks a size that nothing stands for.
     """
-    file = Path(path)
-    if kind_of(file) == "folder":
-        file /= "config.json"
+    file, name = config_file(path)
     raw = json_value(read_text(file, "Give a config.json or the folder that it is in."), file)
     if not isinstance(raw, dict):
         raise FileError(file, "holds no mapping of keys to values")
     check_numbers(raw, file)
-    raw = {**raw, **raw["text_config"]} if isinstance(raw.get("text_config"), dict) else raw
-    named = raw.get("architectures")
-    kind = named[0] if isinstance(named, list) and named else ""
-    traits = _described(description) if description else _known(str(kind), file)
-    architecture = _architecture(raw, traits, str(kind) or "described", file)
+    _, inner = names.first_in(raw, names.WITHIN)
+    inner = inner if isinstance(inner, dict) else {}
+    kind = _kind(raw) or _kind(inner)
+    traits = _described(description) if description else _known(raw, inner)
+    text = {**raw, **inner}
+    architecture = _architecture(text, traits, kind or "described", file, whole=raw)
     dtype = str(
-        raw.get("torch_dtype") or raw.get("dtype") or dtype_of_weights(file.parent) or "bfloat16"
+        text.get("torch_dtype") or text.get("dtype") or dtype_of_weights(file.parent) or "bfloat16"
     )
-    name = file.parent.name if file.name == "config.json" else file.stem
     return LanguageModel(
-        name or str(kind),
+        name or kind,
         architecture,
         "fp16" if dtype == "float16" else "bf16",
-        quantisation_of(raw, file),
+        quantisation_of(text, file),
     )
+
+
+def _kind(raw: Mapping[str, Any]) -> str:
+    """The class that a config names, or else its type."""
+    named = raw.get("architectures")
+    if isinstance(named, list) and named and isinstance(named[0], str):
+        return named[0]
+    return str(raw.get("model_type") or "")
 
 
 @cache
 def _architectures() -> Mapping[str, Mapping[str, Any]]:
     file = Path(__file__).with_name("architectures.yaml")
-    return yaml_mapping(read_text(file), str(file))
+    rows = yaml_mapping(read_text(file), str(file))
+    return {names.stem_of(kind): row for kind, row in rows.items()}
 
 
-def _known(kind: str, file: Path) -> Mapping[str, Any]:
-    if kind in _architectures():
-        return _architectures()[kind]
-    known = near(kind, _architectures()) or sorted(_architectures())
-    raise FileError(
-        file,
-        f"its architecture {kind or '(none named)'} isn't known",
-        f"Known are e.g. {', '.join(known)}. For another decoder say what it has in a YAML "
-        f"(--architecture FILE) with any of: {', '.join(_TRAITS)}; `{{}}` is a Llama.",
-    )
+def _known(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of a config's class, over that of the part that writes text; a guess without one."""
+    rows = _architectures()
+    outer = rows.get(names.stem_of(_kind(raw)))
+    within = rows.get(names.stem_of(_kind(inner))) if inner else None
+    if outer is None and within is None:
+        return _guessed({**raw, **inner})
+    if outer is None and within is not None and names.first_in(raw, names.SEEING)[1]:
+        said = "what sees or hears isn't known: taken as plain layers over patches"
+        return {**within, "tower": "plain", "approximated": {"tower": said}}
+    return {**(within or {}), **(outer or {})}
+
+
+def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Traits of a class that nobody described: what its keys show."""
+    said = _GUESSED
+    if strange := names.unread(raw, (each for found in names.ALL.values() for each in found)):
+        said += f"; nobody here reads its {', '.join(strange[:6])}"
+    traits: dict[str, Any] = {"approximated": {"layers": said}}
+    if all(
+        names.first_in(raw, names.LATENT[each])[0] for each in ("rank", "nope", "rope", "value")
+    ):
+        traits["attention"] = "latent"
+    if names.first_in(raw, names.STATE["value_heads"])[0]:
+        traits |= {"state": "delta", "others": "linear"}
+    if names.first_in(raw, names.SEEING)[1]:
+        traits["tower"] = "plain"
+    return traits
 
 
 def _described(path: Path | str) -> Mapping[str, Any]:
     found = yaml_mapping(read_text(Path(path)), str(path))
     if unknown := sorted(map(str, set(found) - set(_TRAITS))):
         raise FileError(path, f"has {unknown[0]}", f"Known keys are {', '.join(_TRAITS)}.")
-    for name, of in (("keys", "those of the config"), ("defaults", "numbers")):
+    for name, of in (
+        ("keys", "those of the config"),
+        ("defaults", "numbers"),
+        ("approximated", "reasons"),
+    ):
         if not isinstance(found.get(name, {}), dict):
             raise FileError(path, f"its {name} are no mapping of our names to {of}")
     return found
 
 
+def _all_names(traits: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    own = {ours: (str(key),) for ours, key in traits.get("keys", {}).items()}
+    return {**names.ALL, **own}
+
+
 def _architecture(
-    raw: Mapping[str, Any], traits: Mapping[str, Any], kind: str, file: Path
+    raw: Mapping[str, Any],
+    traits: Mapping[str, Any],
+    kind: str,
+    file: Path,
+    *,
+    whole: Mapping[str, Any],
 ) -> Architecture:
-    names = {**_USUAL, **_LATENT, **traits.get("keys", {})}
-    usual = {names.get(name, name): value for name, value in traits.get("defaults", {}).items()}
-    raw = {**usual, **raw}
-    if missing := [names[each] for each in _NEEDED if not raw.get(names[each])]:
-        raise FileError(file, f"has no {', '.join(missing)}", "A config of this kind says them.")
+    called = _all_names(traits)
+    usual = traits.get("defaults", {})
 
     def said(name: str, default: object = None) -> Any:
-        found = raw.get(names.get(name, name))
-        return default if found is None else found
+        _, value = names.first_in(raw, called.get(name, (name,)))
+        if value is None:
+            value = usual.get(name)
+        return default if value is None else value
 
-    latent = None
-    if traits.get("attention") == "latent":
-        latent = {name: said(name) for name in _LATENT}
-    values: dict[str, Any] = {
-        "name": kind,
-        "layers": said("layers"),
-        "hidden": said("hidden"),
-        "heads": said("heads"),
-        "kv_heads": said("kv_heads", said("heads")),
-        "head_dim": said("head_dim", _quotient(said("hidden"), said("heads"))),
-        "width": said("width", _of_experts(said)),
-        "vocabulary": said("vocabulary"),
-        "tied": bool(raw.get("tie_word_embeddings", traits.get("tied", False))),
-        "latent": latent,
-        "experts": _experts(said),
-        **{name: traits[name] for name in _PASSED_ON if name in traits},
-    }  # fmt: skip
+    def key_of(name: str) -> str:
+        """What the config calls it, or would."""
+        keys = called.get(name, (name,))
+        return names.first_in(raw, keys)[0] or next(iter(keys), name)
+
+    lacking = [called[each][0] for each in _NEEDED if not names.one_of(said(each))]
+    if lacking:
+        raise FileError(file, f"has no {', '.join(lacking)}", "A config of this kind says them.")
     try:
-        return Architecture.model_validate(values)
+        return Architecture.model_validate(_values(said, traits, kind, whole))
+    except MisfitError as error:
+        name, value = error.args
+        raise FileError(
+            file,
+            f"{key_of(name)} is {brief(value)}, which says nothing of layers",
+            "Leave it out, or write it as the publisher does.",
+        ) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = names.get(str(first["loc"][-1]), ".".join(map(str, first["loc"])))
+        part, place = str(first["loc"][0]), str(first["loc"][-1])
+        where = key_of(_ELSEWHERE.get((part, place), "layers" if part == "stack" else place))
         raise FileError(file, f"{where} is {brief(first['input'])}: {first['msg']}") from None
+
+
+def _values(
+    said: Callable[..., Any], traits: Mapping[str, Any], kind: str, whole: Mapping[str, Any]
+) -> dict[str, Any]:
+    layers, hidden, heads = said("layers"), said("hidden"), said("heads")
+    counted = isinstance(layers, int) and 0 < layers <= _MOST_LAYERS
+    head_dim = said("head_dim") or _quotient(hidden, heads)
+    values: dict[str, Any] = {
+        "name": kind,
+        "stack": stack_of(said, layers, traits, _window(said)) if counted else ({"count": layers},),
+        "hidden": hidden,
+        "heads": names.one_of(heads),
+        "kv_heads": names.one_of(said("kv_heads", heads)),
+        "head_dim": head_dim,
+        "width": names.one_of(said("width", _expert_width(said))),
+        "vocabulary": said("vocabulary"),
+        "qk_norm": said("normed") is True,
+        "qkv_bias": said("bias") is True,
+        "tied": bool(said("tied", traits.get("tied", False))),
+        "activation": "gelu" if "gelu" in str(said("act", "silu")) else "silu",
+        "rotated": said("rotated", _share(said("rotated_size"), head_dim)),
+        "positions": _learned(said, traits),
+        "window": _window(said),
+        "head": _writes(kind),
+        "drafts": names.one_of(said("drafts", 0)),
+        "latent": _latent(said) if traits.get("attention") == "latent" else None,
+        "state": _state(said, traits, head_dim),
+        "experts": _experts(said),
+        "tower": tower_of(whole, traits["tower"], hidden) if traits.get("tower") else None,
+        "approximated": tuple(traits.get("approximated", {}).items()),
+    }  # fmt: skip
+    return values | {name: traits[name] for name in _PASSED_ON if name in traits}
+
+
+def _writes(kind: str) -> bool:
+    """Whether a class has logits of its vocabulary."""
+    if kind.endswith(("ChatModel", "GLMModel", "LMHeadModel")):
+        return True
+    return not kind.endswith(("Model", "Classification"))
 
 
 def _quotient(whole: object, part: object) -> int | None:
@@ -161,24 +238,63 @@ def _quotient(whole: object, part: object) -> int | None:
     return None
 
 
-def _of_experts(said: Any) -> object:
-    """The width of a dense layer where there is none: that of an expert stands for it."""
-    return said("expert_width")
+def _share(part: object, whole: object) -> float:
+    known = isinstance(part, int) and isinstance(whole, int) and 0 < part <= whole
+    return part / whole if known else 1.0  # type: ignore[operator]
 
 
-def _experts(said: Any) -> dict[str, Any] | None:
-    count = said("experts")
-    if not isinstance(count, int) or count < 1:
+def _learned(said: Callable[..., Any], traits: Mapping[str, Any]) -> object:
+    """Rows of learned positions and kinds of text, for architectures that have them."""
+    if "positions" not in traits:
+        return 0
+    rows, types = said(traits["positions"], 0), said("types", 0)
+    return rows + types if isinstance(rows, int) and isinstance(types, int) else rows
+
+
+def _window(said: Callable[..., Any]) -> object:
+    """How far windows look back; 0 where no text is longer."""
+    window, longest = said("window") or 0, said("longest")
+    known = isinstance(window, int) and isinstance(longest, int)
+    return 0 if known and 0 < longest <= window else window
+
+
+def _latent(said: Callable[..., Any]) -> dict[str, Any]:
+    indexer = {
+        "heads": said("index_heads"),
+        "size": said("index_size"),
+        "top": said("index_top"),
+    }
+    sizes = {name: said(name) for name in names.LATENT}
+    return {**sizes, "indexer": indexer if indexer["top"] else None}
+
+
+def _state(
+    said: Callable[..., Any], traits: Mapping[str, Any], head_dim: object
+) -> dict[str, Any] | None:
+    if traits.get("state") not in _STATES:
         return None
-    shared, number = said("shared_width", 0), said("shared_experts", 0)
-    width, listed = said("expert_width"), said("dense_layers_listed", ())
+    heads = said("heads")
+    return {
+        "kind": traits["state"],
+        "key_heads": said("key_heads", heads),
+        "value_heads": said("value_heads", heads),
+        "key_size": said("key_size", head_dim),
+        "value_size": said("value_size", head_dim),
+        "convolution": said("convolution", 0),
+    }
+
+
+def _expert_width(said: Callable[..., Any]) -> object:
+    """The width of an expert; where nobody says it, that of a dense layer stands for it."""
+    return names.one_of(said("expert_width"))
+
+
+def _experts(said: Callable[..., Any]) -> dict[str, Any] | None:
+    if not (count := names.one_of(said("experts"))):
+        return None
+    shared, number = names.one_of(said("shared_width", 0)), names.one_of(said("shared_experts", 0))
+    width = _expert_width(said) or names.one_of(said("width"))
     if isinstance(number, int) and isinstance(width, int) and number and not shared:
         shared = number * width
-    dense = len(listed) if isinstance(listed, list) else said("dense_layers", 0)
-    return {
-        "count": count,
-        "active": said("active"),
-        "width": width,
-        "shared_width": shared,
-        "dense_layers": dense,
-    }
+    active = names.one_of(said("active"))
+    return {"count": count, "active": active, "width": width, "shared_width": shared}

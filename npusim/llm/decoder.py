@@ -5,16 +5,20 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from npusim.llm.attention import grouped_attention, latent_attention
+from npusim.llm.attention import crossed_attention, grouped_attention, latent_attention
 from npusim.llm.experts import mixture
+from npusim.llm.linear import linear_attention
 from npusim.llm.projections import Projections
+from npusim.llm.sampling import USUAL, Sampling, sampled
+from npusim.llm.seeing import seen
 from npusim.llm.work import Work, part, tensor
-from npusim.values.dtypes import FLOAT, INT32, INT64
+from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.llm.architecture import Architecture
     from npusim.llm.layout import Layout
+    from npusim.llm.parts import Block, Mixer
     from npusim.llm.precision import Precision
     from npusim.llm.workload import Batch
 
@@ -30,51 +34,80 @@ def work_of(
     batch: Batch,
     *,
     block: int,
-    sampling: bool = True,
+    sampling: Sampling = USUAL,
 ) -> Work:
     """The work of one rank of every stage of the pipeline, one after the other."""
     work = Work(chip)
     to = Projections(work, precision, gelu=model.activation == "gelu", gated=model.gated)
+    if model.tower is not None and batch.patches:
+        work.part = "tower"
+        seen(to, model.tower, batch, layout.tp, 0 if model.crossed else model.hidden)
+    work.part = "embeddings"
     _embed(to, model, batch, layout)
-    for count, mixed in ((model.dense_layers, False), (model.expert_layers, True)):
-        if count:
-            work.times = count
-            _layer(to, model, batch, layout, block, mixed=mixed)
+    for block_of in model.stack:
+        work.times = block_of.count
+        _layer(to, model, batch, layout, block, block_of)
     work.times = layout.pp - 1
     sent = batch.tokens * model.hidden * precision.activations.itemsize
     if layout.pp > 1:
         work.exchange("sendrecv", 2, sent / layout.tp, "next stage")
     work.times = 1
+    work.part = "head"
     _head(to, model, batch, layout, sampling=sampling)
     return work
 
 
 def _layer(
-    to: Projections, model: Architecture, batch: Batch, layout: Layout, block: int, *, mixed: bool
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, page: int, block: Block
 ) -> None:
     tokens, tp = batch.tokens, layout.tp
     shared = tokens >= SEQUENCE_PARALLEL_FROM and tp > 1
     rows = ceil(tokens / tp) if shared else tokens
-    to.norm(rows, model.hidden, added=True)
-    _gather(to, model, tokens, tp, shared=shared)
-    if model.latent is not None:
-        latent_attention(to, model, batch, tp)
-    else:
-        grouped_attention(to, model, batch, tp, block)
-    _reduce(to, model, tokens, tp, shared=shared)
+    _mix(to, model, batch, tp, page, block.mixer, shared=shared)
+    to.work.part = "experts" if block.mixed else "feed forward"
     for _ in range(model.norms - 2):
         to.norm(rows, model.hidden)
     to.norm(rows, model.hidden, added=True)
-    if mixed and layout.experts > 1:
+    if block.mixed and layout.experts > 1:
         mixture(to, model, tokens, layout)
         if not shared:
             _gather(to, model, tokens, tp, shared=True)
         return
     _gather(to, model, tokens, tp, shared=shared)
-    if mixed:
+    if block.mixed:
         mixture(to, model, tokens, layout)
     else:
         to.feed_forward(tokens, model.hidden, max(1, model.width // tp))
+    _reduce(to, model, tokens, tp, shared=shared)
+
+
+def _mix(
+    to: Projections,
+    model: Architecture,
+    batch: Batch,
+    tp: int,
+    page: int,
+    mixer: Mixer,
+    *,
+    shared: bool,
+) -> None:
+    """The first half of a layer: its norm, what mixes tokens, and the exchange of its sums."""
+    tokens = batch.tokens
+    rows = ceil(tokens / tp) if shared else tokens
+    to.work.part = {"linear": "linear attention", "window": "window attention"}.get(
+        mixer, "sparse attention" if model.latent and model.latent.indexer else "attention"
+    )
+    to.norm(rows, model.hidden, added=True)
+    _gather(to, model, tokens, tp, shared=shared)
+    if mixer == "linear" and model.state is not None:
+        linear_attention(to, model.state, model.hidden, batch, tp)
+    elif model.latent is not None:
+        latent_attention(to, model, batch, tp)
+    else:
+        window = model.window if mixer == "window" else 0
+        grouped_attention(to, model, batch, tp, page, window)
+    if model.crossed:
+        crossed_attention(to, model, batch, tp)
     _reduce(to, model, tokens, tp, shared=shared)
 
 
@@ -100,25 +133,16 @@ def _embed(to: Projections, model: Architecture, batch: Batch, layout: Layout) -
 
 
 def _head(
-    to: Projections, model: Architecture, batch: Batch, layout: Layout, *, sampling: bool
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, *, sampling: Sampling
 ) -> None:
     """The last norm, logits of the last token of every sequence, and a sample of each."""
     rows, columns = batch.rows, ceil(model.vocabulary / layout.tp)
     to.norm(batch.tokens, model.hidden, added=True)
+    if not model.head:
+        return
     to.product(rows, model.hidden, columns, plain=True)
     kind = to.precision.activations
     to.work.exchange("allgather", layout.tp, rows * columns * kind.itemsize, "logits")
-    logits, chosen = tensor(FLOAT, rows, model.vocabulary), tensor(INT32, rows)
-    order = tensor(INT64, rows, model.vocabulary)
+    logits = tensor(FLOAT, rows, model.vocabulary)
     to.work.run(part("Cast", (tensor(kind, rows, model.vocabulary),), (logits,)))
-    largest = part("ArgMaxV2", (logits,), (chosen,))
-    if not sampling:
-        to.work.run(largest)
-        return
-    to.work.run(
-        part("Sort", (logits,), (logits, order)),
-        part("SoftmaxV2", (logits,), (logits,)),
-    )
-    # Without a random engine the host draws (vllm-ascend, _310p/sample/sampler.py).
-    chosen_by = [part("RealDiv", (logits, logits), (logits,)), largest]
-    to.work.first_of([part("DSARandomUniform", (), (logits,)), *chosen_by], chosen_by)
+    sampled(to.work, sampling, rows, model.vocabulary)

@@ -14,8 +14,9 @@ from npusim.llm.work import part, tensor
 from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
 
 if TYPE_CHECKING:
-    from npusim.llm.architecture import Architecture, Experts
+    from npusim.llm.architecture import Architecture
     from npusim.llm.layout import Layout
+    from npusim.llm.parts import Experts
     from npusim.llm.projections import Projections
 
 

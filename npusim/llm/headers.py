@@ -1,4 +1,4 @@
-"""The dtype of weights by the header of a safetensors file: a few kilobytes, never the weights."""
+"""What lies beside a config: the header of a safetensors file, how msModelSlim quantised."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from npusim.reading.files import opened
+from npusim.reading.files import opened, read_text
 from npusim.reading.markup import json_value
 from npusim.values.errors import FileError
 
 _LENGTH_BYTES: Final = 8
 _MOST_HEADER: Final = 64 << 20
 _NAMES: Final = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "I8": "int8"}
+
+
+def described_beside(folder: Path) -> str:
+    """The scheme in what msModelSlim writes beside quantised weights; "" without such a file."""
+    for file in sorted(folder.glob("quant_model_description*.json")):
+        said = json_value(read_text(file), file)
+        if isinstance(said, dict) and isinstance(said.get("model_quant_type"), str):
+            return str(said["model_quant_type"])
+    return ""
 
 
 def dtype_of_weights(folder: Path) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from npusim.llm.headers import described_beside
 from npusim.values.dtypes import BFLOAT16, FLOAT16, INT4, INT8, DType
 from npusim.values.errors import FileError, UnknownNameError
 
@@ -20,6 +21,12 @@ SCHEMES: Final[Mapping[str, tuple[DType, bool] | None]] = {
     "w4a8": (INT4, True),
 }
 """Weights, and whether activations are int8 too; None where nothing is quantised."""
+
+
+CONVERTED: Final = ("fp8",)
+"""How weights are published that no chip here computes with, and that are converted."""
+UNREADABLE: Final = ("mxfp4",)
+"""How weights are published that have to be made anew."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +66,51 @@ def precision_of(name: str, floating: str, *, int8_cache: bool = False) -> Preci
 
 
 def quantisation_of(config: Mapping[str, Any], file: Path) -> str:
-    """What a config says about quantisation, as a name of `SCHEMES`; "" where it is silent.
+    """What a config says about quantisation, or what msModelSlim wrote beside it.
 
-    Raises FileError for a way of quantising that isn't among them.
+    A name of `SCHEMES`, `CONVERTED` or `UNREADABLE`; "" where nothing is quantised. Raises
+    FileError for a way of quantising that isn't among them.
     """
     if isinstance(said := config.get("quantize"), str) and said:
-        return _scheme(said.removesuffix("_dynamic").removesuffix("sc"), file)
-    said = config.get("quantization_config")
+        return _scheme(said, file)
+    said = config.get("quantization_config") or config.get("compression_config")
     if not isinstance(said, dict):
-        return ""
-    method = str(said.get("quant_method", ""))
+        return _scheme(described_beside(file.parent), file)
+    method = str(said.get("quant_method", "")).casefold()
+    if method in (*CONVERTED, *UNREADABLE):
+        return method
+    if method == "compressed-tensors":
+        return _compressed(said, file)
     bits = said.get("bits", said.get("w_bit"))
     if method in ("gptq", "awq"):
         return _scheme(f"w{bits}a16", file)
-    if method in ("ascend", "compressed-tensors", "w8a8") or not bits:
-        return "w8a8" if method != "fp8" else _scheme("fp8", file)
-    return _scheme(f"w{bits}a16", file)
+    if method in ("ascend", "w8a8"):
+        return "w8a8"
+    if isinstance(bits, int):
+        return _scheme(f"w{bits}a16", file)
+    return _scheme(method or "an unnamed way", file)
 
 
-def _scheme(name: str, file: Path) -> str:
-    if name.casefold() not in SCHEMES:
+def _compressed(said: Mapping[str, Any], file: Path) -> str:
+    """The first group of compressed-tensors: bits of weights, and of activations if it has some."""
+    groups = said.get("config_groups")
+    first = next(iter(groups.values()), None) if isinstance(groups, dict) else None
+    if not isinstance(first, dict):
+        return "w8a8"
+    weights, given = first.get("weights"), first.get("input_activations")
+    weights, given = (each if isinstance(each, dict) else {} for each in (weights, given))
+    if "float" in (weights.get("type"), given.get("type")):
+        return "fp8" if weights.get("num_bits") == 8 else "mxfp4"
+    return _scheme(f"w{weights.get('num_bits', 8)}a{given.get('num_bits', 16)}", file)
+
+
+def _scheme(said: str, file: Path) -> str:
+    """The name of a scheme without what it says of scales: ``w8a8_dynamic``, ``W8A8SC``."""
+    name = said.casefold().removesuffix("_dynamic").removesuffix("_per_token").removesuffix("sc")
+    if name in ("", "float", "none"):
+        return ""
+    if name not in SCHEMES:
         raise FileError(
-            file, f"is quantised as {name}", f"Say --dtype, one of {', '.join(SCHEMES)}."
+            file, f"is quantised as {said}", f"Say --dtype, one of {', '.join(SCHEMES)}."
         )
-    return name.casefold()
+    return name

@@ -77,14 +77,14 @@ class Projections:
         fused = part("GeGluV2" if self.gelu else "SwiGlu", (both,), (half,) * (1 + self.gelu))
         self.work.first_of([fused], [self._curve(half), part("Mul", (half, half), (half,))])
 
-    def feed_forward(self, rows: int, hidden: int, width: int) -> None:
+    def feed_forward(self, rows: int, hidden: int, width: int, *, plain: bool = False) -> None:
         """Up, gate and down; without a gate where the model has none."""
-        self.product(rows, hidden, (1 + self.gated) * width)
+        self.product(rows, hidden, (1 + self.gated) * width, plain=plain)
         if self.gated:
             self.gate(rows, width)
         else:
             self.work.run(self._curve(tensor(self.precision.activations, rows, width)))
-        self.product(rows, width, hidden)
+        self.product(rows, width, hidden, plain=plain)
 
     def _curve(self, x: TensorSpec) -> Part:
         return part("Gelu" if self.gelu else "Swish", (x,), (x,))

@@ -34,12 +34,22 @@ class ExchangeTime:
 
 
 @dataclass(frozen=True)
+class Guess:
+    """A part of a step whose time is approximated: why, and its share of compute."""
+
+    part: str
+    why: str
+    share: float
+
+
+@dataclass(frozen=True)
 class LlmStep:
     """A step on one product: its time in parts that add up, the band, and what it rests on.
 
     `compute_ms` are the device's tasks, `communication_ms` the collectives as far as nothing hides
-    them, `host_ms` what the device waits for the host. `replaced` says what runs instead of what
-    the product refuses.
+    them, `host_ms` what the device waits for the host. `beside_ms` are tasks on a stream of their
+    own that cost nothing here. `replaced` says what runs instead of what the product refuses,
+    `guesses` which parts of the architecture are approximated.
     """
 
     model: LanguageModel
@@ -52,12 +62,14 @@ class LlmStep:
     compute_ms: float
     communication_ms: float
     host_ms: float
+    beside_ms: float
     band_ms: tuple[float, float]
     memory: LlmMemory
     device: StepResult
     exchanges: tuple[ExchangeTime, ...]
     replaced: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    guesses: tuple[Guess, ...] = ()
 
     def __repr__(self) -> str:
         low, high = self.band_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import hypot
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,9 @@ from npusim.hardware.interconnect import interconnect_of, load_interconnect
 from npusim.llm.decoder import work_of
 from npusim.llm.engines import load_engine
 from npusim.llm.memory import memory_of
-from npusim.llm.precision import precision_of
-from npusim.llm.results import ExchangeTime, LlmStep
+from npusim.llm.precision import CONVERTED, UNREADABLE, precision_of
+from npusim.llm.results import ExchangeTime, Guess, LlmStep
+from npusim.llm.sampling import USUAL
 from npusim.llm.work import Work
 from npusim.model.cache_state import ORDER
 from npusim.model.retiming import retime
@@ -21,7 +23,7 @@ from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from npusim.hardware import Profile
     from npusim.hardware.interconnect import Interconnect
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from npusim.llm.engines import Engine
     from npusim.llm.layout import Layout
     from npusim.llm.precision import Precision
+    from npusim.llm.sampling import Sampling
     from npusim.llm.work import Exchange
     from npusim.llm.workload import Batch
     from npusim.model.results import StepResult
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 GRAPHS: Final = ("full", "piecewise", "eager")
 """How the host launches a step: one captured graph, graphs between attentions, or operators."""
 _MOST_FUSED: Final = 8
+_ENGINE: Final = "DSA"  # tasks of the engine that draws random numbers
 
 
 def step(
@@ -48,7 +52,7 @@ def step(
     dtype: str | None = None,
     graph: str | None = None,
     interconnect: str | None = None,
-    sampling: bool = True,
+    sampling: Sampling = USUAL,
     overlap: bool | None = None,
 ) -> LlmStep:
     """Time a step and weigh its memory.
@@ -59,7 +63,9 @@ def step(
     vllm-ascend's FlashComm do.
     What was timed once is remembered. Raises ArgumentError for layouts and options that can't be.
     """
-    layout.check(model.architecture)
+    sizes = model.architecture
+    layout.check(sizes)
+    batch = _readable(sizes, batch)
     chosen = graph or ("full" if batch.phase == "decode" else "eager")
     if chosen not in GRAPHS:
         raise ArgumentError(f"--graph {graph}", f"Say one of {', '.join(GRAPHS)}.")
@@ -76,20 +82,58 @@ def step(
     exchanges = exchanged(work, links, in_graph=chosen == "full", hidden_us=hides)
     if chosen == "full" and layout.tp > 1:
         exchanges.append(_apart(layout, engine))
-    compute_ms = device.device_us / 1e3
     communication_ms = sum(each.total_ms - each.hidden_ms for each in exchanges)
-    host_ms = _waiting_ms(
-        compute_ms + communication_ms, chosen, engine, model.architecture,
-        batch.rows if layout.tp > 1 else 0, device.step.launches,
-    )  # fmt: skip
-    total_ms = compute_ms + communication_ms + host_ms
+    busy_ms = device.device_us / 1e3 + communication_ms
+    host_ms = _host_ms(
+        chosen, engine, sizes, batch.rows if layout.tp > 1 else 0, device.step.launches
+    )
+    beside_ms = _beside_ms(device, busy_ms - host_ms)
+    compute_ms = device.device_us / 1e3 - beside_ms
+    waiting_ms = engine.graph_step_us / 1e3 + max(0.0, host_ms - busy_ms + beside_ms)
+    total_ms = compute_ms + communication_ms + waiting_ms
     return LlmStep(
         model, chip.name, layout, precision, batch, chosen,
-        total_ms, compute_ms, communication_ms, host_ms,
+        total_ms, compute_ms, communication_ms, waiting_ms, beside_ms,
         _band_ms(total_ms, device, communication_ms, band_factor(links) - 1),
-        memory_of(model.architecture, layout, precision, batch, chip, engine),
+        memory_of(sizes, layout, precision, batch, chip, engine),
         device, tuple(exchanges), tuple(work.replaced.items()), _notes(model, chip, dtype),
+        tuple(_guesses(sizes, work, device)),
     )  # fmt: skip
+
+
+def _readable(model: Architecture, batch: Batch) -> Batch:
+    """The batch, with what is heard by a model that hears; ArgumentError where it can't be."""
+    if not model.causal and batch.sequences:
+        raise ArgumentError(
+            f"{model.name} reads texts and writes none",
+            "Say --phase prefill.",
+        )
+    if model.crossed and model.tower is not None and batch.prompts:
+        return replace(batch, pictures=batch.prompts, patches=model.tower.fixed)
+    return batch
+
+
+def _beside_ms(device: StepResult, ahead_ms: float) -> float:
+    """Random numbers drawn on a stream of their own while the device still does what is ahead.
+
+    The host has queued them when it is `ahead_ms` before the device is done.
+    """
+    drawn_ms = sum(
+        each.total_us for each in device.items if each.item.op.startswith(_ENGINE)
+    ) / 1e3  # fmt: skip
+    return min(drawn_ms, max(0.0, ahead_ms - drawn_ms))
+
+
+def _guesses(model: Architecture, work: Work, device: StepResult) -> Iterator[Guess]:
+    """The parts whose time is a guess, with their share of compute; ``layers`` are all of them."""
+    for name, why in model.approximated:
+        ends = ("head", "embeddings") if name == "layers" else ()
+        spent_us = sum(
+            each.total_us
+            for each, part in zip(device.items, work.parts, strict=True)
+            if part == name or (ends and part not in ends)
+        )
+        yield Guess(name, why, spent_us / device.device_us if device.device_us else 0.0)
 
 
 def _band_ms(
@@ -109,19 +153,36 @@ def _timer(chip: Profile) -> Timer:
 
 
 def precision_on(model: LanguageModel, chip: Profile, dtype: str | None) -> Precision:
-    """The precision that a model has on a chip: float16 where there is no bfloat16."""
+    """The precision that a model has on a chip: float16 where there is no bfloat16.
+
+    Weights in 8 bits of floating point are converted on the way. Raises ArgumentError for those in
+    4, of which no published program makes anything that these chips take.
+    """
     floating = model.dtype if chip.features.bfloat16 else "fp16"
     wanted = dtype or model.quantisation or floating
+    if dtype is None and wanted in CONVERTED:
+        wanted = floating
+    if dtype is None and wanted in UNREADABLE:
+        raise ArgumentError(
+            f"{model.name} is published as {wanted}, which {chip.name} can't compute with",
+            f"Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim.",
+        )
     if wanted.casefold() == "bf16" and floating == "fp16" and not chip.features.bfloat16:
         wanted = "fp16"
     return precision_of(wanted, floating)
 
 
 def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str, ...]:
+    notes = []
     asked = "bf16" in (dtype, model.dtype if dtype != "fp16" else "")
     if asked and not chip.features.bfloat16:
-        return (f"{chip.name} has no bfloat16: activations are float16",)
-    return ()
+        notes.append(f"{chip.name} has no bfloat16: activations are float16")
+    if dtype is None and model.quantisation in CONVERTED:
+        notes.append(
+            f"published as {model.quantisation}, which {chip.name} can't compute with: weights are "
+            f"converted to {'bf16' if chip.features.bfloat16 else 'fp16'} (or say --dtype w8a8)"
+        )
+    return tuple(notes)
 
 
 def device_time(work: Work, chip: Profile) -> StepResult:
@@ -186,24 +247,16 @@ def _apart(layout: Layout, engine: Engine) -> ExchangeTime:
     return ExchangeTime("wait", "ranks begin apart", ranks, 0, 1, waiting_ms)
 
 
-def _waiting_ms(
-    device_ms: float,
-    graph: str,
-    engine: Engine,
-    model: Architecture,
-    told: int,
-    launches: int,
-) -> float:
-    """What the device waits: a step's own start, and as far as the host is slower than it.
+def _host_ms(graph: str, engine: Engine, model: Architecture, told: int, launches: int) -> float:
+    """What the host needs to launch a step, beside the step's own start.
 
     Workers in processes of their own (TP) are `told` of every sequence in each step. Launching
     operators never takes less than launching graphs of several.
     """
-    start_ms = engine.graph_step_us / 1e3
     if graph == "full":
-        return start_ms
+        return 0.0
     layers_us = model.layers * engine.piecewise_layer_us
     host_ms = (layers_us + told * engine.piecewise_sequence_us) / 1e3
     if graph == "eager":
         host_ms = max(host_ms, launches * engine.eager_launch_us / 1e3)
-    return start_ms + max(0.0, host_ms - device_ms)
+    return host_ms

@@ -144,6 +144,11 @@ def train(
 ) -> TrainingStep:
     """Time a training step and weigh its memory. Raises ArgumentError for what can't be."""
     sizes = model.architecture
+    if not sizes.plain:
+        raise ArgumentError(
+            f"training of {sizes.name} isn't modelled",
+            "Its steps are: npusim llm step.",
+        )
     layout.check(sizes)
     count = training.micro_batches(layout)
     if training.virtual > (most := ceil(sizes.layers / layout.pp)):

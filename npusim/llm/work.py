@@ -66,10 +66,15 @@ def tensor(dtype: DType, *shape: int) -> TensorSpec:
 
 
 class Work:
-    """Collects the parts of a step for one chip; `times` is how often what follows is done."""
+    """Collects the tasks of a step for one chip.
+
+    `times` is how often what follows is done, `part` of what it is; `parts` are those of `items`.
+    """
 
     def __init__(self, chip: Profile) -> None:
         self.items: list[Item] = []
+        self.parts: list[str] = []
+        self.part = ""
         self.exchanges: list[Exchange] = []
         self.replaced: dict[str, str] = {}
         self.times = 1
@@ -91,6 +96,7 @@ class Work:
         for each in parts:
             operation = Operation(each.task.op_type, each.task, weights=each.weights)
             self.items.append(Item(operation, each.count * self.times))
+            self.parts.append(self.part)
             if each.task.op_type in PRODUCTS:
                 self._product = each
                 if self._open is not None:

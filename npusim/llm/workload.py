@@ -20,7 +20,8 @@ class Batch:
 
     `sequences` decode a token each behind `context` tokens; `prompts` are read, `chunk` tokens of
     each, behind `before` tokens that are in the cache already. `idle` rows go through the layers
-    for nobody: those that a captured graph has on top.
+    for nobody: those that a captured graph has on top. `pictures` are seen (or heard) by a model's
+    tower in this step, `patches` of each; their tokens are among those of the prompts.
     """
 
     sequences: int = 0
@@ -29,9 +30,14 @@ class Batch:
     chunk: int = 0
     before: int = 0
     idle: int = 0
+    pictures: int = 0
+    patches: int = 0
 
     def __post_init__(self) -> None:
-        given = (self.sequences, self.context, self.prompts, self.chunk, self.before)
+        given = (
+            self.sequences, self.context, self.prompts, self.chunk, self.before, self.pictures,
+            self.patches,
+        )  # fmt: skip
         if any(not 0 <= each <= _MOST for each in given):
             raise ArgumentError(
                 f"a step's numbers are {', '.join(map(str, given))}", f"Each is 0 to {_MOST:,}."

@@ -31,10 +31,13 @@ def step_page(found: LlmStep, top: int) -> Page:
         Section("memory of a rank", [memory_facts(found.memory)]),
         *bullets("notes", _notes(found)),
     ]
+    sizes = found.model.architecture
+    drafts = f" and {sizes.draft_weights / 1e9:.3g} in drafts" if sizes.drafts else ""
     title = f"{found.batch.phase} of {found.model.name} on {found.layout.cards} x {found.soc}"
     return Page(
         title,
-        f"{found.layout}, {found.precision.name}, {found.graph} graph, {_batch(found)}",
+        f"{found.layout}, {found.precision.name}, {found.graph} graph, {_batch(found)}; "
+        f"{sizes.parameters / 1e9:.4g} billion weights{drafts}",
         verdicts=[verdict],
         sections=[each for each in sections if each.blocks],
     )
@@ -43,7 +46,8 @@ def step_page(found: LlmStep, top: int) -> Page:
 def step_json(found: LlmStep) -> dict[str, Any]:
     """The same as data."""
     return {
-        **fields(found, "soc graph step_ms compute_ms communication_ms host_ms band_ms tok_s"),
+        **fields(found, "soc graph step_ms compute_ms communication_ms host_ms beside_ms band_ms"),
+        "tok_s": found.tok_s,
         "model": found.model.name,
         "layout": fields(found.layout, "tp pp dp experts cards"),
         "dtype": found.precision.name,
@@ -61,6 +65,9 @@ def step_json(found: LlmStep) -> dict[str, Any]:
         "replaced": dict(found.replaced),
         "refused": [fields(each, "op why") for each in found.device.refused],
         "notes": list(found.notes),
+        "parameters": found.model.architecture.parameters,
+        "draft_parameters": found.model.architecture.draft_weights,
+        "approximated": [fields(each, "part why share") for each in found.guesses],
     }
 
 
@@ -121,9 +128,20 @@ def _notes(found: LlmStep) -> list[str]:
     return [
         f"{found.simulated_share:.0%} of compute is simulated, the rest priced by its roofline",
         *found.notes,
+        *(
+            f"approximated: {each.part}, {each.share:.0%} of compute: {each.why}"
+            for each in found.guesses
+        ),
+        *_beside(found),
         *(f"{op} isn't on this product: {instead} instead" for op, instead in found.replaced),
         *(f"refused: {each.op}: {each.why}" for each in found.device.refused),
     ]
+
+
+def _beside(found: LlmStep) -> list[str]:
+    if not found.beside_ms:
+        return []
+    return [f"{found.beside_ms:.3f} ms of random numbers are drawn beside, on their own stream"]
 
 
 def _batch(found: LlmStep) -> str:

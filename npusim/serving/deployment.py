@@ -139,7 +139,7 @@ def deploy(
     precision = precision_on(model, chip, dtype)
     memory = memory_of(
         model.architecture, layout, precision, Batch(1), chip, engine,
-        most_tokens=policy.max_tokens,
+        most_tokens=policy.max_tokens, most_sequences=policy.max_sequences,
     )  # fmt: skip
     if memory.kv_tokens < 1:
         raise ArgumentError(

@@ -28,6 +28,7 @@ from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Positive
+from npusim.llm import is_id
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 
@@ -37,6 +38,10 @@ Sizes = Annotated[
 ]
 Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
 Rate = Annotated[float, Field(ge=LEAST_RATE, le=1e6)]
+
+
+UNTITLED = "language model"
+"""The title of a plan without one: pages have the model's name in its place."""
 
 
 class LlmWorkload(PlanPart):
@@ -70,16 +75,21 @@ class LlmFleet(PricedProducts):
 
 
 class LlmSimulation(PlanPart):
-    """How many requests a run has, and the seed of arrivals and lengths."""
+    """How many requests a run has, and the seed of arrivals and lengths.
+
+    Layouts are compared by runs of `requests`; the answer is confirmed by several runs that get
+    longer, up to `max_requests`, until they tell.
+    """
 
     requests: Annotated[int, Field(ge=50, le=1_000_000)] = 300
+    max_requests: Annotated[int, Field(ge=50, le=1_000_000)] = 8_000
     seed: Annotated[int, Field(ge=0)] = 0
 
 
 class LlmPlan(PlanPart):
     """A whole plan."""
 
-    title: str = "language model"
+    title: str = UNTITLED
     llm: LlmWorkload
     objective: LlmObjective
     fleet: LlmFleet
@@ -93,8 +103,10 @@ class LlmPlan(PlanPart):
 
 
 def is_language_model(model: Path) -> bool:
-    """Whether a model is a language model's config.json, or a folder that holds one."""
-    return model.name == "config.json" or (model / "config.json").is_file()
+    """Whether a model is a language model's config, a folder that holds one, or a hub's id."""
+    if model.suffix == ".json" or (model / "config.json").is_file():
+        return True
+    return not model.exists() and is_id(str(model))
 
 
 def llm_plan_of(raw: Mapping[str, Any], file: Path) -> LlmPlan:

@@ -73,7 +73,7 @@ def _names() -> tuple[str, ...]:
 
 @cache
 def _proper() -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    from test_standard_operators import CALLS
+    from support.standard_calls import CALLS
 
     return tuple((op, arguments) for op, arguments in _pairs(CALLS))
 

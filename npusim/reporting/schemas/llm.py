@@ -24,6 +24,7 @@ class LlmStep(Object):
     compute_ms: Number
     communication_ms: Number
     host_ms: Number
+    beside_ms: Number
     band_ms: Band
     tok_s: Number
     model: str
@@ -37,6 +38,9 @@ class LlmStep(Object):
     replaced: Json
     refused: list[Json]
     notes: list[str]
+    parameters: int
+    draft_parameters: int
+    approximated: list[Json]
 
 
 class LlmServed(Object):

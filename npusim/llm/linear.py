@@ -1,0 +1,84 @@
+"""Layers with a state instead of a cache: gated delta nets and lightning attention on one rank.
+
+Decoding reads and writes the state of every sequence. Prompts are read in chunks of 64 tokens:
+products within a chunk, and of every chunk with the state that the ones before left. Kernels are
+called as vllm-ascend brings them (csrc, ops/triton).
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from npusim.llm.work import part, tensor
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.llm.parts import State
+    from npusim.llm.projections import Projections
+    from npusim.llm.workload import Batch
+
+_CHUNK: Final = 64  # tokens, as the kernels in Triton that vllm-ascend takes have it (ops/fla)
+
+
+def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, tp: int) -> None:
+    """Projections, convolution, states and gates of one layer, before its exchange."""
+    tokens, kind = batch.tokens, to.precision.activations
+    heads = max(1, state.value_heads // tp)
+    columns, out = ceil(state.columns / tp), heads * state.value_size
+    to.product(tokens, hidden, columns + ceil(state.gates / tp))
+    if state.widened:
+        to.product(tokens, state.key_size, heads * state.key_size)
+        to.product(tokens, state.key_size, out)
+    if state.convolution:
+        _convolve(to, state, batch, columns)
+    if batch.sequences:
+        kept = tensor(FLOAT, batch.sequences, heads, state.key_size, state.value_size)
+        given = tensor(kind, batch.sequences, columns)
+        made = tensor(kind, batch.sequences, out)
+        to.work.first_of(
+            [part("RecurrentGatedDeltaRule", (given, kept), (made, kept))],
+            [part("recurrent_gated_delta_rule_310", (given, kept), (made, kept))],
+        )
+    if batch.prompts:
+        chunks = batch.prompts * ceil(batch.chunk / _CHUNK) * heads
+        _chunked(to, state, chunks)
+    to.norm(tokens * heads, state.value_size)
+    row = tensor(kind, tokens, out)
+    curve = part("Swish" if state.kind == "delta" else "Sigmoid", (row,), (row,))
+    to.work.run(curve, part("Mul", (row, row), (row,)))
+    to.product(tokens, out, hidden)
+
+
+def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None:
+    """A short causal convolution of every column, behind what it keeps of a sequence."""
+    kind = to.precision.activations
+    rows = tensor(kind, batch.tokens, columns)
+    kept = tensor(kind, batch.rows, columns, max(1, state.convolution - 1))
+    taps = tensor(kind, state.convolution, columns)
+    to.work.run(part("causal_conv1d", (rows, taps, kept), (rows, kept), weights=(taps,)))
+
+
+def _chunked(to: Projections, state: State, chunks: int) -> None:
+    """Products of all chunks of all heads; a lightning layer has no delta to solve for."""
+    kind, key, value = to.precision.activations, state.key_size, state.value_size
+    rows, scores = tensor(kind, chunks, _CHUNK, key), tensor(kind, chunks, _CHUNK, _CHUNK)
+    turned, given = tensor(kind, chunks, key, _CHUNK), tensor(kind, chunks, _CHUNK, value)
+    kept = tensor(kind, chunks, key, value)
+    within = [
+        part("BatchMatMulV2", (rows, turned), (scores,)),
+        part("BatchMatMulV2", (scores, given), (given,)),
+    ]
+    through = [
+        part("BatchMatMulV2", (turned, given), (kept,)),
+        part("BatchMatMulV2", (rows, kept), (given,)),
+        part("Mul", (given, given), (given,)),
+        part("Add", (given, given), (given,)),
+    ]
+    solved = [
+        part("BatchMatMulV2", (rows, turned), (scores,)),
+        part("Mul", (scores, scores), (scores,)),
+        part("BatchMatMulV2", (scores, scores), (scores,), count=6),  # (I + A)^-1 by squares
+        part("BatchMatMulV2", (scores, rows), (rows,)),
+    ]
+    to.work.run(*within, *([] if state.kind == "lightning" else solved), *through)

@@ -1,0 +1,257 @@
+"""Architectures of today from their published configs: weights, layers by kind, steps, honesty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npusim
+from npusim.hardware import load_profile
+from npusim.llm import Batch, LanguageModel, Layout, LlmStep, Sampling, read_model, step
+from npusim.llm.workload import batch_of
+from npusim.values.errors import ArgumentError, FileError
+from support import commands
+from support.llm_recent import RECENT
+
+Reader = Callable[..., LanguageModel]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    """The model of a published config with something changed."""
+
+    def reader(name: str, **changed: Any) -> LanguageModel:
+        (tmp_path / "config.json").write_text(json.dumps({**RECENT[name][0], **changed}))
+        return read_model(tmp_path)
+
+    return reader
+
+
+def timed(model: LanguageModel, batch: Batch, soc: str = "910b3", **more: Any) -> LlmStep:
+    sizes = model.architecture
+    tp = next(ranks for ranks in (8, 4, 2, 1) if sizes.heads % ranks == 0)
+    return step(model, load_profile(soc), Layout(tp), batch, dtype="bf16", **more)
+
+
+@pytest.mark.parametrize("name", RECENT)
+def test_weights_are_those_that_are_published(read: Reader, name: str) -> None:
+    sizes, published = read(name).architecture, RECENT[name][1]
+    with_drafts = sizes.parameters + sizes.draft_weights
+    assert min(abs(sizes.parameters / published - 1), abs(with_drafts / published - 1)) < 0.005
+
+
+def test_few_of_them_are_approximated(read: Reader) -> None:
+    guessed = [name for name in RECENT if read(name).architecture.approximated]
+    assert guessed == ["DeepSeek-V3.2-Exp"]
+
+
+@pytest.mark.parametrize("name", RECENT)
+def test_every_one_reads_and_answers(read: Reader, name: str) -> None:
+    model = read(name)
+    prompt = timed(model, batch_of("prefill", 1, 1024))
+    assert prompt.compute_ms > 0
+    assert not prompt.device.refused
+    if not model.architecture.causal:
+        with pytest.raises(ArgumentError, match="--phase prefill"):
+            timed(model, Batch(4, 500))
+        return
+    answer = timed(model, Batch(4, 2000))
+    assert not answer.device.refused
+    assert answer.step_ms == pytest.approx(
+        answer.compute_ms + answer.communication_ms + answer.host_ms
+    )
+    # Nothing decodes faster than memory gives the weights that every token takes.
+    sizes = model.architecture
+    least = sizes.all_mixers + sizes.dense_layers * sizes.dense_weights
+    least -= sizes.layers * sizes.hidden * 2  # what is left of rounding
+    if not sizes.crossed:
+        rate = load_profile("910b3").memory.hbm_nominal_gbps * 1e6
+        assert answer.compute_ms * rate > 2 * least / answer.layout.tp
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("Qwen3-Next-80B-A3B", {"linear": 36, "full": 12}),
+        ("gpt-oss-120b", {"window": 18, "full": 18}),
+        ("Gemma-3-27B", {"window": 52, "full": 10}),
+        ("Llama-4-Maverick", {"window": 36, "full": 12}),
+        ("MiniMax-M1", {"linear": 70, "full": 10}),
+        ("MiniMax-M2", {"full": 62}),
+        ("Mistral-7B-v0.1", {"window": 32}),
+        ("Phi-4-mini", {"full": 32}),  # its window is longer than any text
+        ("Qwen2.5-VL-7B", {"full": 28}),  # a window that isn't used
+    ],
+)
+def test_layers_are_of_the_kinds_that_the_publisher_says(
+    read: Reader, name: str, kinds: dict[str, int]
+) -> None:
+    sizes = read(name).architecture
+    found = {kind: sizes.layers_that(kind) for kind in ("full", "window", "linear")}
+    assert {kind: count for kind, count in found.items() if count} == kinds
+
+
+def test_half_of_mavericks_layers_have_experts(read: Reader) -> None:
+    assert read("Llama-4-Maverick").architecture.expert_layers == 24
+    assert read("Llama-4-Scout").architecture.expert_layers == 48
+    assert read("ERNIE-4.5-300B-A47B").architecture.expert_layers == 51
+
+
+def test_a_window_bounds_what_decoding_and_the_cache_cost(read: Reader) -> None:
+    model = read("gpt-oss-20b")
+    short, long = (timed(model, Batch(32, context)) for context in (1000, 33000))
+    full = timed(read("gpt-oss-20b", layer_types=["full_attention"] * 24), Batch(32, 33000))
+    assert long.step_ms - short.step_ms < 0.6 * (full.step_ms - short.step_ms)
+    assert long.memory.kv_bytes < 0.51 * full.memory.kv_bytes
+    assert long.memory.kv_tokens > 1.9 * full.memory.kv_tokens
+
+
+def test_a_state_costs_the_same_after_any_text(read: Reader) -> None:
+    model = read("Qwen3-Next-80B-A3B", full_attention_interval=1000)  # states only
+    short, long = (timed(model, Batch(32, context)) for context in (1000, 33000))
+    assert long.compute_ms == short.compute_ms
+    assert long.memory.kv_bytes == short.memory.kv_bytes
+    twice = timed(model, Batch(64, 1000))
+    assert twice.memory.kv_bytes == 2 * short.memory.kv_bytes
+
+
+def test_an_indexer_pays_where_texts_are_long(read: Reader) -> None:
+    sparse, dense = read("DeepSeek-V3.2-Exp"), read("DeepSeek-V3")
+    far = Batch(16, 60_000)
+    assert timed(sparse, far).compute_ms < 0.7 * timed(dense, far).compute_ms
+    guess = timed(sparse, far).guesses[0]
+    assert guess.part == "sparse attention"
+    assert 0 < guess.share < 0.8
+
+
+def test_images_cost_by_their_size(
+    read: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = read("Qwen2.5-VL-7B")
+    tower = model.architecture.tower
+    assert tower is not None
+    assert tower.patches(1288, 952) == 92 * 68
+    assert tower.tokens(tower.patches(1288, 952)) == 46 * 34
+    assert tower.patches(1, 1) == 4
+    said = {}
+    for size in ("448x448", "1288x952"):
+        line = f"--phase prefill --context 100 --images 2 --image-size {size} -s 910b3 --json"
+        said[size] = commands.npusim(capsys, f"llm step {tmp_path} {line}").json
+    assert said["448x448"]["batch"]["chunk"] == 100 + 2 * 256
+    assert said["1288x952"]["batch"]["chunk"] == 100 + 2 * 46 * 34
+    assert said["1288x952"]["compute_ms"] > 2 * said["448x448"]["compute_ms"]
+    blind = commands.npusim(capsys, f"llm step {tmp_path} --images 1 -s 910b3")
+    assert blind.code == 2  # decoding reads no prompt
+
+
+def test_whisper_hears_before_it_writes(read: Reader) -> None:
+    model = read("whisper-large-v3")
+    found = timed(model, batch_of("prefill", 1, 4))
+    assert found.batch.patches == 1500
+    assert timed(model, batch_of("prefill", 2, 4)).compute_ms > 1.3 * found.compute_ms
+    # Keys and values of 1500 frames in 32 layers, beside 448 tokens at most.
+    assert found.memory.kv_bytes >= 1500 * 32 * 2 * 1280 // 4 * 2
+
+
+def test_four_bit_floats_are_refused_with_what_to_do(read: Reader) -> None:
+    chip, layout = load_profile("910b3"), Layout(8)
+    with pytest.raises(ArgumentError, match=r"mxfp4(.|\n)*--dtype bf16"):
+        step(read("gpt-oss-120b"), chip, layout, Batch(1, 100))
+    converted = step(read("DeepSeek-V3"), chip, layout, Batch(1, 100))
+    assert converted.precision.name == "bf16"
+    assert "published as fp8" in converted.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "weights": {"num_bits": 8, "type": "int"},
+            "input_activations": {"num_bits": 8, "type": "int", "dynamic": True}}}}, "w8a8"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "weights": {"num_bits": 4, "type": "int"}, "input_activations": None}}}, "w4a16"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "weights": {"num_bits": 8, "type": "float"}}}}, "fp8"),
+        ({"quant_method": "awq", "bits": 4}, "w4a16"),
+        ({"quant_method": "gptq", "bits": 8}, "w8a16"),
+        ({"quant_method": "fp8"}, "fp8"),
+    ],
+)  # fmt: skip
+def test_quantised_as_published(read: Reader, said: dict[str, Any], name: str) -> None:
+    assert read("Phi-4", quantization_config=said).quantisation == name
+
+
+@pytest.mark.parametrize("said", ["W8A8_DYNAMIC", "W4A8_DYNAMIC", "W8A8", "FLOAT"])
+def test_what_the_vendors_tool_writes_beside_is_read(
+    read: Reader, tmp_path: Path, said: str
+) -> None:
+    (tmp_path / "quant_model_description.json").write_text(json.dumps({"model_quant_type": said}))
+    wanted = "" if said == "FLOAT" else said[:4].lower()
+    assert read("Phi-4").quantisation == wanted
+
+
+def test_an_id_is_taken_from_the_cache_or_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("MODELSCOPE_CACHE", str(tmp_path / "none"))
+    with pytest.raises(FileError, match=r"hf download Qwen/Qwen3-Embedding-0\.6B config\.json"):
+        read_model("Qwen/Qwen3-Embedding-0.6B")
+    place = tmp_path / "models--Qwen--Qwen3-Embedding-0.6B" / "snapshots" / "1a2b"
+    place.mkdir(parents=True)
+    (place / "config.json").write_text(json.dumps(RECENT["Qwen3-Embedding-0.6B"][0]))
+    assert read_model("Qwen/Qwen3-Embedding-0.6B").name == "Qwen3-Embedding-0.6B"
+    asked = npusim.recommend(
+        "Qwen/Qwen3-Embedding-0.6B", rate_per_s=1, limit_ms=900, products=["Atlas 300I Duo"],
+        input_tokens=200, output_tokens=20, quantile="p90",
+    )  # fmt: skip
+    assert "Qwen3-Embedding-0.6B" in repr(asked.model)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"layer_types": 5}, "layer_types is 5"),
+        ({"num_hidden_layers": "4"}, "num_hidden_layers is '4'"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        ({"num_experts": "8"}, "num_experts is '8'"),
+        ({"num_experts_per_tok": None}, "num_experts_per_tok is None"),
+        ({"mlp_only_layers": 3}, "mlp_only_layers is 3"),
+        ({"sliding_window": "x"}, "sliding_window is 'x'"),
+        ({"vision_config": {"depth": "x", "hidden_size": 3}}, "depth|num_hidden_layers"),
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "bitsandbytes"),
+    ],
+)
+def test_odd_values_are_refused_by_their_keys(
+    read: Reader, changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(FileError, match=said):
+        read("Qwen3-Coder-480B-A35B", **changed | {"architectures": ["Qwen9MoeForCausalLM"]})
+
+
+def test_training_of_what_isnt_modelled_is_refused(read: Reader) -> None:
+    from npusim.llm import Training, train
+
+    with pytest.raises(ArgumentError, match="isn't modelled"):
+        train(read("Qwen3-Next-80B-A3B"), load_profile("910b3"), Layout(8), Training(4096))
+
+
+def test_what_requests_ask_of_the_sampler_costs(read: Reader) -> None:
+    model = read("Phi-4")
+    ways = [
+        Sampling(greedy=True),
+        Sampling(top_k=0, top_p=1.0),
+        Sampling(),
+        Sampling(penalties=True),
+    ]
+    greedy, drawn, sorted_, punished = (timed(model, Batch(64, 500), sampling=way) for way in ways)
+    assert greedy.step_ms < drawn.step_ms < sorted_.step_ms < punished.step_ms
+    assert greedy.beside_ms == 0
+    assert drawn.beside_ms > 0.3  # 64 sequences' random numbers, drawn at once and beside the model
+    for wrong in ({"top_k": -1}, {"top_p": 0.0}, {"top_p": float("nan")}):
+        with pytest.raises(ArgumentError, match="--top-"):
+            Sampling(**wrong)  # type: ignore[arg-type]

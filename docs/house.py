@@ -40,6 +40,7 @@ ROOMS = (
     "reporting",
     "sweeping",
     "pyasc",
+    "triton",
     "capi",
     "cli",
 )
@@ -97,7 +98,7 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking boards plan plan_parts results traces units",
+    "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
     "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
@@ -108,7 +109,8 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "pyasc": "enums running session tensors tilings tuning values",
+    "triton": "programs",
+    "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 

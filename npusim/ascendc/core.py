@@ -288,6 +288,12 @@ class Core(
             with self._without(recording=True):
                 yield from compute()
 
+    @contextmanager
+    def schedules(self) -> Iterator[None]:
+        """Inside, instructions are written down whose numbers the kernel finds by itself."""
+        with self._without(numbers=True):
+            yield
+
     def alike(self, key: Hashable, work: Callable[[], object]) -> bool:
         """Work on the chip whose instructions are the same wherever ``key`` is, in this kernel.
 

@@ -40,6 +40,10 @@ Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
 Rate = Annotated[float, Field(ge=LEAST_RATE, le=1e6)]
 
 
+UNTITLED = "language model"
+"""The title of a plan without one: pages have the model's name in its place."""
+
+
 class LlmWorkload(PlanPart):
     """The model and what is asked of it; lengths lie evenly within `spread` of the means."""
 
@@ -71,16 +75,21 @@ class LlmFleet(PricedProducts):
 
 
 class LlmSimulation(PlanPart):
-    """How many requests a run has, and the seed of arrivals and lengths."""
+    """How many requests a run has, and the seed of arrivals and lengths.
+
+    Layouts are compared by runs of `requests`; the answer is confirmed by several runs that get
+    longer, up to `max_requests`, until they tell.
+    """
 
     requests: Annotated[int, Field(ge=50, le=1_000_000)] = 300
+    max_requests: Annotated[int, Field(ge=50, le=1_000_000)] = 8_000
     seed: Annotated[int, Field(ge=0)] = 0
 
 
 class LlmPlan(PlanPart):
     """A whole plan."""
 
-    title: str = "language model"
+    title: str = UNTITLED
     llm: LlmWorkload
     objective: LlmObjective
     fleet: LlmFleet

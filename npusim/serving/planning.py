@@ -6,7 +6,7 @@ replica answers within the objectives is searched by simulating it; replicas the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.capacity.boards import Board, find_board
 from npusim.hardware import load_profile
 from npusim.llm import Layout, is_id, read_model
+from npusim.serving.confirming import Confirmed, Confirming
 from npusim.serving.deployment import Deployment, deploy
 from npusim.serving.engine import serve_in_stages
 from npusim.serving.policy import Policy
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from npusim.serving.plan import LlmPlan
 
 _HALVINGS: Final = 6
+_DRAWN_REQUESTS: Final = 2_000  # of a run in a figure of a confirmed option
 Progress = Callable[[str], None]
 Tried = tuple[tuple[float, Served], ...]
 
@@ -47,6 +49,8 @@ class Candidate:
     chips_per_card: int
     power_w_per_card: float | None = None
     price_per_card: float | None = None
+    is_for_training: bool = False
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Option:
     `rate_per_s` is what a replica answers in time, 0 where it never does; `served` is a replica at
     that rate, `replicas` and `cards` what the workload takes. `problem` says why it isn't possible.
     `tried` are the rates of one replica that were simulated, slowest first, with what they gave.
+    Counts of short runs are too low rather than too high; those that matter are `confirmed` by long
+    ones: then `served` is a replica at its share of the load and `fewer` one where there is one
+    replica less, `perhaps` are the fewest cards that aren't ruled out, and `slow_cards` those that
+    the slow end of the band takes (None: no number).
     """
 
     candidate: Candidate
@@ -65,6 +73,17 @@ class Option:
     served: Served | None = None
     problem: str = ""
     tried: tuple[tuple[float, Served], ...] = ()
+    confirmed: bool = False
+    perhaps: int = 0
+    fewer: Served | None = None
+    slow_cards: int | None = None
+
+    @property
+    def surely(self) -> float:
+        """The cards that do at the slow end of the band too, as far as is known."""
+        if not self.confirmed:
+            return self.cards
+        return inf if self.slow_cards is None else max(self.cards, self.slow_cards)
 
     @property
     def meets(self) -> bool:
@@ -99,7 +118,11 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class LlmPlanResult(Tabular):
-    """All options, fewest cards first, then fewest watts, then the price; what-ifs of the first.
+    """All options, the one to look at first at the front; what-ifs of that one.
+
+    By what the cards cost where every option has a price, then by cards, both of as many as do at
+    the slow end of the band; then those sold for training last, and by watts where every option has
+    them. As many are confirmed by long runs as it takes for the first to be.
 
     `memory` is that of one of its ranks, `course` what the cache of a replica holds over time.
     """
@@ -113,7 +136,7 @@ class LlmPlanResult(Tabular):
 
     @property
     def chosen(self) -> Option | None:
-        """The option with the fewest cards; None where none meets the objectives."""
+        """The option to look at first; None where none meets the objectives."""
         first = self.options[0] if self.options else None
         return first if first is not None and first.meets else None
 
@@ -140,14 +163,10 @@ class LlmPlanResult(Tabular):
 
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
     """Search the fleets of a plan; paths in it are relative to `folder`."""
-    described = plan.llm.architecture
-    config: Path | str = folder / plan.llm.config
-    if is_id(plan.llm.config) and not (folder / config).exists():
-        config = plan.llm.config
-    model = read_model(config, folder / described if described else None)
+    model = _model_of(plan, folder)
     planner = _Planner(plan, model, progress)
-    options = sorted(map(planner.tried, _candidates(plan)), key=_burden)
-    found = LlmPlanResult(plan, model, tuple(options), ())
+    options = planner.settled(map(planner.tried, _candidates(plan)))
+    found = LlmPlanResult(plan, model, options, ())
     if found.chosen is None:
         return found
     memory, course = planner.course(found.chosen)
@@ -155,9 +174,37 @@ def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> L
     return replace(found, what_ifs=what_ifs, memory=memory, course=course)
 
 
-def _burden(each: Option) -> tuple[bool, int, float, float, float]:
-    watts, price = (inf if value is None else value for value in (each.power_w, each.price))
-    return not each.meets, each.cards, watts, price, -each.rate_per_s
+def _model_of(plan: LlmPlan, folder: Path) -> LanguageModel:
+    described = plan.llm.architecture
+    config: Path | str = folder / plan.llm.config
+    if is_id(plan.llm.config) and not (folder / config).exists():
+        config = plan.llm.config
+    return read_model(config, folder / described if described else None)
+
+
+def in_time_share(
+    plan: LlmPlan, folder: Path, candidate: Candidate, replicas: int, requests: int, seed: int
+) -> float:
+    """The share of requests in time where so many replicas share the load, by one run."""
+    return _Planner(plan, _model_of(plan, folder), None).share(candidate, replicas, requests, seed)
+
+
+def _ranked(options: Iterable[Option]) -> list[Option]:
+    """The options, the one to look at first at the front; see LlmPlanResult."""
+    every = list(options)
+    met = [each.candidate for each in every if each.meets]
+    is_priced = all(each.price_per_card is not None for each in met)
+    is_measured = all(each.power_w_per_card is not None for each in met)
+
+    def burden(each: Option) -> tuple[float, ...]:
+        candidate = each.candidate
+        price = (candidate.price_per_card or 0.0) if is_priced else 0.0
+        watts = (each.power_w or 0.0) if is_measured else 0.0
+        costs = [price and cards * price for cards in (each.surely, each.cards)]
+        last = candidate.is_for_training
+        return not each.meets, *costs, each.surely, last, each.cards, watts, -each.rate_per_s
+
+    return sorted(every, key=burden)
 
 
 def _candidates(plan: LlmPlan) -> Iterator[Candidate]:
@@ -170,7 +217,7 @@ def _candidates(plan: LlmPlan) -> Iterator[Candidate]:
                         yield Candidate(
                             board.name, board.soc, dtype, Layout(tp), most,
                             board.devices_per_card, board.power_w_per_card,
-                            product.price_per_card,
+                            product.price_per_card, board.is_for_training, board.caution,
                         )  # fmt: skip
 
 
@@ -193,20 +240,82 @@ class _Planner:
             return Option(candidate, problem=error.message)
         return self._sized(candidate, ready)
 
+    def settled(self, options: Iterable[Option]) -> tuple[Option, ...]:
+        """The options in their order, confirmed until the first one is."""
+        found = _ranked(options)
+        while found and found[0].meets and not found[0].confirmed:
+            found = _ranked([self.confirmed(found[0]), *found[1:]])
+        return tuple(found)
+
+    def confirmed(self, option: Option) -> Option:
+        """The option with a count that long runs confirm, or with why there is none."""
+        candidate, spare = option.candidate, self._plan.fleet.spare_replicas
+        self._progress(f"{candidate.product} {candidate.layout} {candidate.dtype}: confirming")
+        found = self.needed(option)
+        if found is None:
+            said = "no number of replicas keeps the objective in long runs"
+            return Option(candidate, problem=said, tried=option.tried)
+        ready = self._deployed(candidate)
+        slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))
+        slowly = self._confirming(slow).replicas(found.replicas)
+        rate = self._plan.llm.requests_per_s / found.replicas
+        tried = tuple((each, self._at(ready, each, _DRAWN_REQUESTS)) for each, _ in option.tried)
+        return replace(
+            option, rate_per_s=rate, replicas=found.replicas + spare,
+            cards=self._cards(candidate, found.replicas + spare),
+            served=self._at(ready, rate, self._plan.simulation.max_requests), confirmed=True,
+            perhaps=self._cards(candidate, found.perhaps + spare), tried=tried,
+            fewer=self._fewer(ready, found.replicas),
+            slow_cards=slowly and self._cards(candidate, slowly.replicas + spare),
+        )  # fmt: skip
+
+    def _fewer(self, ready: Deployment, replicas: int) -> Served | None:
+        if replicas == 1:
+            return None
+        rate = self._plan.llm.requests_per_s / (replicas - 1)
+        return self._at(ready, rate, self._plan.simulation.max_requests)
+
+    def share(self, candidate: Candidate, replicas: int, requests: int, seed: int) -> float:
+        """The share of requests in time of a replica at its share of the load, by one run."""
+        rate = self._plan.llm.requests_per_s / replicas
+        served = self._at(self._deployed(candidate), rate, requests, seed)
+        return served.goodput_req_s / served.req_s
+
+    def needed(self, option: Option) -> Confirmed | None:
+        """The replicas of an option without spare ones, by long runs."""
+        near = option.replicas - self._plan.fleet.spare_replicas
+        return self._confirming(self._deployed(option.candidate)).replicas(near)
+
+    def _confirming(self, ready: Deployment, times: float = 1.0) -> Confirming:
+        simulation = self._plan.simulation
+
+        def share(rate: float, requests: int, seed: int) -> float:
+            served = self._at(ready, rate, requests, seed)
+            return served.goodput_req_s / served.req_s
+
+        return Confirming(
+            share, times * self._plan.llm.requests_per_s, self._plan.objective.quantile,
+            simulation.requests, simulation.max_requests, simulation.seed,
+        )  # fmt: skip
+
     def what_ifs(self, chosen: Option) -> Iterator[WhatIf]:
         """The questions that a plan is asked next."""
         workload, candidate = self._plan.llm, chosen.candidate
-        doubled = ceil(2 * workload.requests_per_s / chosen.rate_per_s)
-        yield WhatIf("twice the requests", self._cards(candidate, doubled))
+        spare = self._plan.fleet.spare_replicas
+        near = chosen.replicas - spare
+        doubled = self._confirming(self._deployed(candidate), 2.0).replicas(2 * near)
+        twice = doubled and self._cards(candidate, doubled.replicas + spare)
+        yield WhatIf("twice the requests", twice)
         yield WhatIf("one replica may fail", self._cards(candidate, chosen.replicas + 1))
-        ready = self._deployed(candidate)
-        slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))
-        yield WhatIf("the slow end of the band", self._sized(candidate, slow).cards or None)
+        yield WhatIf("the slow end of the band", chosen.slow_cards)
         longer = self._plan.model_copy(update={
             "llm": workload.model_copy(update={"input_tokens": 2 * workload.input_tokens})
         })  # fmt: skip
-        again = _Planner(longer, self._model, self._progress).tried(candidate)
-        yield WhatIf("prompts twice as long", again.cards or None)
+        other = _Planner(longer, self._model, self._progress)
+        again = other.tried(candidate)
+        longest = other.needed(again) if again.meets else None
+        cards = longest and self._cards(candidate, longest.replicas + spare)
+        yield WhatIf("prompts twice as long", cards)
 
     def course(self, chosen: Option) -> tuple[LlmMemory, Course]:
         """Memory of a rank of the option, and its cache over time at the rate that it answers."""
@@ -258,18 +367,19 @@ class _Planner:
             low, high = (middle, high) if self._in_time(tried[middle]) else (low, middle)
         return low, tried[low], tuple(sorted(tried.items()))
 
-    def _at(self, ready: Deployment, rate: float) -> Served:
-        limits = self._plan.objective
-        return ready.serve(self._requests(rate), ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+    def _at(self, ready: Deployment, rate: float, number: int = 0, seed: int = -1) -> Served:
+        """A replica at a rate, with so many requests and that seed instead of the plan's."""
+        limits, requests = self._plan.objective, self._requests(rate, number, seed)
+        return ready.serve(requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
 
     def _in_time(self, served: Served) -> bool:
         return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
 
-    def _requests(self, rate: float | None) -> Requests:
+    def _requests(self, rate: float | None, number: int = 0, seed: int = -1) -> Requests:
         workload, simulation = self._plan.llm, self._plan.simulation
         return even_lengths(
-            simulation.requests, workload.input_tokens, workload.output_tokens,
-            rate_per_s=rate, spread=workload.spread, seed=simulation.seed,
+            number or simulation.requests, workload.input_tokens, workload.output_tokens,
+            rate_per_s=rate, spread=workload.spread, seed=simulation.seed if seed < 0 else seed,
         )  # fmt: skip
 
 

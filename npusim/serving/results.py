@@ -25,6 +25,11 @@ DEFINITIONS: Final = {
 }
 
 
+def nearest_name(quantile: float) -> str:
+    """The quantile of `Quantiles` that speaks of a limit for this share of the requests."""
+    return "p99" if quantile > 0.9 else "p90" if quantile > 0.5 else "p50"
+
+
 @dataclass(frozen=True)
 class Quantiles:
     """Mean and quantiles over requests, milliseconds."""
@@ -33,6 +38,10 @@ class Quantiles:
     p50: float
     p90: float
     p99: float
+
+    def nearest(self, quantile: float) -> float:
+        """The one of p50, p90 and p99 that `nearest_name` names."""
+        return float(getattr(self, nearest_name(quantile)))
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def draw(
     *,
     height_inches: float = 3.0,
     width_inches: float = _WIDTH_INCHES,
-) -> Callable[[], str]:
-    """What makes the SVG of what `paint` does to an empty figure, for whoever shows it.
+) -> Callable[[str], str]:
+    """What makes the SVG of what `paint` does to an empty figure, given its title.
 
     `name` is put before every id in it, so it must be the figure's own in its page.  Same drawing,
     same bytes.
@@ -86,7 +86,9 @@ def draw(
     return partial(_drawn, name, paint, (width_inches, height_inches))
 
 
-def _drawn(name: str, paint: Callable[[Figure], None], inches: tuple[float, float]) -> str:
+def _drawn(
+    name: str, paint: Callable[[Figure], None], inches: tuple[float, float], title: str
+) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -94,6 +96,7 @@ def _drawn(name: str, paint: Callable[[Figure], None], inches: tuple[float, floa
         figure = Figure(figsize=inches, layout="constrained")
         FigureCanvasSVG(figure)
         figure.patch.set_alpha(0)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
         paint(figure)
         return _embedded(saved(figure, "svg", transparent=True).decode(), name)
 

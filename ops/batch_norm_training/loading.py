@@ -147,6 +147,7 @@ class PlaneKernel(Kernel):
         width = result_bytes + sum(map(self._tile_bytes, self.names, self.inputs))
         reserved = (len(self.kept) + more_rows + 1) * share.slices * lanes * FLOAT.itemsize
         most = max(1, int((profile.buffers.ub_bytes - reserved) / width / lanes))
+        self.most_rows = most
         if profile.software.compiled_for_shape:
             most = self.fitting_rows(profile, most)
         self.tile_rows = share.rows

@@ -10,12 +10,15 @@ import pytest
 
 from npusim.cli.init import KINDS
 from support.commands import npusim
+from support.paths import ROOT
 
+MODEL = ROOT / "examples" / "model.yaml"
 USES = {
     "plan": "plan plan.yaml",
     "sweep": "sweep sweep.yaml --workers 1",
     "chip": "estimate aclnnRelu -s chip.yaml self=fp16[4096,4096]",
     "model": "model model.yaml -s 910b3",
+    "prices": f"recommend {MODEL} --rate 20 --slo 50 -s 310p3 --prices prices.yaml --json",
 }
 
 

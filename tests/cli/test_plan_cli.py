@@ -20,9 +20,9 @@ from npusim.capacity import (
     read_plan,
 )
 from npusim.hardware.products import product_names
-from npusim.reporting import drawing
 from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_markdown
+from npusim.values import drawing
 from npusim.values.errors import ArgumentError, RejectedError
 from support.commands import npusim
 from support.paths import ROOT
@@ -380,19 +380,44 @@ def test_a_recommendation_is_a_plan_in_one_line(
     assert all(each["meets"] for each in answer["products"])
 
 
-def test_a_recommendation_ranks_by_cards_then_watts_then_price(
+def test_a_recommendation_ranks_by_prices_where_all_are_known(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["310P3", "Atlas 300V Pro", "Atlas 300I Pro"]
     line = ["recommend --rate 20 --slo 50", *(word for each in asked for word in ("-s", each))]
-    line += ["--price", "Atlas 300I Pro=2500", "--price", "310P3=1"]
+    line += ["--price", "Atlas 300I Pro=2500", "--price", "310P3=3000"]
     said = npusim(capsys, *line, folder / "tower.yaml")
     assert said.code == 0, said.err
+    assert said.out.splitlines()[1].strip().startswith("Ascend310P3 needs 1 card (3,000 EUR) to ")
+    assert "a card of one isn't a card of another" in " ".join(said.out.split())
+    said = npusim(capsys, *line, "--price", "Atlas 300V Pro=2800", folder / "tower.yaml")
     lines = [line.strip() for line in said.out.splitlines()]
     assert lines[1].startswith("Atlas 300I Pro inference card needs 1 card (72 W, 2,500 EUR) to ")
     table = said.out[said.out.index("The plan") :]
     places = [table.index(each) for each in ("300I Pro", "300V Pro", "310P3")]
-    assert places == sorted(places)  # the bare chip's watts nobody says
+    assert places == sorted(places)
+
+
+def test_prices_come_from_a_sheet(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert npusim(capsys, "init prices").code == 0
+    text = (folder / "prices.yaml").read_text(encoding="utf-8")
+    line = "recommend tower.yaml --rate 20 --slo 50 -s 310P3 -s"
+    said = npusim(capsys, line, "Atlas 300I Pro", "--prices", "prices.yaml")
+    assert said.code == 0, said.err
+    first = "{product: Atlas 300I Pro, price_per_card: null"
+    known = text.replace(first, first.replace("null", "2500"))
+    (folder / "mine.yaml").write_text(known, encoding="utf-8")
+    said = npusim(capsys, line, "Atlas 300I Pro", "--json", "--prices", "mine.yaml")
+    costs = {each["product"]: each["cost"] for each in said.json["products"]}
+    assert costs["Ascend310P3"] is None
+    assert costs["Atlas 300I Pro inference card"]["purchase"] == 2500
+    (folder / "wrong.yaml").write_text(known.replace("2500", "-1"), encoding="utf-8")
+    said = npusim(capsys, line, "Atlas 300I Pro", "--prices", "wrong.yaml")
+    assert said.code == 2
+    assert "price_per_card is -1; it must be greater than 0" in said.err
 
 
 @pytest.mark.slow

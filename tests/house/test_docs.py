@@ -27,7 +27,7 @@ LINKED = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "exampl
 
 MADE = {f"reference/{name}.md" for name in ("cli", "ascendc", "yaml", "chips")}  # with the site
 
-_BLOCK = re.compile(r"^```(\w+)(?: title=\"(.+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"\n]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```$|``.+?``|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!\w+:)([^()\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -54,6 +54,9 @@ def test_a_page_for_each_question() -> None:
 def test_every_snippet_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if page.name == "triton.md":
+        pytest.importorskip("triton.backends.ascend")
+        pytest.importorskip("torch")
     for each in ("reports", "examples", "README.md"):
         (tmp_path / each).symlink_to(ROOT / each)
     monkeypatch.chdir(tmp_path)

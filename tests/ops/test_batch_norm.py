@@ -18,7 +18,7 @@ from npusim.ops.batch_norm_training.sums import BNTrainingReduce, BNTrainingUpda
 from npusim.ops.batch_norm_training.update import BNTrainingUpdate
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT
-from support.tasks import CHIPS, run
+from support.tasks import CHIPS, cycles, run
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -123,3 +123,28 @@ def test_planes_of_a_prime_height_go_by_line_by_line() -> None:
         return _made("Ascend910B", BNTrainingUpdateGrad, (16, 5, size, size)).tile_rows
 
     assert (rows(73), rows(72), rows(17)) == (73, 4 * 72, 17 * 17)
+
+
+def test_masks_that_end_inside_blocks_of_others_take_tile_after_tile() -> None:
+    """Planes of 15 by 16 pixels end with a block of the mask, those of 15 by 15 don't."""
+
+    def taken(width: int) -> float:
+        shape, row = (16, 2, 15, width, 16), np.zeros((1, 2, 1, 1, 16), np.float32)
+        x = np.zeros(shape, np.float16)
+        made = [x, np.zeros((16, 2, 15, width, 2), np.uint8), *[row] * 4]
+        return cycles("Ascend910B", "FusionOp_BNTrainingUpdate_ReLUV2", [x, *[row] * 6], made)
+
+    assert taken(15) > 1.5 * taken(16)
+
+
+def test_small_planes_go_together_where_cores_share_the_batch() -> None:
+    """As lines of a plane do: as many as divide the slices, unless that is less than half."""
+
+    def together(*shape: int) -> int:
+        kernel = _made("Ascend910B", BNTrainingUpdate, (shape[0], shape[1], shape[2], shape[3]))
+        assert isinstance(kernel, BNTrainingUpdate)
+        return kernel.together
+
+    # 336 pixels of float32 fit: six planes of 7 by 7, one of 14 by 14.
+    assert [together(32, 28, 7, 7), together(32, 7, 7, 7), together(32, 16, 14, 14)] == [4, 6, 1]
+    assert together(16, 31, 7, 7) == 1

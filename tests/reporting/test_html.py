@@ -290,9 +290,9 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)()
+    plain = draw("f", paint)("title")
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "path"}):
-        assert draw("f", paint)() == plain
+        assert draw("f", paint)("title") == plain
         assert mpl.rcParams["font.size"] == 30
 
 
@@ -302,10 +302,10 @@ def test_drawings_have_no_date_however_odd_that_of_the_build_is(
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)()
+    plain = draw("f", paint)("title")
     for date in ("\u00b2", "99999999999999999999", "86400"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", date)
-        assert draw("f", paint)() == plain
+        assert draw("f", paint)("title") == plain
         assert os.environ["SOURCE_DATE_EPOCH"] == date
 
 
@@ -465,7 +465,8 @@ def test_the_plan_of_a_language_model_has_all_its_parts() -> None:
         assert f"<h2>{heading}" in text
     assert "needs 3 cards (27,000 EUR) to answer 60 requests/s" in text
     assert "3,600 W" in text
-    assert "Atlas 300I Pro inference card can&#39;t: no room for a cache." in text
+    assert "It is 4 cards at the slow end of the estimate." in text
+    assert "Atlas 300I Pro inference card w8a8 TP1: no room for a cache" in text
     assert "no number of cards" in text
 
 

@@ -109,7 +109,7 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "triton": "programs",
+    "triton": "programs tuning",
     "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from npusim.serving.planning import LlmPlanResult, Option
+    from npusim.serving.options import Option
+    from npusim.serving.planning import LlmPlanResult
 
 _GIB: Final = 2**30
 
@@ -28,7 +29,7 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
     def paint(drawing: Drawing) -> None:
         above, below = drawing.subplots(2, 1, sharex=True)
         for number, each in enumerate(shown):
-            working = each.replicas - spare
+            working = max(1, each.working_replicas - spare)
             loads = [rate * working for rate, _ in each.tried]
             colour = SERIES[number % len(SERIES)]
             for axes, latencies in (
@@ -138,4 +139,4 @@ def _limits(axes: Axes, name: str, limit_ms: float, asked_per_s: float) -> None:
 
 def _name(each: Option) -> str:
     cards = f"{each.cards} card{'' if each.cards == 1 else 's'}"
-    return f"{each.candidate.product}: {cards}, {each.candidate.layout}"
+    return f"{each.candidate.product}: {cards}, {each.candidate.where}"

@@ -43,12 +43,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Stage:
-    """So many groups alike that take turns; those that share experts step `together`."""
+    """So many groups alike that take turns; those that share experts step `together`.
+
+    A stage may have several `instances` of them, which wait for nobody.
+    """
 
     costs: StepCosts
     policy: Policy
     groups: int = 1
     together: bool = False
+    instances: int = 1
 
 
 def serve(
@@ -139,10 +143,11 @@ class _Play:
             last = number == len(stages)
             groups = [
                 Group(book, stage.costs, stage.policy, hands_over=not last)
-                for _ in range(stage.groups)
+                for _ in range(stage.groups * stage.instances)
             ]
             self._stages.append(groups)
-            dealt = [groups] if stage.together else [[group] for group in groups]
+            each = stage.groups if stage.together else 1
+            dealt = [groups[at : at + each] for at in range(0, len(groups), each)]
             self._units += [_Unit(each) for each in dealt]
 
     def run(self) -> Outcome:

@@ -1,7 +1,7 @@
 """The cheapest fleet that answers a language model's requests in time.
 
-Every product, precision, layout and limit of a step is a candidate. How many requests a second one
-replica answers within the objectives is searched by simulating it; replicas then take turns.
+Every product, precision and layout is a candidate, for cards that read prompts and answer, and for
+cards that do either. What the best of them answer within the objectives is found by simulating it.
 """
 
 from __future__ import annotations
@@ -12,81 +12,23 @@ from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.capacity.boards import Board, find_board
-from npusim.hardware import load_profile
-from npusim.llm import Layout, is_id, read_model
-from npusim.serving.deployment import Deployment, deploy
+from npusim.llm import is_id, read_model
 from npusim.serving.engine import serve_in_stages
-from npusim.serving.policy import Policy
-from npusim.serving.requests import Requests, even_lengths
-from npusim.serving.results import Course, Served, course_of
+from npusim.serving.plan import LlmSampling
+from npusim.serving.results import Course, course_of
+from npusim.serving.search import Search
+from npusim.serving.sizing import Sizer
 from npusim.values.display import Tabular
-from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.hardware import Profile
     from npusim.llm import LanguageModel
     from npusim.llm.memory import LlmMemory
     from npusim.serving.costs import StepCosts
+    from npusim.serving.options import Option
     from npusim.serving.plan import LlmPlan
 
-_HALVINGS: Final = 6
+_GREEDY: Final = LlmSampling(greedy=True)
 Progress = Callable[[str], None]
-Tried = tuple[tuple[float, Served], ...]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to serve: a product, a precision, a layout and the most sequences of a step."""
-
-    product: str
-    soc: str
-    dtype: str
-    layout: Layout
-    max_sequences: int
-    chips_per_card: int
-    power_w_per_card: float | None = None
-    price_per_card: float | None = None
-
-
-@dataclass(frozen=True)
-class Option:
-    """A candidate that was tried.
-
-    `rate_per_s` is what a replica answers in time, 0 where it never does; `served` is a replica at
-    that rate, `replicas` and `cards` what the workload takes. `problem` says why it isn't possible.
-    `tried` are the rates of one replica that were simulated, slowest first, with what they gave.
-    """
-
-    candidate: Candidate
-    rate_per_s: float = 0.0
-    replicas: int = 0
-    cards: int = 0
-    served: Served | None = None
-    problem: str = ""
-    tried: tuple[tuple[float, Served], ...] = ()
-
-    @property
-    def meets(self) -> bool:
-        """Whether some number of cards meets the objectives."""
-        return self.cards > 0
-
-    @property
-    def power_w(self) -> float | None:
-        """Watts of the cards; None where nobody says what a card takes."""
-        each = self.candidate.power_w_per_card
-        return None if each is None else self.cards * each
-
-    @property
-    def price(self) -> float | None:
-        """What the cards cost in the currency of the plan; None where it has no price."""
-        each = self.candidate.price_per_card
-        return None if each is None else self.cards * each
-
-    def per_card(self, served: Served) -> float:
-        """Tokens a second of a card, when a replica does what was `served`."""
-        cards = self.candidate.layout.cards / self.candidate.chips_per_card
-        return served.output_tok_s / cards
 
 
 @dataclass(frozen=True)
@@ -121,14 +63,14 @@ class LlmPlanResult(Tabular):
         if self.chosen is None:
             return f"<LlmPlanResult {self.plan.title}: no option meets the objective>"
         best, cards = self.chosen.candidate, self.chosen.cards
-        return f"<LlmPlanResult {self.plan.title}: {best.product} {cards} ({best.layout})>"
+        return f"<LlmPlanResult {self.plan.title}: {best.product} {cards} ({best.where})>"
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "product": each.candidate.product,
                 "dtype": each.candidate.dtype,
-                "layout": str(each.candidate.layout),
+                "layout": each.candidate.where,
                 "max_sequences": each.candidate.max_sequences,
                 "requests_per_s": each.rate_per_s,
                 "cards": each.cards or None,
@@ -145,14 +87,19 @@ def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> L
     if is_id(plan.llm.config) and not (folder / config).exists():
         config = plan.llm.config
     model = read_model(config, folder / described if described else None)
-    planner = _Planner(plan, model, progress)
-    options = sorted(map(planner.tried, _candidates(plan)), key=_burden)
-    found = LlmPlanResult(plan, model, tuple(options), ())
-    if found.chosen is None:
+    sizer = Sizer(plan, model)
+    search = Search(plan, model, sizer, progress or (lambda _: None))
+    found = LlmPlanResult(plan, model, tuple(sorted(search.options(), key=_burden)), ())
+    if (chosen := found.chosen) is None:
         return found
-    memory, course = planner.course(found.chosen)
-    what_ifs = tuple(planner.what_ifs(found.chosen))
-    return replace(found, what_ifs=what_ifs, memory=memory, course=course)
+    answers = chosen.candidate.decode or chosen.candidate.layout
+    ready = sizer.deployed(chosen.candidate, answers)
+    course = None
+    if chosen.candidate.decode is None:
+        requests = sizer.requests(chosen.rate_per_s)
+        course = course_of(requests, serve_in_stages(requests, [ready.stage(1)]))
+    what_ifs = tuple(_what_ifs(plan, model, chosen))
+    return replace(found, what_ifs=what_ifs, memory=ready.memory, course=course)
 
 
 def _burden(each: Option) -> tuple[bool, int, float, float, float]:
@@ -160,117 +107,38 @@ def _burden(each: Option) -> tuple[bool, int, float, float, float]:
     return not each.meets, each.cards, watts, price, -each.rate_per_s
 
 
-def _candidates(plan: LlmPlan) -> Iterator[Candidate]:
-    for product in plan.fleet.products:
-        board = find_board(product.product).amended(product)
-        for dtype in plan.llm.dtypes:
-            for tp in plan.fleet.tensor_parallel:
-                if tp <= _server(board):
-                    for most in plan.fleet.max_sequences:
-                        yield Candidate(
-                            board.name, board.soc, dtype, Layout(tp), most,
-                            board.devices_per_card, board.power_w_per_card,
-                            product.price_per_card,
-                        )  # fmt: skip
+def _what_ifs(plan: LlmPlan, model: LanguageModel, chosen: Option) -> Iterator[WhatIf]:
+    """Cards of the chosen option where one thing is otherwise: what a plan is asked next."""
+    candidate, llm, limits = chosen.candidate, plan.llm, plan.objective
+
+    def again(part: str, **changed: Any) -> int | None:
+        like = getattr(plan, part).model_copy(update=changed)
+        sizer = Sizer(plan.model_copy(update={part: like}), model)
+        return sizer.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
+
+    rate = 2 * llm.requests_per_s
+    if candidate.decode is None:
+        doubled = candidate.cards(ceil(rate / chosen.rate_per_s))
+        yield WhatIf("twice the requests", doubled)
+    else:
+        yield WhatIf("twice the requests", again("llm", requests_per_s=rate))
+    yield WhatIf("one replica may fail", candidate.cards(chosen.replicas + 1, chosen.answering + 1))
+    yield WhatIf("the slow end of the band", _slow(plan, model, chosen))
+    yield WhatIf("prompts twice as long", again("llm", input_tokens=2 * llm.input_tokens))
+    yield WhatIf("answers twice as long", again("llm", output_tokens=2 * llm.output_tokens))
+    yield WhatIf("half as long to the first token", again("objective", ttft_ms=limits.ttft_ms / 2))
+    yield WhatIf("10 ms more for a token", again("objective", tpot_ms=limits.tpot_ms + 10))
+    yield WhatIf("the largest logit (greedy)", again("llm", sampling=_GREEDY))
 
 
-def _server(board: Board) -> int:
-    return (board.cards_per_server or 1) * board.devices_per_card
-
-
-class _Planner:
-    def __init__(self, plan: LlmPlan, model: LanguageModel, progress: Progress | None) -> None:
-        self._plan = plan
-        self._model = model
-        self._progress = progress or (lambda _: None)
-
-    def tried(self, candidate: Candidate) -> Option:
-        """The candidate with the cards that the workload takes."""
-        self._progress(f"{candidate.product} {candidate.layout} {candidate.dtype}")
-        try:
-            ready = self._deployed(candidate)
-        except ArgumentError as error:
-            return Option(candidate, problem=error.message)
-        return self._sized(candidate, ready)
-
-    def what_ifs(self, chosen: Option) -> Iterator[WhatIf]:
-        """The questions that a plan is asked next."""
-        workload, candidate = self._plan.llm, chosen.candidate
-        doubled = ceil(2 * workload.requests_per_s / chosen.rate_per_s)
-        yield WhatIf("twice the requests", self._cards(candidate, doubled))
-        yield WhatIf("one replica may fail", self._cards(candidate, chosen.replicas + 1))
-        ready = self._deployed(candidate)
-        slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))
-        yield WhatIf("the slow end of the band", self._sized(candidate, slow).cards or None)
-        longer = self._plan.model_copy(update={
-            "llm": workload.model_copy(update={"input_tokens": 2 * workload.input_tokens})
-        })  # fmt: skip
-        again = _Planner(longer, self._model, self._progress).tried(candidate)
-        yield WhatIf("prompts twice as long", again.cards or None)
-
-    def course(self, chosen: Option) -> tuple[LlmMemory, Course]:
-        """Memory of a rank of the option, and its cache over time at the rate that it answers."""
-        ready, requests = self._deployed(chosen.candidate), self._requests(chosen.rate_per_s)
-        outcome = serve_in_stages(requests, [ready.stage(1)])
-        return ready.memory, course_of(requests, outcome)
-
-    def _deployed(self, candidate: Candidate) -> Deployment:
-        workload = self._plan.llm
-        policy = Policy(
-            max_sequences=candidate.max_sequences,
-            max_tokens=self._plan.fleet.max_tokens,
-            prefix_share=workload.prefix_share,
-        )
-        longest = ceil((workload.input_tokens + workload.output_tokens) * (1 + workload.spread)) + 2
-        chip: Profile = load_profile(candidate.soc)
-        ready = deploy(
-            self._model, chip, candidate.layout, policy, longest=longest,
-            prompt=workload.input_tokens, dtype=candidate.dtype or None, coarse=True,
-        )  # fmt: skip
-        if ready.policy.kv_tokens < longest:
-            raise ArgumentError(f"room for {ready.policy.kv_tokens} tokens in the cache")
-        return ready
-
-    def _sized(self, candidate: Candidate, ready: Deployment) -> Option:
-        rate, served, tried = self._fastest(ready)
-        if served is None:
-            said = "not even one request at a time is in time"
-            return Option(candidate, problem=said, tried=tried)
-        replicas = (
-            max(1, ceil(self._plan.llm.requests_per_s / rate)) + self._plan.fleet.spare_replicas
-        )
-        cards = self._cards(candidate, replicas)
-        return Option(candidate, rate, replicas, cards, served, tried=tried)
-
-    def _cards(self, candidate: Candidate, replicas: int) -> int:
-        return ceil(replicas * candidate.layout.cards / candidate.chips_per_card)
-
-    def _fastest(self, ready: Deployment) -> tuple[float, Served | None, Tried]:
-        """The largest rate that is answered in time, between almost none and all that it can."""
-        most = ready.serve(self._requests(None)).req_s
-        low, high = most / 100, most
-        tried = {low: self._at(ready, low)}
-        if not self._in_time(tried[low]):
-            return 0.0, None, tuple(tried.items())
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            tried[middle] = self._at(ready, middle)
-            low, high = (middle, high) if self._in_time(tried[middle]) else (low, middle)
-        return low, tried[low], tuple(sorted(tried.items()))
-
-    def _at(self, ready: Deployment, rate: float) -> Served:
-        limits = self._plan.objective
-        return ready.serve(self._requests(rate), ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
-
-    def _in_time(self, served: Served) -> bool:
-        return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
-
-    def _requests(self, rate: float | None) -> Requests:
-        workload, simulation = self._plan.llm, self._plan.simulation
-        return even_lengths(
-            simulation.requests, workload.input_tokens, workload.output_tokens,
-            rate_per_s=rate, spread=workload.spread, seed=simulation.seed,
-        )  # fmt: skip
+def _slow(plan: LlmPlan, model: LanguageModel, chosen: Option) -> int | None:
+    """Cards where every step takes as long as the upper end of its band."""
+    candidate = chosen.candidate
+    sizer = Sizer(plan, model)
+    for layout in filter(None, (candidate.layout, candidate.decode)):
+        ready = sizer.deployed(candidate, layout)
+        sizer.keep(candidate, replace(ready, costs=_slower(ready.costs, ready.costs.band[1])))
+    return sizer.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
 
 
 def _slower(costs: StepCosts, factor: float) -> StepCosts:

@@ -148,7 +148,7 @@ def serve_command(found: LlmPlanResult, option: Option) -> str:
         words += [f"--replicas {working} --decode-replicas {behind}"]
     words += [f"--dtype {candidate.dtype}"] if candidate.dtype else []
     words += [f"--graph {candidate.graph}"] if candidate.graph else []
-    words += [f"--rate {option.rate_per_s:.6g} --input {workload.input_tokens}"]
+    words += [f"--rate {option.rate_per_s!r} --input {workload.input_tokens}"]
     words += [f"--output {workload.output_tokens} --max-sequences {candidate.max_sequences}"]
     words += [f"--max-tokens {found.plan.fleet.max_tokens}"]
     words += [f"--spread {workload.spread:g}"] if workload.spread else []

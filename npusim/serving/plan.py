@@ -111,7 +111,7 @@ class LlmFleet(PricedProducts):
     tensor_parallel: Sizes | None = None
     max_sequences: Sizes | None = None
     graphs: Graphs = ("",)
-    most_layouts: Annotated[int, Field(ge=1, le=1000)] = 8
+    most_layouts: Annotated[int, Field(ge=1, le=1000)] = 12
     max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = 8192
     spare_replicas: Annotated[int, Field(ge=0, le=100)] = 0
 

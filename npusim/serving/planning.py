@@ -98,7 +98,7 @@ def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> L
     if chosen.candidate.decode is None:
         requests = sizer.requests(chosen.rate_per_s)
         course = course_of(requests, serve_in_stages(requests, [ready.stage(1)]))
-    what_ifs = tuple(_what_ifs(plan, model, chosen))
+    what_ifs = tuple(_what_ifs(plan, sizer, chosen))
     return replace(found, what_ifs=what_ifs, memory=ready.memory, course=course)
 
 
@@ -107,14 +107,14 @@ def _burden(each: Option) -> tuple[bool, int, float, float, float]:
     return not each.meets, each.cards, watts, price, -each.rate_per_s
 
 
-def _what_ifs(plan: LlmPlan, model: LanguageModel, chosen: Option) -> Iterator[WhatIf]:
+def _what_ifs(plan: LlmPlan, sizer: Sizer, chosen: Option) -> Iterator[WhatIf]:
     """Cards of the chosen option where one thing is otherwise: what a plan is asked next."""
     candidate, llm, limits = chosen.candidate, plan.llm, plan.objective
 
     def again(part: str, **changed: Any) -> int | None:
         like = getattr(plan, part).model_copy(update=changed)
-        sizer = Sizer(plan.model_copy(update={part: like}), model)
-        return sizer.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
+        other = sizer.otherwise(plan.model_copy(update={part: like}))
+        return other.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
 
     rate = 2 * llm.requests_per_s
     if candidate.decode is None:
@@ -123,22 +123,20 @@ def _what_ifs(plan: LlmPlan, model: LanguageModel, chosen: Option) -> Iterator[W
     else:
         yield WhatIf("twice the requests", again("llm", requests_per_s=rate))
     yield WhatIf("one replica may fail", candidate.cards(chosen.replicas + 1, chosen.answering + 1))
-    yield WhatIf("the slow end of the band", _slow(plan, model, chosen))
+    yield WhatIf("the slow end of the band", _slow(plan, sizer, chosen))
     yield WhatIf("prompts twice as long", again("llm", input_tokens=2 * llm.input_tokens))
-    yield WhatIf("answers twice as long", again("llm", output_tokens=2 * llm.output_tokens))
     yield WhatIf("half as long to the first token", again("objective", ttft_ms=limits.ttft_ms / 2))
     yield WhatIf("10 ms more for a token", again("objective", tpot_ms=limits.tpot_ms + 10))
     yield WhatIf("the largest logit (greedy)", again("llm", sampling=_GREEDY))
 
 
-def _slow(plan: LlmPlan, model: LanguageModel, chosen: Option) -> int | None:
+def _slow(plan: LlmPlan, sizer: Sizer, chosen: Option) -> int | None:
     """Cards where every step takes as long as the upper end of its band."""
-    candidate = chosen.candidate
-    sizer = Sizer(plan, model)
+    candidate, slow = chosen.candidate, Sizer(plan, sizer.model)
     for layout in filter(None, (candidate.layout, candidate.decode)):
         ready = sizer.deployed(candidate, layout)
-        sizer.keep(candidate, replace(ready, costs=_slower(ready.costs, ready.costs.band[1])))
-    return sizer.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
+        slow.keep(candidate, replace(ready, costs=_slower(ready.costs, ready.costs.band[1])))
+    return slow.sized(candidate, apart=(chosen.replicas, chosen.answering)).cards or None
 
 
 def _slower(costs: StepCosts, factor: float) -> StepCosts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.capacity.boards import find_board
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _READING: Final = 0.75  # of what cards read at most: beyond, prompts wait for each other
 _NEAR: Final = 1.25  # estimates within this of the best are simulated
 _SIMULATED: Final = 4
+_MIDDLE: Final = 2  # powers of two: four ranks
 _ONE: Final = Layout()
 Progress = Callable[[str], None]
 
@@ -87,29 +88,45 @@ class Search:
         yield from impossible
         screened, left_out = self._screened(places)
         yield from left_out
-        guesses = sorted(self._guesses(screened), key=lambda each: each.cards or inf)
-        best = inf
+        yield from self._sized(like, sorted(self._guesses(screened), key=_cards))
+
+    def _sized(self, like: Candidate, guesses: list[_Guess]) -> Iterator[Option]:
+        """Guesses simulated as far as they may be the best, the best of them with finer steps."""
+        simulated = list[tuple[_Guess, Option]]()
+        self._sizer.coarse = True
         for number, guess in enumerate(guesses):
-            if not guess.cards:
-                said = "not simulated: by its steps no sequence decodes in time beside prompts"
-                yield Option(guess.candidate, problem=said, simulated=False)
-                continue
-            if guess.cards > _NEAR * min(best, guesses[0].cards) or number >= self._most(guesses):
-                said = f"not simulated: by its steps it takes some {guess.cards} cards"
-                yield Option(guess.candidate, problem=said, simulated=False)
+            if problem := self._left_out(guess, guesses[0], number):
+                yield Option(guess.candidate, problem=problem, simulated=False)
                 continue
             self._progress(f"{like.product} {guess.candidate.where} {like.dtype}")
-            option = self._sizer.sized(guess.candidate, apart=guess.apart)
-            best = min(best, option.cards or inf)
-            yield option
+            simulated.append((guess, self._sizer.sized(guess.candidate, apart=guess.apart)))
+        self._sizer.coarse = False
+        fine = set[int]()
+        while simulated:
+            best = min(range(len(simulated)), key=lambda each: simulated[each][1].cards or inf)
+            guess, option = simulated[best]
+            if best in fine or not option.meets:
+                break
+            start = (max(1, option.replicas), max(1, option.answering))
+            simulated[best] = (guess, self._sizer.sized(guess.candidate, apart=start))
+            fine.add(best)
+        yield from (option for _, option in simulated)
 
-    def _most(self, guesses: list[_Guess]) -> int:
-        """How many are simulated: all that a plan names itself, else a few."""
-        named = self._plan.fleet.tensor_parallel is not None
-        return len(guesses) if named else _SIMULATED
+    def _left_out(self, guess: _Guess, best: _Guess, number: int) -> str:
+        """Why a guess isn't simulated; nothing where it is. All that a plan names itself are."""
+        if not guess.cards:
+            return "not simulated: by its steps no sequence decodes in time beside prompts"
+        named = self._plan.fleet.tensor_parallel is not None and guess.candidate.decode is None
+        if not named and (guess.cards > _NEAR * best.cards or number >= _SIMULATED):
+            return f"not simulated: by its steps it takes some {guess.cards} cards"
+        return ""
 
     def _places(self, board: Board, like: Candidate) -> tuple[list[_Place], list[Option]]:
-        """Layouts with room for a request, those that may take the fewest cards first."""
+        """Layouts with room for a request, in the order in which they are tried.
+
+        Four ranks that share layers first, where neither their sums nor their weights take most of
+        a step, of few cards and of many; then narrower and wider ones.
+        """
         fleet = self._plan.fleet
         server = (board.cards_per_server or 1) * board.devices_per_card
         found, impossible = [], []
@@ -121,7 +138,7 @@ class Search:
                 impossible.append(Option(candidate, problem=error.message))
                 continue
             found.append(_Place(candidate, layout, bound, inf))
-        return sorted(self._bounded(found), key=lambda each: each.least), impossible
+        return sorted(self._bounded(found), key=_order), impossible
 
     def _bounded(self, places: list[_Place]) -> Iterator[_Place]:
         """The places with the fewest cards that each may be part of: as all, reading, answering."""
@@ -166,7 +183,7 @@ class Search:
             if place.least >= best:
                 said = f"it takes {ceil(place.least)} cards at least, and others fewer"
             elif len(screened) >= self._plan.fleet.most_layouts:
-                said = f"not searched: {len(screened)} layouts with smaller bounds were"
+                said = f"not searched: {len(screened)} other layouts were (most_layouts)"
             if said or place.least == inf:
                 said = said or "its memory can't be read fast enough for one sequence in time"
                 left_out.append(Option(place.like, problem=said, simulated=place.least == inf))
@@ -248,3 +265,11 @@ class Search:
 def _limit(sequences: int) -> int:
     """The limit of a step that so many sequences take: what engines capture graphs for."""
     return max(4, 8 * ceil(1.1 * sequences / 8))
+
+
+def _cards(guess: _Guess) -> float:
+    return guess.cards or inf
+
+
+def _order(place: _Place) -> tuple[float, int]:
+    return abs(log2(place.layout.tp) - _MIDDLE), place.layout.cards

@@ -23,16 +23,24 @@ _MOST_STEPS: Final = 8  # changes to a fleet of two kinds of cards
 _TURNS: Final = 4  # times that all sequences at once are answered in a run
 _MOST_REQUESTS: Final = 3000
 LATE: Final = "not even one request at a time is in time"
+Key = tuple[object, ...]
 Tried = tuple[tuple[float, Served], ...]
 
 
 class Sizer:
     """Simulates candidates of one plan; what was deployed once is kept."""
 
-    def __init__(self, plan: LlmPlan, model: LanguageModel) -> None:
+    def __init__(
+        self, plan: LlmPlan, model: LanguageModel, ready: dict[Key, Deployment] | None = None
+    ) -> None:
         self._plan = plan
-        self._model = model
-        self._ready: dict[tuple[object, ...], Deployment] = {}
+        self.model = model
+        self._ready = {} if ready is None else ready
+        self.coarse = False
+
+    def otherwise(self, plan: LlmPlan) -> Sizer:
+        """A sizer of another plan for the same model, with what was deployed already."""
+        return Sizer(plan, self.model, self._ready)
 
     @property
     def longest(self) -> int:
@@ -56,7 +64,7 @@ class Sizer:
     def deployed(self, candidate: Candidate, layout: Layout) -> Deployment:
         """One layout of a candidate; ArgumentError where it has no room for the requests."""
         workload = self._plan.llm
-        if (found := self._ready.get(_key(candidate, layout))) is not None:
+        if (found := self._ready.get(self._key(candidate, layout))) is not None:
             return found
         policy = Policy(
             max_sequences=candidate.max_sequences,
@@ -64,8 +72,8 @@ class Sizer:
             prefix_share=workload.prefix_share,
         )
         ready = deploy(
-            self._model, load_profile(candidate.soc), layout, policy, longest=self.longest,
-            prompt=workload.input_tokens, dtype=candidate.dtype or None,
+            self.model, load_profile(candidate.soc), layout, policy, longest=self.longest,
+            prompt=workload.input_tokens, dtype=candidate.dtype or None, coarse=self.coarse,
             draft=candidate.draft, tokens_per_step=workload.tokens_per_step(candidate.draft),
             **self.options(candidate.graph),
         )  # fmt: skip
@@ -76,7 +84,13 @@ class Sizer:
 
     def keep(self, candidate: Candidate, ready: Deployment) -> None:
         """Take a deployment for that of a layout of a candidate."""
-        self._ready[_key(candidate, ready.layout)] = ready
+        self._ready[self._key(candidate, ready.layout)] = ready
+
+    def _key(self, of: Candidate, layout: Layout) -> Key:
+        return (
+            of.soc, of.dtype, layout, of.max_sequences, of.draft, of.graph, self.coarse,
+            self._plan.llm.model_copy(update={"requests_per_s": 1.0}), self._plan.fleet.max_tokens,
+        )  # fmt: skip
 
     def with_costs(self, candidate: Candidate, ready: Deployment) -> Option:
         """As many replicas as it takes, each as fast as it answers in time."""
@@ -146,17 +160,12 @@ class Sizer:
         counts = _enough(start, meets, tried, limits.tpot_ms)
         if counts is None:
             return Option(candidate, problem=LATE)
-        for fewer in ((1, 0), (0, 1)):
-            while min(less := (counts[0] - fewer[0], counts[1] - fewer[1])) > 0 and meets(less):
-                counts = less
+        for kind in (0, 1):
+            counts = _fewest(counts, kind, meets)
         served, spare = tried[counts], self._plan.fleet.spare_replicas
         reading, answering = (count + spare for count in counts)
         cards = candidate.cards(reading, answering)
         return Option(candidate, rate, reading, cards, served, "", ((rate, served),), answering)
-
-
-def _key(of: Candidate, layout: Layout) -> tuple[object, ...]:
-    return of.soc, of.dtype, layout, of.max_sequences, of.draft, of.graph
 
 
 def _enough(
@@ -174,3 +183,13 @@ def _enough(
         counts = (reads, answers + max(1, answers // 4)) if late else (
             reads + max(1, reads // 4), answers)  # fmt: skip
     return None
+
+
+def _fewest(counts: tuple[int, int], kind: int, meets: Any) -> tuple[int, int]:
+    """The counts with as few of one kind as meet the objectives, those of the other kept."""
+    low, high = 1, counts[kind]
+    while low < high:
+        middle = (low + high) // 2
+        fewer = (middle, counts[1]) if kind == 0 else (counts[0], middle)
+        low, high = (low, middle) if meets(fewer) else (middle + 1, high)
+    return (high, counts[1]) if kind == 0 else (counts[0], high)

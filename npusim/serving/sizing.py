@@ -46,7 +46,8 @@ class Sizer:
     def longest(self) -> int:
         """Tokens of the longest request."""
         workload = self._plan.llm
-        return ceil((workload.input_tokens + workload.output_tokens) * (1 + workload.spread)) + 2
+        lengths = (workload.input_tokens, workload.output_tokens)
+        return sum(ceil(each * (1 + workload.spread)) for each in lengths)
 
     def options(self, graph: str) -> dict[str, Any]:
         """What steps are timed with."""

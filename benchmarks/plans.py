@@ -3,9 +3,9 @@
     python benchmarks/plans.py [WORKLOADS] [REQUESTS]
 
 Every workload has its own latencies, batches, mix, arrivals, dispatch, quantile and limit. A plan
-agrees where its number of cards is the fewest that a single long run of another seed keeps the
-limit with, or where it says that it is undecided between two and that number is one of them. Exit
-code 1 when more than one in twenty does neither.
+agrees where its number of cards is the fewest that a single long run of another seed keeps limit
+and target utilisation with, or where it says that it is undecided between two and that number is
+one of them. Exit code 1 when more than one in twenty does neither.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npusim.capacity import (
 from npusim.capacity.dispatch import DISPATCH
 
 if TYPE_CHECKING:
-    from npusim.capacity import Arrivals
+    from npusim.capacity import Arrivals, FleetRun
 
 WORKLOADS = 20
 REQUESTS = 1_000_000
@@ -71,6 +71,13 @@ def _arrivals(rng: np.random.Generator) -> Arrivals:
     return kinds[int(rng.integers(len(kinds)))]
 
 
+def keeps(sizer: Sizer, run: FleetRun) -> bool:
+    """Whether a run keeps the plan's own rule: the limit, and the target utilisation."""
+    objective = sizer.objective
+    in_time = objective.latency_us(run) <= objective.limit_us
+    return in_time and run.utilisation() <= objective.target_utilisation
+
+
 def by_a_long_run(sizer: Sizer, rate_per_s: float, near: int, requests: int) -> int:
     """The fewest cards with which a single run keeps the limit, looked for around `near`."""
     fewest = sizer.closed_form_cards(rate_per_s)
@@ -79,7 +86,7 @@ def by_a_long_run(sizer: Sizer, rate_per_s: float, near: int, requests: int) -> 
         if rate_per_s >= cards * sizer.card_rate_per_s:
             return False
         run = sizer.run(cards, rate_per_s, SEED, length=requests)
-        return sizer.objective.latency_us(run) <= sizer.objective.limit_us
+        return keeps(sizer, run)
 
     cards = near
     while not holds(cards):

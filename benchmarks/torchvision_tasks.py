@@ -5,8 +5,8 @@
 
 The first writes an ONNX file for each model (random weights; of detectors the backbone and the
 heads, before sizes are decided by data), the second compiles them for a chip of each family, with
-a batch of 1 and of 8, and writes every distinct task once. `tests/test_models_fit.py` asks whether
-their kernels fit.
+a batch of 1 and of 8, and writes every distinct task once.
+`tests/graph/test_models_fit.py` asks whether their kernels fit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rooms of the house and what they import, read from the code: `python docs/house.py`.
 
-Writes docs/house.svg. The tests hold the same order (tests/test_imports.py).
+Writes docs/house.svg. The tests hold the same order (tests/house/test_imports.py).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ ROOMS = (
     "reporting",
     "sweeping",
     "pyasc",
+    "triton",
     "capi",
     "cli",
 )
@@ -49,10 +50,10 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display dtypes errors formats garbage guard host layouts promotion signals sites
-        spelling status suggest takes templates tensors version
+        arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
+        signals sites spelling status suggest takes templates tensors version
         """,
-    "reading": "arrays files kept limits markup tables",
+    "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
         families groups interconnect loading naming numbers products profile provenance reading
         residuals
@@ -82,8 +83,8 @@ DOORS = {
         task_chain tasks
         """,
     "runtime": """
-        bands cache_start call device explain grids listening ranking results stream task what_if
-        work
+        bands cache_start call device explain figures grids listening ranking results stream task
+        timeline what_if work
         """,
     "validation": "asking fitting replay roofline statistics table work",
     "graph": """
@@ -99,7 +100,7 @@ DOORS = {
     "llm": """
         architecture config engines layout memory precision results step training workload
         """,
-    "capacity": "asking boards plan plan_parts results traces units",
+    "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
     "serving": "asking deployment engine options plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
@@ -110,7 +111,8 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "pyasc": "enums running session tensors tilings tuning values",
+    "triton": "programs",
+    "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 
@@ -139,6 +141,11 @@ def imports(file: Path) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield name.name, node.lineno
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            # By its name is an import as well, where the name is written there.
+            name = node.args[0]
+            if isinstance(name, ast.Constant):
+                yield str(name.value), node.lineno
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             yield module, node.lineno

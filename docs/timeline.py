@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import npusim
-from npusim.reporting.drawing import saved
+from npusim.values.drawing import saved
 
 TARGET = Path(__file__).parent / "images" / "timeline.png"
 CHIP, SHAPE = "Ascend910B3", (2560, 4096)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from npusim.reporting.asking import report, trace
     from npusim.runtime.device import Device
     from npusim.runtime.ranking import rank
-    from npusim.runtime.results import Result, Slice, TaskResult, Timeline
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import Slice, TaskResult, Timeline
     from npusim.serving.asking import plan, recommend
     from npusim.sweeping.asking import sweep
     from npusim.validation.asking import validate
@@ -39,11 +40,11 @@ _HOMES = {
     "NpusimError": "npusim.values.errors",
     "Profile": "npusim.hardware.profile",
     "Result": "npusim.runtime.results",
-    "Slice": "npusim.runtime.results",
+    "Slice": "npusim.runtime.timeline",
     "Status": "npusim.values.status",
-    "TaskResult": "npusim.runtime.results",
+    "TaskResult": "npusim.runtime.timeline",
     "TensorSpec": "npusim.values.tensors",
-    "Timeline": "npusim.runtime.results",
+    "Timeline": "npusim.runtime.timeline",
     "__version__": "npusim.values.version",
     "calibrate": "npusim.model.calibrating",
     "collective": "npusim.cluster.collectives",

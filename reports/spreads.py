@@ -188,7 +188,7 @@ def _ends(residuals: Sequence[Residual], towards: Ends | None) -> Ends:
     groups = len({each.group for each in residuals})
     counted = groups + _PULL if towards else groups
     tail = max(0.0, 1 - _INSIDE * (1 + 1 / counted)) / 2
-    ends = _weighted_quantiles(
+    ends = weighted_quantiles(
         np.array([each.logarithm for each in residuals]),
         _weights([each.group for each in residuals]),
         (tail, 1 - tail),
@@ -209,9 +209,10 @@ def _weights(groups: Sequence[tuple[str, str]]) -> np.ndarray:
     return np.array([(sizes[each] * networks[each[0]]) ** -0.5 for each in groups])
 
 
-def _weighted_quantiles(
+def weighted_quantiles(
     values: np.ndarray, weights: np.ndarray, quantiles: Sequence[float]
 ) -> Sequence[float]:
+    """Quantiles of values, in between them where weights end there."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order]) - weights[order] / 2
     found = np.interp(quantiles, reached / weights.sum(), values[order])

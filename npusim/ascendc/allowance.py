@@ -27,7 +27,7 @@ class _Turn:
     instructions: int = 0
     before: int = 0  # in earlier turns of the loop
     loops: int = 0
-    next_look: int = 0  # at the clock
+    next_look: int = field(default_factory=lambda: MOST_INSTRUCTIONS)  # at the clock
 
 
 class Allowance:
@@ -40,8 +40,10 @@ class Allowance:
         """One more instruction; raises KernelError if the code doesn't seem to end."""
         if not self._turns:
             self._turns.append(_Turn())
-        self._turns[-1].instructions += 1
-        self._look(self._turns[-1])
+        turn = self._turns[-1]
+        turn.instructions += 1
+        if turn.instructions >= turn.next_look:
+            self._look(turn)
 
     def begin_loop(self) -> None:
         """What follows are turns of a loop that ends."""
@@ -61,7 +63,7 @@ class Allowance:
             self._look(outer)
 
     def _look(self, turn: _Turn) -> None:
-        if turn.instructions < max(turn.next_look, MOST_INSTRUCTIONS):
+        if turn.instructions < turn.next_look:
             return
         turn.next_look = turn.instructions + _BETWEEN
         most = int(os.environ.get(SECONDS_VARIABLE) or MOST_SECONDS)

@@ -5,7 +5,7 @@ Block index, memories, loops, and the intrinsics of the other modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -169,7 +169,7 @@ class Core(
         host computes some blocks' tasks at once, so the body must depend on nothing but the task,
         and what it adds to global memory goes to a place of the task, each by one copy.
         """
-        if self._loops:
+        if self.loops:
             raise KernelError(self.kernel_name, "a block's share of the tasks is an outermost loop")
         start = first(self.get_block_idx())
         self._shares += 1
@@ -222,15 +222,17 @@ class Core(
         self._last_written = None
 
     def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
-        self._loops.append(index)
+        self.loops.append(index)
+        self.depth += 1
         self.scopes.begin(at_once=apart)
         self._last_written = None
         return index
 
     def _end_turn(self, *, apart: bool) -> None:
-        if self._loops[-1].count > 1 or apart:
+        if self.loops[-1].count > 1 or apart:
             self.chain.run(self.depth - 1 if apart else None)
-        self._loops.pop()
+        self.loops.pop()
+        self.depth -= 1
         self.scopes.end()
 
     def tiles(
@@ -286,6 +288,31 @@ class Core(
             with self._without(recording=True):
                 yield from compute()
 
+    @contextmanager
+    def schedules(self) -> Iterator[None]:
+        """Inside, instructions are written down whose numbers the kernel finds by itself."""
+        with self._without(numbers=True):
+            yield
+
+    def alike(self, key: Hashable, work: Callable[[], object]) -> bool:
+        """Work on the chip whose instructions are the same wherever ``key`` is, in this kernel.
+
+        It is done once for each key; from then on what it wrote down is written down again, and
+        this is False: queues are then for the caller to bring to where they would be.
+        """
+        whole = self.numerics or self.reference or self.own_code or self.follower is not None
+        if whole or not self.recording or self.recorder.watcher is not None:
+            work()
+            return True
+        known = self.costs.passages.get(key)
+        if known is not None:
+            self.recorder.repeat(known)
+            return False
+        noted = self.recorder.passage(work)
+        if noted is not None:
+            self.costs.passages[key] = noted
+        return True
+
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""
         return 1 if self.reference else super().repeats_since(depth)
@@ -313,7 +340,7 @@ class Core(
 
         As many as keep their numbers in the host's caches.
         """
-        if any(index.last - index.first > 1 for index in self._loops):
+        if any(index.last - index.first > 1 for index in self.loops):
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, most_bytes // per_iteration))

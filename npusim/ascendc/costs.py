@@ -14,6 +14,9 @@ from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.ascendc.recorder import Passage
     from npusim.engine import Code
     from npusim.hardware.groups import Path, Rate
     from npusim.hardware.profile import Profile
@@ -40,11 +43,18 @@ class GmCopy(NamedTuple):
 
 
 class InstructionCosts:
-    """Cycles of vector, cube and copy instructions of one profile."""
+    """Cycles of vector, cube and copy instructions of one profile.
+
+    ``passages`` are what parts of the one kernel that asks have been written down as.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._rates: dict[tuple[str, str, int], Rate] = {}
+        self.passages: dict[Hashable, Passage] = {}
+        self._paths: dict[str, Path | None] = {}
+        self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
+        self._products: dict[tuple[str, int, int, int], float] = {}
         self._repeat_bytes = profile.vector.repeat_bytes
 
     def vector(
@@ -198,14 +208,25 @@ class InstructionCosts:
 
         A row of a fractal of operands is a block long, one of results ``fractal_n`` elements.
         """
-        cube = self.profile.cube
-        width = cube.fractal_n if result else self.profile.buffers.block_bytes // itemsize
-        *outer, rows, columns = (1, *shape)
-        whole_rows = round_up(rows, cube.fractal_m)
-        return prod(outer) * whole_rows * ceil(columns / width) * width * itemsize
+        key = itemsize, shape, result
+        found = self._fractals.get(key)
+        if found is None:
+            cube = self.profile.cube
+            width = cube.fractal_n if result else self.profile.buffers.block_bytes // itemsize
+            *outer, rows, columns = (1, *shape)
+            whole = prod(outer) * round_up(rows, cube.fractal_m)
+            found = self._fractals[key] = whole * ceil(columns / width) * width * itemsize
+        return found
 
     def mmad(self, dtype: str, m: int, n: int, k: int) -> float:
         """Cycles of multiplying ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
+        key = dtype, m, n, k
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self._mmad(dtype, m, n, k)
+        return found
+
+    def _mmad(self, dtype: str, m: int, n: int, k: int) -> float:
         cube = self.profile.cube
         rate = cube.dtypes[dtype]
         high, deep = ceil(m / cube.fractal_m), ceil(k / rate.k_per_fractal)
@@ -216,8 +237,9 @@ class InstructionCosts:
 
     def path(self, name: str) -> Path | None:
         """The profile's copy path of that name, None where the chip has none."""
-        found: Path | None = getattr(self.profile.paths, name)
-        return found
+        if name not in self._paths:
+            self._paths[name] = getattr(self.profile.paths, name)
+        return self._paths[name]
 
     def on_chip(self, path: Path, nbytes: float) -> float:
         """Cycles of a copy of one run between memories of the core."""

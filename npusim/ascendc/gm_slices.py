@@ -134,6 +134,8 @@ class GmSlice:
     @property
     def moves(self) -> dict[int, Cycle]:
         """How each of these loops moves the address."""
+        if not self.is_scattered and not self._turned:
+            return dict.fromkeys(self._affine, EVER_NEW)
         return {
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
@@ -205,16 +207,22 @@ class GmSlice:
         while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
             axis -= 1
             run *= self.shape[axis]
-        # An axis of stride zero is loaded once and read again from on-chip memory.
-        return run, prod(
-            size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step
-        )
+        runs = 1
+        for before in range(axis):  # one of stride zero is loaded once, and read again on the chip
+            if self.steps[before]:
+                runs *= self.shape[before]
+        return run, runs
 
     def grain_bytes(self, line_bytes: int) -> int:
         """The multiple of bytes, a divisor of ``line_bytes``, that all its runs start at."""
-        steps = [step for step, size in zip(self.steps, self.shape, strict=True) if size > 1]
-        places = [self._base, *self._strides, *(step for step in steps if step != 1)]
-        return gcd(line_bytes, *(place * self.tensor.dtype.itemsize for place in places))
+        itemsize = self.tensor.dtype.itemsize
+        found = gcd(line_bytes, self._base * itemsize)
+        for step in self._strides:
+            found = gcd(found, step * itemsize)
+        for step, size in zip(self.steps, self.shape, strict=True):
+            if size > 1 and step != 1:
+                found = gcd(found, step * itemsize)
+        return found
 
     def ends_tensor(self) -> bool:
         """True when all iterations take the same tile and it reaches its buffer's padded end."""

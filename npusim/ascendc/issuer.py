@@ -7,6 +7,7 @@ that inherit it, and :class:`npusim.ascendc.core.Core` is all of them together.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -95,7 +96,8 @@ class Issuer:
         self.phase = 0
         self._storage = storage
         self._capacities: dict[str, int] = {}  # bytes by memory, as they are asked for
-        self._loops: list[LoopIndex] = []
+        self.loops: list[LoopIndex] = []  # around the code that runs now
+        self.depth = 0  # how many they are
         self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
         self.slowed = 1.0  # how many times longer vector instructions take for conflicts of banks
@@ -109,16 +111,6 @@ class Issuer:
         self.own_code = False  # of a user: it is watched
         self.follower: Follower | None = None  # looks at every byte that is touched
         self.users_code = False  # whose copies are looked at before they are believed
-
-    @property
-    def loops(self) -> list[LoopIndex]:
-        """The loops around the code that runs now."""
-        return self._loops
-
-    @property
-    def depth(self) -> int:
-        """Number of loops around the code that runs now."""
-        return len(self._loops)
 
     def touched(self, place: object, *, writes: bool = False, adds: bool = False) -> None:
         """A copy of numbers reads a slice of global memory, ``writes`` it or ``adds`` to it."""
@@ -140,18 +132,18 @@ class Issuer:
 
     def stack_size(self, first: int, last: int) -> int:
         """Iterations executed at once by the loops at depths ``first <= d < last``."""
-        return prod(index.last - index.first for index in self._loops[first:last])
+        return prod(index.last - index.first for index in self.loops[first:last])
 
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""
-        return prod(index.count for index in self._loops[depth:])
+        return prod(index.count for index in self.loops[depth:])
 
     def storage(self, tensor: Tile) -> NDArray[Any]:
         """Host memory for a local tensor.
 
         One array per slot, as large as the largest use of it, reused by all cores.
         """
-        stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
+        stack = tuple(index.last - index.first for index in self.loops[: tensor.depth])
         shape = stack + tensor.shape
         key = (tensor.slot, tensor.dtype)
         size = prod(shape)
@@ -257,7 +249,7 @@ class Issuer:
         """
         target = shape_of if writes is None else writes
         if self.recording:
-            detail = f"{shape_of.dtype.intrinsic} {'x'.join(map(str, shape_of.shape)) or '1'}"
+            detail = shape_text(shape_of.dtype.intrinsic, shape_of.shape or (1,))
             self.emit_vector(
                 intrinsic,
                 shape_of.dtype,
@@ -321,6 +313,12 @@ class Issuer:
     def scalar_alu(self, name: str, count: int = 1) -> None:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
         self.emit_scalar(name, operations=count)
+
+
+@lru_cache(maxsize=1 << 12)
+def shape_text(dtype: str, shape: tuple[int, ...]) -> str:
+    """A tile as details of instructions tell it: ``float16 128x64``."""
+    return f"{dtype} {'x'.join(map(str, shape))}"
 
 
 def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:

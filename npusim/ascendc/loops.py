@@ -65,7 +65,7 @@ def _whole(number: object) -> int:
     raise KernelError("", f"a loop's index and a {wrong} in one sum or product", SEQUENTIAL)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: that takes three times as long to make
 class LoopIndex(_ManyNumbers):
     """``offset + scale * i`` for the iterations ``first <= i < last`` of a loop at ``depth``.
 
@@ -142,7 +142,7 @@ class LoopIndex(_ManyNumbers):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class IndexArray(_ManyNumbers):
     """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``.
 
@@ -239,6 +239,15 @@ def mapped(
         return int(function(np.array(index, np.int64)))
     found = index // 1 if isinstance(index, LoopIndex) else index
     return IndexArray(found.depth, function(found.values), (found.key, *key), found.cycle, unit)
+
+
+def first_of(index: Index) -> int:
+    """The number that an index stands for in the first of the iterations worked on now."""
+    if isinstance(index, int):
+        return index
+    if isinstance(index, LoopIndex):
+        return index.offset + index.scale * index.first
+    return int(index.values[0])
 
 
 def values_of(index: Index) -> NDArray[np.int64]:

@@ -131,12 +131,14 @@ class _Buffer:
 
     def __init__(self, position: TPosition, name: str) -> None:
         self.position = position
+        self.memory = _PLACES[position][0]
         self.name = name
         self.start = 0  # address of its first slot
         self._core: Copies | None = None
         self._slot_bytes = 0
         self._num = 0
         self._next = 0
+        self._needs: dict[tuple[DType, tuple[int, ...]], int] = {}  # bytes of tensors
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         """Called by :meth:`TPipe.init_buffer`."""
@@ -157,22 +159,28 @@ class _Buffer:
             )
         return self._core
 
+    def _need(self, core: Copies, dtype: DType, shape: tuple[int, ...]) -> int:
+        """Bytes of a tensor in its memory."""
+        if self.memory == "L1" and len(shape) == _FEATURE_MAP_AXES:
+            return prod(shape) * dtype.itemsize
+        if self.memory == "UB" or len(shape) < 2:
+            return footprint_bytes(dtype, shape, core.block_bytes)
+        return core.costs.fractal_bytes(dtype.itemsize, shape, result=self.memory == "L0C")
+
     def _tensor(
         self, dtype: DType, shape: tuple[int, ...], part: object, tile: Tile | None = None
     ) -> LocalTensor:
-        core = self.core
-        memory = _PLACES[self.position][0]
-        if memory == "L1" and len(shape) == _FEATURE_MAP_AXES:
-            need = prod(shape) * dtype.itemsize
-        elif memory == "UB" or len(shape) < 2:
-            need = footprint_bytes(dtype, shape, core.block_bytes)
-        else:
-            need = core.costs.fractal_bytes(dtype.itemsize, shape, result=memory == "L0C")
+        core = self._core or self.core
+        memory = self.memory
         # Numbers may be computed in larger tiles than those that were written down.
-        if need > self._slot_bytes and core.recording:
-            raise BufferOverflowError(
-                core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
-            )
+        if core.recording:
+            need = self._needs.get((dtype, shape))
+            if need is None:
+                need = self._needs[dtype, shape] = self._need(core, dtype, shape)
+            if need > self._slot_bytes:
+                raise BufferOverflowError(
+                    core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
+                )
         own = isinstance(part, int) and 0 <= part < self._num  # slots; other parts lie somewhere
         address = self.start + int(part) * self._slot_bytes if own else None  # type: ignore[call-overload]
         slot = (self.name, address, part)
@@ -207,23 +215,22 @@ class TQue(_Buffer):
         self._producer = producer or fills
         self.consumer = consumer or empties
         self._free = self._filled = -1
+        self.flags = self._free, self._filled
         self.under_way: list[Tile] = []  # allocated and not freed
         self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
         self._taken: set[int] = set()  # slots that tiles are in
+        self.tiles = depth  # how many may be under way at once
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         """Called by :meth:`TPipe.init_buffer`."""
         super().attach(core, num, slot_bytes)
+        self.tiles = max(self.depth, num)
         self._free = core.recorder.new_flag(self.tiles, f"a free tile of queue {self.name}")
         self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
+        self.flags = self._free, self._filled
         self.under_way, self._waiting, self._taken = [], [], set()
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
             self.consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
-
-    @property
-    def tiles(self) -> int:
-        """How many tiles may be under way at once."""
-        return max(self.depth, self._num)
 
     @property
     def occupation(self) -> tuple[object, ...]:
@@ -232,9 +239,12 @@ class TQue(_Buffer):
 
     def alloc_tensor(self, dtype: DType, *shape: int) -> LocalTensor:
         """A free slot; the producing pipe waits until there is one."""
-        core = self.core
-        tile = Tile(core.kernel_name, self.name, core.depth, tracked=core.recording)
-        if core.recording:
+        core = self._core or self.core
+        recording = core.recording
+        tile = Tile(
+            core.kernel_name, self.name, core.depth, tracked=recording, told=core.users_code
+        )
+        if recording:
             if len(self.under_way) == self.tiles:
                 self._refuse_another()
             self.under_way.append(tile)
@@ -245,17 +255,28 @@ class TQue(_Buffer):
     def _take_slot(self) -> int:
         """The next slot that no tile is in: tiles may be freed in any order."""
         slots = max(self._num, 1)
+        slot = (self._next + 1) % slots
+        if slot not in self._taken:
+            self._next += 1
+            self._taken.add(slot)
+            return slot
         behind = range(self._next + 1, self._next + 1 + slots)
         self._next = next((each for each in behind if each % slots not in self._taken), behind[0])
         slot = self._next % slots
         self._taken.add(slot)
         return slot
 
+    def pass_by(self, tiles: int) -> None:
+        """So many tiles come and go one after the other, as in a passage that is repeated."""
+        for _ in range(tiles):
+            self._taken.discard(self._take_slot())
+
     def enque(self, tensor: LocalTensor) -> None:
         """The producer is done with the slot."""
-        if self.core.recording:
+        core = self._core or self.core
+        if core.recording:
             self._tile(tensor).step(State.ALLOCATED, State.ENQUEUED, "enqueued")
-            self.core.recorder.set_flag(self._producer, self._filled)
+            core.recorder.set_flag(self._producer, self._filled)
         self._waiting.append(tensor)
 
     def deque(self, tensor: LocalTensor | None = None) -> LocalTensor:
@@ -268,10 +289,14 @@ class TQue(_Buffer):
                     f"Write {self.name}.enque(tile) first, when the tile is filled.",
                 )
             tensor = self._waiting[0]
-        if self.core.recording:
+        core = self._core or self.core
+        if core.recording:
             self._tile(tensor).step(State.ENQUEUED, State.DEQUEUED, "dequeued")
-            self.core.recorder.wait_flag(self.consumer, self._filled)
-        self._waiting = [each for each in self._waiting if each is not tensor]
+            core.recorder.wait_flag(self.consumer, self._filled)
+        if self._waiting and self._waiting[-1] is tensor:
+            self._waiting.pop()
+        else:
+            self._waiting = [each for each in self._waiting if each is not tensor]
         return tensor
 
     def free_tensor(self, tensor: LocalTensor, by: Pipe | None = None) -> None:
@@ -279,13 +304,14 @@ class TQue(_Buffer):
 
         A tile that one pipe alone worked on may be freed ``by`` it without having been enqueued.
         """
-        if self.core.recording:
+        core = self._core or self.core
+        if core.recording:
             tile = self._tile(tensor)
             own = tile.state is State.ALLOCATED and by is not None
             tile.step(State.ALLOCATED if own else State.DEQUEUED, State.FREED, "freed")
             if tile in self.under_way:
                 self.under_way.remove(tile)
-            self.core.recorder.set_flag(by or self.consumer, self._free)
+            core.recorder.set_flag(by or self.consumer, self._free)
         if isinstance(tensor, LocalTensor):
             tensor.end_view()
             if tensor.tile is not None:
@@ -300,7 +326,7 @@ class TQue(_Buffer):
                 f"{tensor.buffer} is no tile of queue {self.name}",
                 "Give a queue back what its own alloc_tensor returned.",
             )
-        if tile.depth < self.core.depth:
+        if self._core is not None and tile.depth < self._core.depth:
             self._refuse_repeating(tile)
         return tile
 

@@ -8,10 +8,10 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
@@ -32,6 +32,27 @@ class Frame:
     behind_scalar: set[Pipe] = field(default_factory=set)
     touches: list[Touch] = field(default_factory=list)
     moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
+
+
+class _Emitted(NamedTuple):
+    """An instruction of a passage; without a ``site`` it stands for the line that comes to it."""
+
+    pipe: Pipe
+    name: str
+    cycles: float
+    detail: str
+    site: str
+
+
+class _Flagged(NamedTuple):
+    """A flag that a pipe of a passage sets, or waits for."""
+
+    pipe: Pipe
+    flag: int
+    sets: bool
+
+
+Passage = Sequence[_Emitted | _Flagged]
 
 
 class Watcher(Protocol):
@@ -57,9 +78,40 @@ class Recorder:
         self._pending: dict[Pipe, list[int]] = {}
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
+        self._noted: list[_Emitted | _Flagged] | None = None  # of a passage
+
+    def passage(self, work: Callable[[], object]) -> Passage | None:
+        """Write down ``work``; what :meth:`repeat` takes to do so again.
+
+        None where it is more than instructions without transfers, and flags.
+        """
+        self._noted = []
+        work()
+        found, self._noted = self._noted, None
+        place = site() or self.home
+        return found and [
+            each._replace(site="") if isinstance(each, _Emitted) and each.site == place else each
+            for each in found
+        ]
+
+    def repeat(self, passage: Passage) -> None:
+        """Write down once more what has been written down."""
+        place = site() or self.home
+        for each in passage:
+            if isinstance(each, _Emitted):
+                pipe, name, cycles, detail, own = each
+                self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))
+            elif each.sets:
+                self.set_flag(each.pipe, each.flag)
+            else:
+                self.wait_flag(each.pipe, each.flag)
 
     def new_flag(self, initial: int = 0, name: str = "") -> int:
         """A flag that is set ``initial`` times; ``name`` is what an error calls it."""
+        self._noted = None
+        return self._new_flag(initial, name)
+
+    def _new_flag(self, initial: int = 0, name: str = "") -> int:
         number = len(self.program.flags)
         self.program.flags.append(initial)
         if name:
@@ -78,6 +130,16 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
+        place = site() or self.home
+        if self._noted is not None:
+            if transfer is None and not latency:
+                self._noted.append(_Emitted(pipe, name, cycles, detail, place))
+            else:
+                self._noted = None
+        return self._emit(Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency))
+
+    def _emit(self, instruction: Instruction) -> Instruction:
+        pipe = instruction.pipe
         self.allowance.take()
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
@@ -88,9 +150,7 @@ class Recorder:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        return self._append(
-            Instruction(pipe, name, cycles, transfer, (), (), detail, site() or self.home, latency)
-        )
+        return self._append(instruction)
 
     def load(
         self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
@@ -115,6 +175,11 @@ class Recorder:
 
     def set_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
+        if self._noted is not None:
+            self._noted.append(_Flagged(pipe, flag, sets=True))
+        self._set_flag(pipe, flag)
+
+    def _set_flag(self, pipe: Pipe, flag: int) -> None:
         last = self._frames[-1].last.get(pipe)
         if last is None or pipe in self._pending:
             last = self._append(Instruction(pipe, "", 0.0))
@@ -124,18 +189,25 @@ class Recorder:
 
     def wait_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` waits for ``flag`` before its next instruction."""
+        if self._noted is not None:
+            self._noted.append(_Flagged(pipe, flag, sets=False))
+        self._wait_flag(pipe, flag)
+
+    def _wait_flag(self, pipe: Pipe, flag: int) -> None:
         self._pending.setdefault(pipe, []).append(flag)
         if self.watcher is not None:
             self.watcher.wait(pipe, flag)
 
     def after_vector(self) -> None:
         """The scalar unit is about to read what the vector unit wrote."""
+        self._noted = None
         if self._vector_unread:
             self.link(Pipe.VECTOR, Pipe.SCALAR)
             self._vector_unread = False
 
     def hold_back(self) -> None:
         """Everything issued from here on waits for the scalar unit, in the next turn too."""
+        self._noted = None
         for pipe in self._others:
             self._follow_scalar(pipe)
 
@@ -148,6 +220,7 @@ class Recorder:
 
     def enter_loop(self) -> None:
         """What follows is the body of a loop."""
+        self._noted = None
         frame = self._frames[-1]
         for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
             self._follow_scalar(pipe)
@@ -193,6 +266,7 @@ class Recorder:
 
     def barrier(self) -> None:
         """SyncAll: nobody passes before everybody has come."""
+        self._noted = None
         self._flush()
         frame = self._frames[-1]
         frame.body.append(Barrier(site()))
@@ -221,9 +295,9 @@ class Recorder:
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""
-        flag = self.new_flag()
-        self.set_flag(first, flag)
-        self.wait_flag(then, flag)
+        flag = self._new_flag()
+        self._set_flag(first, flag)
+        self._wait_flag(then, flag)
 
     def _append(self, instruction: Instruction) -> Instruction:
         waits = self._pending.pop(instruction.pipe, None)

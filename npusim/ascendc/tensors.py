@@ -329,12 +329,40 @@ class LocalTensor:
         core, place = self.core, (self.buffer, self.slot)
         return LocalTensor(core, self.dtype, shape, *place, depth=depth, part_of=(self, cut))
 
+    def _cut_at_once(self, items: tuple[LoopIndex | int | slice, ...]) -> LocalTensor | None:
+        """The part that numbers and slices select, by one cut; None where one by one is needed.
+
+        That is where loops' indices are among them, or something is to be refused.
+        """
+        shape, dims = self.shape, len(self.shape)
+        if len(items) > dims:
+            return None
+        kept: list[int] = []
+        for axis, item in enumerate(items):
+            size = shape[axis]
+            if type(item) is slice:
+                start = item.start or 0
+                if item.step not in (None, 1) or not 0 <= start < max(1, size):
+                    return None
+                stop = size if item.stop is None else item.stop
+                if stop < 0 or (
+                    axis == dims - 1 and start * self.dtype.itemsize % self.core.block_bytes
+                ):
+                    return None
+                kept.append(max(0, min(stop, size) - start))
+            elif type(item) is not int or not -size <= item < size:
+                return None
+        index = (slice(None),) * self.depth + items
+        return self._part((*kept, *shape[len(items) :]), lambda array: array[index])
+
     __iter__ = None  # Python would ask for one index after another until one is refused
 
     def __getitem__(
         self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
     ) -> LocalTensor:
         items = index if isinstance(index, tuple) else (index,)
+        if not self.core.own_code and (found := self._cut_at_once(items)) is not None:
+            return found
         part = self
         axis = 0
         for item in items:

@@ -43,7 +43,8 @@ _NEW_TILE = "Allocate a new tile with {queue}.alloc_tensor."
 class Tile:
     """One slot of a queue from alloc_tensor to free_tensor.
 
-    ``depth`` counts the loops around its allocation; ``allocated`` and ``freed`` are the lines.
+    ``depth`` counts the loops around its allocation; ``allocated`` and ``freed`` are the lines, for
+    kernels whose author is ``told`` them.
     """
 
     __slots__ = (
@@ -54,19 +55,21 @@ class Tile:
         "queue",
         "slot",
         "state",
+        "told",
         "tracked",
         "usable",
     )
 
-    def __init__(self, kernel: str, queue: str, depth: int, *, tracked: bool) -> None:
+    def __init__(self, kernel: str, queue: str, depth: int, *, tracked: bool, told: bool) -> None:
         self.kernel = kernel
         self.queue = queue
         self.depth = depth
         self.tracked = tracked
+        self.told = tracked and told
         self.slot = 0
         self.state = State.ALLOCATED
         self.usable = True
-        self.allocated = site() if tracked else ""
+        self.allocated = site() if self.told else ""
         self.freed = ""
 
     def step(self, allowed: State, then: State, tried: str) -> None:
@@ -77,7 +80,7 @@ class Tile:
             self.refuse(tried)
         self.state = then
         self.usable = then is State.DEQUEUED
-        if then is State.FREED:
+        if self.told and then is State.FREED:
             self.freed = site()
 
     def refuse(self, tried: str) -> NoReturn:

@@ -97,7 +97,7 @@ class WatchedCore(Core):
         scopes = self.scopes.open
         return prod(
             index.count
-            for place, index in enumerate(self._loops)
+            for place, index in enumerate(self.loops)
             if place >= depth and scopes[place] != scopes[place + 1]
         )
 
@@ -118,7 +118,7 @@ class WatchedCore(Core):
             with self.recorder.rehearsed() if again else nullcontext():
                 self._begin_watched(LoopIndex(depth, *turn, count), apart=apart)
                 try:
-                    yield self._loops[-1]
+                    yield self.loops[-1]
                 except GeneratorExit:
                     self._leave_early(count, recording=recording and number == 0)
                     self.recording, self._rehearses = recording, rehearses
@@ -180,7 +180,7 @@ class WatchedCore(Core):
 
     def _end_watched(self, *, apart: bool) -> tuple[Log, list[float]]:
         """End a turn, in whose iterations copies must not meet; what was asked for, with what."""
-        index, copies = self._loops[-1], self._copies.pop()
+        index, copies = self.loops[-1], self._copies.pop()
         self._end_turn(apart=apart)
         if index.last - index.first > 1:
             found = conflict(copies, self.depth)

@@ -9,6 +9,7 @@ from npusim.capacity.arrivals import (
     TraceArrivals,
 )
 from npusim.capacity.boards import Board, find_board
+from npusim.capacity.deciding import Objective
 from npusim.capacity.estimate import CONFIDENCE, Estimate
 from npusim.capacity.fleet import Failures, Fleet, Outage, Stream, simulate
 from npusim.capacity.latencies import SimulatedLatencies
@@ -28,7 +29,7 @@ from npusim.capacity.results import (
     Verdict,
 )
 from npusim.capacity.service import LatencySource, ServiceCurve, ServicePoint
-from npusim.capacity.sizing import Effort, Objective, Sizer
+from npusim.capacity.sizing import Effort, Sizer
 from npusim.capacity.traces import Trace, iter_trace, read_trace
 
 __all__ = [

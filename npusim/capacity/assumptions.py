@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from npusim.capacity.deciding import DECIDED_AT
 from npusim.capacity.estimate import CONFIDENCE
 from npusim.capacity.fleet import WARM_UP_SHARE
-from npusim.capacity.sizing import DECIDED_AT
 
 if TYPE_CHECKING:
     from npusim.capacity.demand import Demand
@@ -41,7 +41,8 @@ def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
     yield (
         f"Simulation: {simulation.runs} runs, of {simulation.requests:,} requests or more at first "
         f"and up to {max(simulation.requests, simulation.max_requests):,} until the "
-        f"{DECIDED_AT:.0%} interval of the quantile is on one side of the limit."
+        f"{DECIDED_AT:.0%} intervals of quantile and busy share are on one side of limit and "
+        "target."
     )
     yield f"The first {WARM_UP_SHARE:.0%} of each run isn't counted."
     yield f"Intervals shown are those of {CONFIDENCE:.0%} over the runs."

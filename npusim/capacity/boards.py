@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from npusim.hardware.naming import load_profile, resolve_soc
+from npusim.hardware.naming import caution_of, load_profile, resolve_soc
 from npusim.hardware.products import products
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Board:
     """A product as the planner sees it; None is what nobody publishes and the plan doesn't say.
 
-    A device is one chip with its own memory; the devices of a card fail together.
+    A device is one chip with its own memory; the devices of a card fail together. `caution` is what
+    must be said beside the answer, where the name may stand for another chip.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Board:
     power_w_per_card: float | None
     source: str
     note: str = ""
+    is_for_training: bool = False
+    caution: str = ""
 
     def amended(self, plan: ProductPlan) -> Board:
         """The board with what the plan knows better."""
@@ -55,6 +58,7 @@ def find_board(name: str) -> Board:
                 product.power_w,
                 product.source,
                 product.notes,
+                product.purpose == "training",
             )
     resolution = resolve_soc(name)
     chip = load_profile(resolution.name)
@@ -67,6 +71,8 @@ def find_board(name: str) -> Board:
         None,
         chip.provenance_of("memory.capacity_bytes").source,
         f"{name} is a chip and no product: one chip a card is assumed. {resolution.note}".strip(),
+        chip.family == "910",
+        caution_of(chip.name),
     )
 
 

@@ -12,8 +12,9 @@ from npusim.capacity.sizing import FEW
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from npusim.capacity.deciding import Objective
     from npusim.capacity.outcome import FleetRun
-    from npusim.capacity.sizing import Objective, Sizer
+    from npusim.capacity.sizing import Sizer
 
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 
@@ -35,6 +36,7 @@ def operate(
 
 def _seen(objective: Objective, cards: int, rate_per_s: float, runs: list[FleetRun]) -> Operation:
     latency_us = Estimate.of([objective.latency_us(run) for run in runs])
+    utilisation = Estimate.of([run.utilisation() for run in runs])
     quantiles = sorted({*QUANTILES, objective.quantile})
     models = runs[0].models
     return Operation(
@@ -48,7 +50,7 @@ def _seen(objective: Objective, cards: int, rate_per_s: float, runs: list[FleetR
             (name, Estimate.of([run.quantile_us(objective.quantile, name) for run in runs]))
             for name in models
         ),
-        utilisation=Estimate.of([run.utilisation() for run in runs]),
+        utilisation=utilisation,
         mean_batch=Estimate.of([run.mean_batch() for run in runs]).mean,
         longest_queue=max(run.longest_queue() for run in runs),
         meets=latency_us.hi <= objective.limit_us,
@@ -73,7 +75,7 @@ def at_cards(
                 cards,
                 decision.latency_us if decision.runs else None,
                 decision.holds,
-                rate_per_s / (cards * sizer.card_rate_per_s),
+                decision.busy.mean,
                 decision.requests * decision.runs,
             )
         )

@@ -43,6 +43,7 @@ from npusim.capacity.dispatch import Dispatch
 from npusim.capacity.plan_parts import (
     Counts,
     PlanPart,
+    Rate,
     Requests,
     Share,
     Sizes,
@@ -235,8 +236,8 @@ class WorkloadPlan(PlanPart):
     """
 
     models: Annotated[tuple[ModelPlan, ...], BeforeValidator(as_tuple), Field(min_length=1)]
-    mean_requests_per_s: Positive | None = None
-    peak_requests_per_s: Positive | None = None
+    mean_requests_per_s: Rate | None = None
+    peak_requests_per_s: Rate | None = None
     arrivals: ArrivalsPlan = PoissonPlan(kind="poisson")
     batching: BatchingPlan = BatchingPlan()
 

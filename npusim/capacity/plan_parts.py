@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.products import product_names
-from npusim.reading.limits import MOST_REQUESTS
+from npusim.reading.limits import LEAST_RATE, MOST_OF_A_PLAN, MOST_REQUESTS
 from npusim.values.spelling import names_in
 from npusim.values.suggest import did_you_mean
 
@@ -57,5 +57,6 @@ def as_share(value: object) -> object:
 Counts = Annotated[tuple[Count, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Sizes = Annotated[tuple[Bytes, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Times = Annotated[tuple[Positive, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+Rate = Annotated[float, Field(ge=LEAST_RATE, le=MOST_OF_A_PLAN)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Requests = Annotated[int, Field(gt=0, le=MOST_REQUESTS)]

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.assumptions import assumptions
 from npusim.capacity.boards import find_board
 from npusim.capacity.budget import Budget
+from npusim.capacity.deciding import Objective
 from npusim.capacity.demand import Demand
 from npusim.capacity.operating import at_cards, operate
 from npusim.capacity.queueing import short_of_cards
-from npusim.capacity.results import CardCount, Cost, PlanResult, ProductResult, Scenario, Verdict
+from npusim.capacity.results import (
+    SLOW_END,
+    CardCount,
+    Cost,
+    PlanResult,
+    ProductResult,
+    Scenario,
+    Verdict,
+)
 from npusim.capacity.serving import conflict, memory_fit, served_models, streams_of
-from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Objective, Sizer
+from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Sizer
 from npusim.capacity.units import S_PER_H, US_PER_MS
 from npusim.values.errors import ArgumentError, RejectedError
 
@@ -103,13 +112,7 @@ class _Product:
         self._product = product
         self._board = board
         self._say = say
-        wanted = plan.objective
-        self._objective = Objective(
-            wanted.quantile,
-            wanted.limit_ms * US_PER_MS,
-            wanted.target_utilisation,
-            each_model=wanted.scope == "each_model",
-        )
+        self._objective = _objective_of(plan)
 
     def timed(self, latencies: LatencySource | None) -> ProductResult:
         """The models as this product serves them; what keeps them from meeting any objective."""
@@ -164,7 +167,7 @@ class _Product:
     def _counted(
         self, timed: ProductResult, sizer: Sizer, needed: Needed, count: CardCount
     ) -> ProductResult:
-        board, peak_per_s = self._board, self._demand.peak_per_s
+        board, product, peak_per_s = self._board, self._product, self._demand.peak_per_s
         cards, working = count.installed, count.working
         self._say(f"{board.name}: {cards} cards; checking failures, growth and slow devices")
         at_peak = operate(sizer, cards, peak_per_s)
@@ -183,6 +186,8 @@ class _Product:
             failing=failing,
             short_share=self._short_share(cards, working),
             power_w=None if board.power_w_per_card is None else cards * board.power_w_per_card,
+            price_per_card=product.price_per_card,
+            price_per_card_hour=product.price_per_card_hour,
             cost=self._cost(cards),
             scenarios=self._scenarios(timed.models, sizer, cards),
             cards_by_load=self._cards_by_load(sizer, working),
@@ -199,17 +204,18 @@ class _Product:
             working=working,
             spare=spare,
             servers=None if per_server is None else -(-(working + spare) // per_server),
-            carried_per_s=max(peak_per_s, sizer.carried_rate_per_s(working)),
+            carried_per_s=sizer.carried_rate_per_s(working, peak_per_s),
             perhaps=needed.perhaps,
             to_decide=max(
                 (
-                    each.requests_to_decide(self._objective.limit_us)
+                    each.requests_to_decide(self._objective)
                     for each in open_
                     if needed.perhaps <= each.cards < working
                 ),
                 default=0.0,
             ),
             budget_spent=sizer.budget_spent,
+            limited_by=sizer.limited_by(working, peak_per_s),
         )
 
     def _cards_by_load(self, sizer: Sizer, working: int) -> tuple[tuple[float, int | None], ...]:
@@ -235,7 +241,7 @@ class _Product:
         beyond = conflict(models, self._board, self._objective.limit_us, "hi")
         return (
             self._scenario("load grows twofold", sizer, cards, GROWTH * peak_per_s),
-            self._scenario("latencies at the slow end", slow, cards, peak_per_s, beyond),
+            self._scenario(SLOW_END, slow, cards, peak_per_s, beyond),
         )
 
     def _scenario(
@@ -272,26 +278,12 @@ class _Product:
         return self._sizers[key]
 
     def _new_sizer(self, streams: tuple[Stream, ...], budget: Budget | None) -> Sizer:
-        fleet, simulation = self._plan.fleet, self._plan.simulation
-        seeds = range(simulation.seed, simulation.seed + simulation.runs)
-        return Sizer(
-            streams,
-            self._demand.arrivals,
-            self._objective,
-            devices_per_card=self._board.devices_per_card,
-            dispatch=fleet.dispatch,
-            service_cv=simulation.service_cv,
-            effort=Effort(
-                tuple(seeds),
-                simulation.requests,
-                max_cards=simulation.max_cards,
-                max_requests=max(simulation.requests, simulation.max_requests),
-            ),
-            progress=lambda cards, rate: self._say(
+        return _sizer_of(
+            self._plan, self._demand, self._board, streams, self._objective, budget,
+            lambda cards, rate: self._say(
                 f"{self._board.name}: {cards} cards at {rate:.4g} requests/s"
             ),
-            budget=budget,
-        )
+        )  # fmt: skip
 
     def _short_share(self, cards: int, working: int) -> float | None:
         fleet = self._plan.fleet
@@ -311,6 +303,51 @@ class _Product:
         per_hour = cards * product.price_per_card_hour
         requests_per_hour = self._demand.mean_per_s * S_PER_H
         return Cost(currency, purchase, per_hour, per_hour / requests_per_hour * 1e6)
+
+
+def sizer_of(plan: Plan, answer: ProductResult, folder: Path | None = None) -> Sizer:
+    """What an answer was counted with, for longer runs and other seeds than the plan's."""
+    demand = Demand.of(plan.workload, folder or Path(), _silent)
+    streams = streams_of(answer.models, "estimate")
+    return _sizer_of(plan, demand, answer.board, streams, _objective_of(plan))
+
+
+def _objective_of(plan: Plan) -> Objective:
+    wanted = plan.objective
+    return Objective(
+        wanted.quantile,
+        wanted.limit_ms * US_PER_MS,
+        wanted.target_utilisation,
+        each_model=wanted.scope == "each_model",
+    )
+
+
+def _sizer_of(
+    plan: Plan,
+    demand: Demand,
+    board: Board,
+    streams: tuple[Stream, ...],
+    objective: Objective,
+    budget: Budget | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Sizer:
+    simulation = plan.simulation
+    return Sizer(
+        streams,
+        demand.arrivals,
+        objective,
+        devices_per_card=board.devices_per_card,
+        dispatch=plan.fleet.dispatch,
+        service_cv=simulation.service_cv,
+        effort=Effort(
+            tuple(range(simulation.seed, simulation.seed + simulation.runs)),
+            simulation.requests,
+            max_cards=simulation.max_cards,
+            max_requests=max(simulation.requests, simulation.max_requests),
+        ),
+        progress=progress,
+        budget=budget,
+    )
 
 
 def _budget(plan: Plan) -> str:

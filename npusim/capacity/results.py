@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from npusim.values.display import Tabular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.capacity.boards import Board
     from npusim.capacity.estimate import Estimate
     from npusim.capacity.outcome import FleetRun
     from npusim.capacity.plan import Plan
     from npusim.capacity.service import End, ServiceCurve
+
+
+Limit = Literal["throughput", "utilisation", "latency"]
+"""What asks for the last card."""
+
+SLOW_END: Final = "latencies at the slow end"
+"""The what-if that decides between products: as many cards as surely do."""
 
 
 class Verdict(Enum):
@@ -73,16 +82,16 @@ class Operation:
 
 @dataclass(frozen=True)
 class AtCards:
-    """A number of working cards at the peak: the quantile, and whether it is within the limit.
+    """A number of working cards at the peak: the quantile, and whether they keep the objective.
 
-    `latency_us` is None where the cards can't keep up, `in_time` None where `requests` simulated
-    ones leave it open; `load` is the peak over what full batches would carry.
+    `latency_us` is None where the cards can't keep up, `holds` None where `requests` simulated ones
+    leave it open; `utilisation` is the busy share of the devices.
     """
 
     cards: int
     latency_us: Estimate | None
-    in_time: bool | None
-    load: float
+    holds: bool | None
+    utilisation: float
     requests: int
 
 
@@ -131,7 +140,9 @@ class CardCount:
     """The number of cards and how it came about.
 
     `closed_form` is by throughput alone, `working` what the simulation asks for, `installed` adds
-    the spare cards; `carried_per_s` is the rate that the working cards carry within the objective.
+    the spare cards; `carried_per_s` is the rate that the working cards carry within the objective,
+    and `limited_by` what asks for the last card: ``throughput`` (the target utilisation with full
+    batches), ``utilisation`` (with those that the queue forms) or ``latency``.
     `perhaps` is the fewest working cards that aren't ruled out, and about `to_decide` simulated
     requests would tell; `budget_spent` if the plan's budget was spent before they were made.
     """
@@ -144,6 +155,7 @@ class CardCount:
     perhaps: int
     to_decide: float = 0.0
     budget_spent: bool = False
+    limited_by: Limit = "throughput"
 
     @property
     def is_decided(self) -> bool:
@@ -154,11 +166,6 @@ class CardCount:
     def installed(self) -> int:
         """The cards to buy."""
         return self.working + self.spare
-
-    @property
-    def limited_by(self) -> str:
-        """What asks for the last card: ``throughput`` (target utilisation) or ``latency``."""
-        return "latency" if self.working > self.closed_form else "throughput"
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,8 @@ class ProductResult:
     short_share: float | None = None
     memory: MemoryFit | None = None
     power_w: float | None = None
+    price_per_card: float | None = None
+    price_per_card_hour: float | None = None
     cost: Cost | None = None
     scenarios: tuple[Scenario, ...] = ()
     cards_by_load: tuple[tuple[float, int | None], ...] = ()
@@ -202,6 +211,18 @@ class ProductResult:
         """
         shares = [model.curve.not_simulated for model in self.models]
         return max((share for share in shares if share is not None), default=None)
+
+    @property
+    def slow_end(self) -> Scenario | None:
+        """What latencies at the slow end of their band would take."""
+        return next((each for each in self.scenarios if each.name == SLOW_END), None)
+
+    @property
+    def surely(self) -> float:
+        """The cards that do at the slow end of the band too, infinite where no number is known."""
+        if self.count is None or self.slow_end is None or self.slow_end.cards is None:
+            return inf
+        return max(self.count.installed, self.slow_end.cards)
 
     @property
     def meets(self) -> bool:
@@ -251,12 +272,29 @@ class PlanResult(Tabular):
 
     @property
     def meeting(self) -> tuple[ProductResult, ...]:
-        """The products that meet the objective: fewest installed cards, then watts, then price.
+        """The products that meet the objective, the one to look at first at the front.
 
-        What nobody says comes last among equals.
+        By what the cards cost where every one of them has a price, then by cards, both of as many
+        as do at the slow end of the band; then those sold for training last, by cards at the
+        estimate, and by watts where every one is known. Equals stay in the order of the plan.
         """
-        counted = [result for result in self.products if result.meets and result.count is not None]
-        return tuple(sorted(counted, key=_burden))
+        counted = [each for each in self.products if each.meets and each.count is not None]
+        prices = dict(zip(map(id, counted), _prices(counted), strict=True))
+        is_measured = all(each.power_w is not None for each in counted)
+
+        def burden(each: ProductResult) -> tuple[float, ...]:
+            installed = each.count.installed if each.count else inf
+            price = prices[id(each)]
+            costs = [price and cards * price for cards in (each.surely, installed)]
+            watts = (each.power_w or 0.0) if is_measured else 0.0
+            return *costs, each.surely, each.board.is_for_training, installed, watts
+
+        return tuple(sorted(counted, key=burden))
+
+    @property
+    def is_ranked_by_cost(self) -> bool:
+        """Whether every product that meets the objective has a price, so that those decide."""
+        return all(_prices(self.meeting))
 
     @property
     def ranked(self) -> tuple[ProductResult, ...]:
@@ -265,8 +303,13 @@ class PlanResult(Tabular):
         return (*self.meeting, *others)
 
 
-def _burden(result: ProductResult) -> tuple[float, float, float]:
-    cards = result.count.installed if result.count else inf
-    watts = inf if result.power_w is None else result.power_w
-    price = None if result.cost is None else result.cost.purchase
-    return cards, watts, inf if price is None else price
+def _prices(products: Sequence[ProductResult]) -> list[float]:
+    """The price of a card of each, to buy or by the hour; zeros where some have neither."""
+    for found in (
+        [each.price_per_card for each in products],
+        [each.price_per_card_hour for each in products],
+    ):
+        known = [price for price in found if price is not None]
+        if len(known) == len(products):
+            return known
+    return [0.0] * len(products)

@@ -1,9 +1,10 @@
-"""Sizing: the fewest cards that meet a latency objective, decided or said to be undecided.
+"""Sizing: the fewest cards that meet an objective, decided or said to be undecided.
 
-Whether m cards keep the limit is asked of several independent runs. As long as the interval of
-their quantile reaches across the limit, or is near it and hasn't been confirmed, all runs are made
-longer: that narrows the interval, and takes away what the empty fleet at the start and the exact
-mean of a short run flatter. What the longest runs leave open stays open, and the answer says so.
+Whether m cards keep the limit and the target utilisation is asked of several independent runs. As
+long as the interval of their quantile, or of their busy share, reaches across its bound, or is near
+it and hasn't been confirmed, all runs are made longer: that narrows the interval, and takes away
+what the empty fleet at the start and the exact mean of a short run flatter. What the longest runs
+leave open stays open, and the answer says so.
 
 The same seeds, so the same requests, answer for every number of cards. A few short runs say near
 which number to ask. Once a budget is spent nothing more is simulated to decide.
@@ -15,6 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from npusim.capacity.deciding import Decision, are_plain, judged
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Fleet, device_rate_per_s, simulate
 from npusim.capacity.queueing import cards_for_rate
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
 
     from npusim.capacity.arrivals import Arrivals
     from npusim.capacity.budget import Budget
+    from npusim.capacity.deciding import Objective, Seen
     from npusim.capacity.dispatch import Dispatch
     from npusim.capacity.fleet import Outage, Stream
     from npusim.capacity.outcome import FleetRun
-    from npusim.capacity.results import Operation
+    from npusim.capacity.results import Limit, Operation
 
 REQUESTS_BEYOND_QUANTILE = 100
 """A run is long enough for this many requests above the quantile that it estimates."""
@@ -39,63 +42,17 @@ BATCHES_PER_DEVICE = 20
 RELAXATIONS: Final = 30
 """A run is this many times as long as a queue remembers, (1 - load) ** -2 requests."""
 
-DECIDED_AT: Final = 0.99
-"""The confidence of a decision, which looks more than once: more than what is shown."""
-
-LONGER: Final = 2
-"""Runs that don't decide are repeated this many times as long, or as much longer as it takes."""
-
-MUCH_LONGER: Final = 4
-"""But no more than this at once: how much it takes is as uncertain as the runs are."""
-
 BRIEF_REQUESTS: Final = 10_000
 """Runs for what is asked by few looks begin with this many, however many the plan asks for."""
 
 KEPT_REQUESTS: Final = 200_000
 """Runs of so many requests in all are remembered: a decision's are asked for their details next."""
 
-FAR: Final = 1.5
-"""A quantile that is this many times below or above the limit needs no second look."""
-
 FEW: Final = 3
 """Runs that suffice where all of them are far from the limit."""
 
 MANY_LOOKS: Final = 1_000
 """More looks than there are lengths of runs."""
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What the fleet has to keep: a latency quantile, and a reserve of throughput.
-
-    The target utilisation is the share of full-batch throughput that the load may take.  With
-    `each_model` every model's own quantile has to keep the limit, otherwise that of all requests.
-    """
-
-    quantile: float
-    limit_us: float
-    target_utilisation: float
-    each_model: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse what can't be an objective."""
-        if not 0 < self.quantile < 1:
-            raise ArgumentError(
-                f"the quantile is {self.quantile:g}; it lies between 0 and 1", "p99 is 0.99."
-            )
-        if not self.limit_us > 0:
-            raise ArgumentError(f"the limit is {self.limit_us:g} us; it must be positive")
-        if not 0 < self.target_utilisation < 1:
-            raise ArgumentError(
-                f"the target utilisation is {self.target_utilisation:g}; it lies between 0 and 1"
-            )
-
-    def latency_us(self, run: FleetRun) -> float:
-        """The latency of a run that the limit is held against."""
-        if not self.each_model:
-            return run.quantile_us(self.quantile)
-        own = [run.quantile_us(self.quantile, model) for model in run.models]
-        return max(value for value in own if not math.isnan(value))
 
 
 @dataclass(frozen=True)
@@ -119,42 +76,6 @@ class Effort:
 
 class BudgetSpentError(Exception):
     """The budget was spent before the question had an answer."""
-
-
-class Decision(NamedTuple):
-    """Whether cards keep the limit at a load: yes, no, or None where the runs leave it open.
-
-    `latency_us` is the quantile with its interval, infinite where the fleet can't keep up, and
-    `surely_us` the wider one of `DECIDED_AT`; `requests` were played in each of `runs` runs, after
-    `looks` looks.
-    """
-
-    cards: int
-    rate_per_s: float
-    holds: bool | None
-    latency_us: Estimate
-    surely_us: Estimate
-    requests: int
-    runs: int
-    looks: int = 0
-
-    def requests_to_decide(self, limit_us: float) -> float:
-        """About how many requests in all would decide: the width falls with their square root."""
-        mean, _, high = self.surely_us
-        gap = abs(math.log(limit_us / mean))
-        widths = math.log(high / mean) / gap if gap else math.inf
-        return self.requests * self.runs * max(1.0, widths) ** 2
-
-    def wants(self, looks: int) -> bool:
-        """Whether so many looks could tell more: a first glance decides nothing near the limit."""
-        return self.looks < looks and (self.holds is None or not self.looks)
-
-    def longer(self, limit_us: float) -> float:
-        """How many times as long the next runs should be."""
-        if self.holds is not None:
-            return LONGER
-        wanted = self.requests_to_decide(limit_us) / (self.requests * self.runs)
-        return min(MUCH_LONGER, max(LONGER, wanted))
 
 
 class Needed(NamedTuple):
@@ -200,7 +121,7 @@ class Sizer:
         """Requests per second of a card that is never idle and runs full batches."""
 
     def closed_form_cards(self, rate_per_s: float) -> int:
-        """The count by throughput alone, from card rate and target utilisation."""
+        """The count by throughput alone: target utilisation with batches that are all full."""
         return cards_for_rate(rate_per_s, self.card_rate_per_s, self.objective.target_utilisation)
 
     def cards(
@@ -238,11 +159,12 @@ class Sizer:
         return Needed(enough, enough if perhaps is None else perhaps)
 
     def _seems_in_time(self, cards: int, rate_per_s: float) -> bool:
-        """Whether a few short runs keep the limit on average."""
+        """Whether a few short runs keep limit and target on average."""
         if self.budget_spent:
             return self._holds(cards, rate_per_s, 0) is True
-        found = self.decide(cards, rate_per_s, looks=0)
-        return found.latency_us.mean <= self.objective.limit_us
+        found, wanted = self.decide(cards, rate_per_s, looks=0), self.objective
+        has_room = found.busy.mean <= wanted.target_utilisation
+        return has_room and found.latency_us.mean <= wanted.limit_us
 
     def _holds(self, cards: int, rate_per_s: float, looks: int | None) -> bool | None:
         """As `decide` says, or once the budget is spent what it said of fewer and of more cards."""
@@ -277,7 +199,6 @@ class Sizer:
         return self.budget is not None and self.budget.is_spent
 
     def _decide(self, cards: int, rate_per_s: float, looks: int) -> Decision:
-        limit_us = self.objective.limit_us
         if rate_per_s >= cards * self.card_rate_per_s:
             never = Estimate(math.inf, math.inf, math.inf)
             return Decision(cards, rate_per_s, False, never, never, 0, 0, looks)
@@ -286,50 +207,63 @@ class Sizer:
         while True:
             if self._progress is not None:
                 self._progress(cards, rate_per_s)
-            quantiles_us = self._quantiles_us(cards, rate_per_s, length, FEW if not looks else None)
-            shown, surely = Estimate.of(quantiles_us), Estimate.of(quantiles_us, DECIDED_AT)
-            holds, runs = _side(surely, limit_us), len(quantiles_us)
+            seen = self._seen(cards, rate_per_s, length, FEW if not looks else None)
             look += 1
-            found = Decision(
-                cards, rate_per_s, holds, shown, surely, length, runs, min(look, looks)
-            )
-            longer = self._within(math.ceil(length * found.longer(limit_us)), rate_per_s)
-            sure = holds is not None and (holds is before or _are_far([shown.mean], limit_us))
+            found = judged(self.objective, cards, rate_per_s, seen, length, min(look, looks))
+            holds, runs = found.holds, found.runs
+            longer = self._within(math.ceil(length * found.longer(self.objective)), rate_per_s)
+            plain = are_plain([(found.latency_us.mean, found.busy.mean)], self.objective)
+            sure = holds is not None and (holds is before or plain)
             if sure or (longer <= length and runs == len(self.effort.seeds)):
                 return found._replace(looks=MANY_LOOKS)
             if look >= looks or longer <= length or self.budget_spent:
                 return found
             length, before = longer, holds
 
-    def _quantiles_us(
-        self, cards: int, rate_per_s: float, length: int, runs: int | None
-    ) -> list[float]:
-        """The latency that the objective limits in each run; a few where they are far from it."""
-        found: list[float] = []
+    def _seen(self, cards: int, rate_per_s: float, length: int, runs: int | None) -> list[Seen]:
+        """Latency and busy share of each run; a few where they are far from limit and target."""
+        found: list[Seen] = []
         for seed in self.effort.seeds[:runs]:
             run = self.run(cards, rate_per_s, seed, length=length)
-            found.append(self.objective.latency_us(run))
-            if len(found) == FEW and _are_far(found, self.objective.limit_us):
+            found.append((self.objective.latency_us(run), self._busy(run, cards, rate_per_s)))
+            if len(found) == FEW and are_plain(found, self.objective):
                 break
         return found
 
-    def carried_rate_per_s(self, cards: int) -> float:
-        """The largest rate that these cards carry, in steps of one load level, by short runs."""
-        step_per_s = (
-            cards
-            * self.card_rate_per_s
-            * self.objective.target_utilisation
-            / self.effort.load_levels
-        )
+    def _busy(self, run: FleetRun, cards: int, rate_per_s: float) -> float:
+        """The devices' busy share; without batches it is offered load over capacity."""
+        if all(stream.max_batch == 1 for stream in self.streams):
+            return rate_per_s / (cards * self.card_rate_per_s)
+        return run.utilisation()
+
+    def limited_by(self, cards: int, rate_per_s: float) -> Limit:
+        """What asks for the last of these cards: the bound that one card fewer misses most surely.
+
+        It is ``throughput`` where batches that are all full would be too busy.
+        """
+        if cards <= self.closed_form_cards(rate_per_s):
+            return "throughput"
+        fewer = [each for each in self.known(rate_per_s) if each.cards == cards - 1]
+        if fewer and not fewer[0].has_room and fewer[0].in_time is not False:
+            return "utilisation"
+        return "latency"
+
+    def carried_rate_per_s(self, cards: int, least_per_s: float = 0.0) -> float:
+        """The largest rate from the least on that these cards carry, by short runs.
+
+        In steps of one load level, of as many as lie between it and full batches at the target.
+        """
+        most_per_s = cards * self.card_rate_per_s * self.objective.target_utilisation
+        step_per_s = max(0.0, most_per_s - least_per_s) / self.effort.load_levels
         carried, failed = 0, self.effort.load_levels + 1
         level = self.effort.load_levels  # most fleets carry the target: ask that first
         while failed - carried > 1:
-            if self._holds(cards, level * step_per_s, 1):
+            if self._holds(cards, least_per_s + level * step_per_s, 1):
                 carried = level
             else:
                 failed = level
             level = (carried + failed) // 2
-        return carried * step_per_s
+        return least_per_s + carried * step_per_s
 
     def latency_us(self, cards: int, rate_per_s: float) -> Estimate:
         """The latency that the objective limits, over all seeds."""
@@ -405,16 +339,3 @@ def first(test: Callable[[int], bool], low: int, high: int, near: int) -> int | 
         else:
             asked = (below + enough) // 2
     return enough if enough <= high else None
-
-
-def _are_far(quantiles_us: list[float], limit_us: float) -> bool:
-    """Whether all are far on one side of the limit."""
-    return min(quantiles_us) > FAR * limit_us or max(quantiles_us) < limit_us / FAR
-
-
-def _side(latency_us: Estimate, limit_us: float) -> bool | None:
-    """On which side of the limit the whole interval is, None where it reaches across."""
-    limit_us *= 1 + 1e-9  # a time that adds up to the limit keeps it, whatever its last bits are
-    if latency_us.hi <= limit_us:
-        return True
-    return None if latency_us.lo <= limit_us else False

@@ -19,8 +19,9 @@ _STREAM = "default"
 def run_python(words: Sequence[str], device: Device) -> Run:
     """Runs ``words`` (a .py file, or -m and a module, and arguments) with pyasc's modules."""
     from npusim.pyasc.running import run_program
+    from npusim.triton.programs import triton_on_npu
 
-    code, session = run_program(words, device)
+    code, session = run_program(words, device, triton_on_npu)
     run = Run(" ".join(words[:2] if words[0] == "-m" else words[:1]), code, device.profile.name)
     start_us = 0.0
     for launched in session.launched:

@@ -8,11 +8,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from npusim.runtime.results import Result, Slice, TaskResult, Timeline
+from npusim.runtime.timeline import Slice, TaskResult, Timeline
 from npusim.values.errors import RejectedError
 
 if TYPE_CHECKING:
     from npusim.reporting.trace import TraceSummary
+    from npusim.runtime.results import Result
 
 _TASKS_LANE = "tasks"
 

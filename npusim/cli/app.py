@@ -86,6 +86,8 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         module, name = _VERBS[verb]
         found = getattr(import_module(f"npusim.cli.{module}"), name)
         if isinstance(found, typer.Typer):
+            for command in found.registered_commands:
+                command.cls = Verb
             app.add_typer(found, name=verb)
         else:
             app.command(verb, cls=Verb)(found)

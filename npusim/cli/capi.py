@@ -1,4 +1,4 @@
-"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++, pyasc programs in Python."""
+"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++, pyasc, Triton."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="PROG [-- ARGUMENTS...]",
-        help="A program of npusim cc, or a pyasc program (FILE.py, or -m MODULE behind --).",
+        help="A program of npusim cc, or one in Python with kernels of pyasc or Triton "
+        "(FILE.py, or -m MODULE behind --).",
     ),
 ]
 TraceFile = Annotated[
@@ -181,7 +182,7 @@ def _run(
         if not with_products:
             raise UsageError(
                 "--no-products is for programs in C++",
-                "Leave it out: pyasc computes what it times.",
+                "Leave it out: programs in Python compute what they time.",
             )
         with redirect_stdout(sys.stderr) if apart else nullcontext():
             run = run_python(words, Device(address))

@@ -11,13 +11,13 @@ import typer
 from npusim.cli import output
 from npusim.cli.options import Force, Output
 
-KINDS = ("plan", "sweep", "chip", "model")
+KINDS = ("plan", "prices", "sweep", "chip", "model")
 
 Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")]
 
 
 def init(kind: Kind, path: Output = None, force: Force = False) -> None:
-    """Write a commented file for `plan`, `sweep`, `-s` or `model` to begin with.
+    """Write a commented file for `plan`, `--prices`, `sweep`, `-s` or `model` to begin with.
 
     Example: npusim init plan -o plan.yaml
     """

@@ -61,6 +61,14 @@ Prices = Annotated[
     list[str] | None,
     typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
 ]
+PriceSheet = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        help="What cards cost and take, in YAML: `npusim init prices` writes one to fill in.",
+    ),
+]
 TpotMs = Annotated[float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")]
 Dtypes = Annotated[
     str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
@@ -136,6 +144,7 @@ def recommend(
     items: Items = 1,
     availability: Availability = "N",
     price: Prices = None,
+    price_sheet: PriceSheet = None,
     measured_on: MeasuredOn = None,
     tpot_ms: TpotMs = 50.0,
     input_tokens: InputTokens = 1024,
@@ -157,16 +166,19 @@ def recommend(
 
     Example: npusim recommend resnet50.onnx --rate 2000 --slo 20 -s 310p3
     """
-    from npusim.capacity.asking import plan_of_model
+    from npusim.capacity.asking import plan_of_model, read_prices
     from npusim.hardware.products import product_names
     from npusim.serving.asking import llm_plan_of_model, wanted_plan
     from npusim.serving.plan import is_language_model
 
-    prices, named = _prices(price), names(products, product_names, "products")
+    named = names(products, product_names, "products")
+    if price and price_sheet:
+        raise UsageError("--price and --prices", "Write all prices into the file.")
+    prices = read_prices(price_sheet) if price_sheet else _prices(price)
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
     words += [word for each in price or () for word in ("--price", each)]
-    words += _given({"--quantile": quantile})
+    words += _given({"--prices": price_sheet, "--quantile": quantile})
     if is_language_model(model):
         words += _given({"--tpot": _number(tpot_ms), "--input": input_tokens})
         words += _given({"--output": output_tokens, "--dtype": dtypes or None})
@@ -258,6 +270,6 @@ def _capacity_answer(wanted: Plan, folder: Path, words: list[str], delivery: Del
     finally:
         output.progress("")
     page = plan_page(result, source.results, delivery.command(words))
-    said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
+    said = [page.subtitle, *(verdict.words for verdict in page.verdicts)]
     delivery.send(page, lambda: plan_json(result, source.results, said))
     return 0 if result.meeting else 3 if result.is_open else 1

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from npusim.sweeping.working import Answered
 
 Spec = Annotated[
-    Path, typer.Argument(metavar="SPEC.yaml", help="What to sweep: calls, variables, products.")
+    Path,
+    typer.Argument(
+        metavar="SPEC.yaml",
+        help="What to sweep: calls, variables, products. NPUSIM_RUNS=FILE in the environment keeps "
+        "the times of kernels in a file for all workers and later runs.",
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the file of results; what it has is skipped.")

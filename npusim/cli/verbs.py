@@ -1,4 +1,4 @@
-"""A verb whose words are taken as they are.
+"""A verb whose words are taken as they are, and whose numbers are finite.
 
 Typer makes a validator of pydantic for every option, also for those that nobody gives; that takes
 longer than many a verb itself.
@@ -7,8 +7,10 @@ longer than many a verb itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 _WORD: Final = str
@@ -21,6 +23,17 @@ class Verb(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """Its options, and ``--help``."""
         return _validated_late(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words apart; no option of any verb means anything by NaN or an infinity."""
+        rest = super().parse_args(ctx, args)
+        options: list[Any] = [*self.params]
+        for option in options:
+            value = ctx.params.get(option.name)
+            for each in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(each, float) and not isfinite(each):
+                    raise typer.BadParameter(f"{each} isn't a finite number.", ctx, option)
+        return rest
 
 
 class Verbs(TyperGroup):

@@ -7,13 +7,15 @@ from npusim.engine.l2 import ALL_LOST, Code, L2State
 from npusim.engine.machine import Machine, block_cycles, machine_for, machine_of
 from npusim.engine.memo import Key, Memo, Streams, process_memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
-from npusim.engine.simulate import KernelRun, simulate
+from npusim.engine.simulate import KernelRun, Traffic, simulate
+from npusim.engine.timeline import CoreRecord, Whole
 from npusim.engine.verdict import l2_cycles, verdict
 
 __all__ = [
     "ALL_LOST",
     "Code",
     "CoreGroup",
+    "CoreRecord",
     "Instruction",
     "KernelRun",
     "Key",
@@ -24,8 +26,10 @@ __all__ = [
     "Pipe",
     "Program",
     "Streams",
+    "Traffic",
     "Transfer",
     "Unit",
+    "Whole",
     "block_cycles",
     "l2_cycles",
     "machine_for",

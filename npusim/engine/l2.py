@@ -62,6 +62,21 @@ class L2State:
         self._with_cpus: dict[int, float] = {}
         self._held_bytes = 0.0
 
+    @property
+    def traits(self) -> tuple[float, ...]:
+        """What decides, beside what it holds, how it serves a kernel's transfers."""
+        return (
+            self.capacity_bytes, self.write_back_share, self.pushed_out_share, self.reuse_fraction
+        )  # fmt: skip
+
+    def holding(self, resident: Mapping[int, float]) -> L2State:
+        """A cache like this one, which holds so many bytes of some buffers and nothing else."""
+        found = L2State(self.capacity_bytes, self.write_back_share, self.reuse_fraction)
+        found.pushed_out_share = self.pushed_out_share
+        for buffer, nbytes in resident.items():
+            found.touch(buffer, nbytes)
+        return found
+
     def resident_bytes(self, buffer: int) -> float:
         """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)

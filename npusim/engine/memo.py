@@ -1,26 +1,33 @@
-"""What has been traced or played before need not be traced or played again.
+"""What has been found out about a kernel before need not be found out again.
 
-A kernel is known again by everything that decides what happens when: the instructions of all its
-cores, how memory treats their transfers, and the chip's rates. Which buffers they move doesn't.
+Two things are kept. **Runs**, some hundred bytes each: how long a kernel took and what it moved,
+under everything that decides it, the state of L2 among it. **Instruction streams**, a hundred times
+as large, of kernels that are met again while L2 holds something else. Each has its share of the
+bytes. What has to make room is drawn by lot: who goes through more than fits, again and again in
+the same order, still finds what is left, where dropping the oldest would leave nothing.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Hashable
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from npusim.engine.program import CoreGroup, Instruction, Loop, Node, Program, Transfer
-from npusim.engine.timeline import Played
+from npusim.reading import run_store
 
 if TYPE_CHECKING:
-    from npusim.engine.machine import Machine, Treatment
+    from npusim.engine.program import CoreGroup
 
-DEFAULT_BYTES = 80_000_000
-_RUN_BYTES, _STEP_BYTES = 2500, 20
-_BYTES = (2500, 450)  # a record, an instruction (its part of the key too): measured
+T = TypeVar("T")
+
+DEFAULT_BYTES = 100_000_000
+_STREAMS_SHARE = 0.4  # of them; the rest is for runs
+_BYTES = (2500, 450)  # streams of a kernel, an instruction (its part of the key too): measured
+_ENTRY_BYTES = (
+    260  # of a run, beside its text: key, place in the table and among the lots; measured
+)
 _LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
@@ -39,124 +46,124 @@ class Streams(NamedTuple):
 class Key:
     """What something is known by: it may be long, so that it is hashed once."""
 
-    __slots__ = ("_hash", "_told")
+    __slots__ = ("_hash", "told")
 
     def __init__(self, told: Hashable) -> None:
-        self._told, self._hash = told, hash(told)
+        self.told, self._hash = told, hash(told)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self._hash == other._hash and self._told == other._told
+        return isinstance(other, Key) and self._hash == other._hash and self.told == other.told
+
+
+class Store(Protocol):
+    """Where runs are kept beyond this process."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """What is kept under a key, as it was given."""
+
+    def put(self, key: bytes, text: bytes) -> None:
+        """Keep it, for others too."""
+
+    def flush(self) -> None:
+        """Let others have it now."""
 
 
 class Memo:
-    """Runs and instruction streams that are kept, those used last at the end; for any threads.
+    """Runs and instruction streams that are kept; for any threads.
 
-    All together take about ``limit_bytes``; with 0 nothing is kept. Its length counts runs.
+    All together take about ``limit_bytes``; with 0 nothing is kept. Its length counts runs, a text
+    each. Runs go to the ``store``, too, and what isn't here is looked for there: by default the
+    file that ``NPUSIM_RUNS`` names, if it does.
     """
 
-    def __init__(self, limit_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, limit_bytes: int = DEFAULT_BYTES, store: Store | None = None) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
-        self._lock = Lock()
-        self._kept: OrderedDict[Hashable, tuple[Played | Streams, int]] = OrderedDict()
+        self.store = (store or run_store.shared()) if limit_bytes else None
+        for_streams = _STREAMS_SHARE * limit_bytes
+        self._streams: _Shelf[Streams] = _Shelf(for_streams)
+        self._runs: _Shelf[bytes] = _Shelf(limit_bytes - for_streams)
 
     def __len__(self) -> int:
-        with self._lock:
-            return sum(isinstance(found, Played) for found, _ in self._kept.values())
+        return len(self._runs)
 
-    def run(self, key: Hashable) -> Played | None:
+    @property
+    def held_bytes(self) -> int:
+        """About how much is held."""
+        return self._runs.held_bytes + self._streams.held_bytes
+
+    def run(self, key: bytes) -> bytes | None:
         """The run that is kept under ``key``."""
-        found = self._get(key)
-        return found if isinstance(found, Played) else None
+        found = self._runs.get(key)
+        if found is None and self.store is not None:
+            found = self.store.get(key)
+            if found is not None:
+                self._runs.keep(key, found, _ENTRY_BYTES + len(found))
+        return found
 
-    def keep_run(self, key: Hashable, found: Played) -> None:
-        """Keep a run, if it is worth its room; those used longest ago have to go."""
-        steps = sum(len(group.times) for group in found.groups)
-        self._keep(key, found, _RUN_BYTES + _STEP_BYTES * steps)
+    def keep_run(self, key: bytes, text: bytes) -> None:
+        """Keep a run; others have to make room."""
+        self._runs.keep(key, text, _ENTRY_BYTES + len(text))
+        if self.store is not None:
+            self.store.put(key, text)
+
+    def flush(self) -> None:
+        """Let others have what was kept."""
+        if self.store is not None:
+            self.store.flush()
 
     def streams(self, key: Hashable) -> Streams | None:
         """The instruction streams that are kept under ``key``."""
-        found = self._get(key)
-        return found if isinstance(found, Streams) else None
+        return self._streams.get(key)
 
     def keep_streams(self, key: Hashable, found: Streams) -> None:
-        """Keep instruction streams, as :meth:`keep_run` does."""
+        """Keep instruction streams, if they are worth their room; others have to make it."""
         record, instruction = _BYTES
         instructions = sum(len(group.program.listed()) for group in found.groups)
-        self._keep(key, found, record + instruction * instructions)
+        self._streams.keep(key, found, record + instruction * instructions)
 
-    def _get(self, key: Hashable) -> Played | Streams | None:
+
+class _Shelf(Generic[T]):
+    """What is kept under keys, in about ``limit_bytes``."""
+
+    def __init__(self, limit_bytes: float) -> None:
+        self.held_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._lock = Lock()
+        self._kept: dict[Hashable, tuple[T, int, int]] = {}  # with its bytes, and its lot
+        self._lots: list[Hashable] = []
+        self._draw = random.Random(0).randrange  # noqa: S311 - no secret
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable) -> T | None:
         with self._lock:
             found = self._kept.get(key)
-            if found is None:
-                return None
-            self._kept.move_to_end(key)
-        return found[0]
+        return None if found is None else found[0]
 
-    def _keep(self, key: Hashable, found: Played | Streams, nbytes: int) -> None:
+    def keep(self, key: Hashable, found: T, nbytes: int) -> None:
         with self._lock:
-            if nbytes > _LARGEST_SHARE * self.limit_bytes or key in self._kept:
+            if nbytes > _LARGEST_SHARE * self._limit_bytes or key in self._kept:
                 return
-            self._kept[key] = found, nbytes
+            while self.held_bytes + nbytes > self._limit_bytes:
+                self._drop(self._draw(len(self._lots)))
+            self._kept[key] = found, nbytes, len(self._lots)
+            self._lots.append(key)
             self.held_bytes += nbytes
-            while self.held_bytes > self.limit_bytes:
-                _, (_, freed) = self._kept.popitem(last=False)
-                self.held_bytes -= freed
+
+    def _drop(self, lot: int) -> None:
+        """Drop what has a lot, which goes to the last one."""
+        gone, last = self._lots[lot], self._lots.pop()
+        self.held_bytes -= self._kept.pop(gone)[1]
+        if last is not gone:
+            self._lots[lot] = last
+            self._kept[last] = (*self._kept[last][:2], lot)
 
 
 @cache
 def process_memo() -> Memo:
     """What this process has traced and played, for work that asks for many calls."""
     return Memo()
-
-
-def key_of(
-    groups: tuple[CoreGroup, ...],
-    machine: Machine,
-    treated: Mapping[Transfer, Treatment],
-    *,
-    exact: bool,
-) -> Key:
-    """Equal for kernels that go alike."""
-    return Key((machine.rates, machine.sync_cycles, exact, tuple(_groups(groups, treated))))
-
-
-def _groups(
-    groups: tuple[CoreGroup, ...], treated: Mapping[Transfer, Treatment]
-) -> Iterator[Hashable]:
-    for group in groups:
-        program = group.program
-        treatments = tuple([treated[each] for each in program.moved()])
-        yield group.blocks, group.unit, group.cluster, _known(program), treatments
-
-
-def _known(program: Program) -> Hashable:
-    """Equal for programs that go alike where their transfers are treated alike; found once."""
-    if program.known_as is None:
-        told: list[Hashable] = []
-        _tell(told, program.body, {each: n for n, each in enumerate(program.moved())})
-        times = (tuple(program.starts.items()), tuple(program.delays.items()))
-        program.known_as = Key((tuple(program.flags), *times, tuple(told)))
-    return program.known_as
-
-
-def _tell(told: list[Hashable], nodes: Sequence[Node], places: Mapping[Transfer, int]) -> None:
-    """One flat list for all nodes: what begins each says how much of it is the node's."""
-    for node in nodes:
-        if isinstance(node, Instruction):
-            moved = node.transfer
-            told += (
-                node.pipe, node.name, node.cycles, node.latency, node.detail, node.site,
-                node.waits, node.sets, node.unit_flag, moved is None,
-            )  # fmt: skip
-            if moved is not None:
-                told += (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
-                told.append(places[moved])
-        elif isinstance(node, Loop):
-            told += (node.count, len(node.body))
-            _tell(told, node.body, places)
-        else:
-            told += (None, node.site)

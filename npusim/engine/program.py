@@ -26,8 +26,7 @@ class Pipe(StrEnum):
     FIXP = "FIXP"
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(NamedTuple):
     """Executions of a transfer that touch bytes which the same core has touched before.
 
     ``share`` is their part of all executions, ``between`` the bytes per buffer that the core has
@@ -131,7 +130,6 @@ class Program:
     ``starts`` are the cycles at which flags that the launch sets arrive, a list for each.
     ``delays`` are the cycles between setting a flag and its arrival, for flags between cores. The
     programs of one cluster share both. ``kernel`` and the ``names`` of flags are for errors.
-    ``known_as`` is kept for those who compare programs that don't change any more.
     """
 
     body: list[Node] = field(default_factory=list)
@@ -144,7 +142,6 @@ class Program:
         default=None, init=False, repr=False, compare=False
     )
     _moved: dict[Transfer, int] | None = field(default=None, init=False, repr=False, compare=False)
-    known_as: Hashable = field(default=None, init=False, repr=False, compare=False)
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
 
+_PIPES = tuple(Pipe)
+
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
@@ -38,7 +40,7 @@ class Burst:
     transfer: Instruction | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PipeLoop:
     """A loop with the part of its body that concerns one pipe."""
 
@@ -53,7 +55,7 @@ def pipes_of(program: Program) -> tuple[Pipe, ...]:
     """The pipes a program uses, in the order of :class:`Pipe`."""
     used: set[Pipe] = set()
     _note_pipes(program.body, used)
-    return tuple(pipe for pipe in Pipe if pipe in used)
+    return tuple([pipe for pipe in _PIPES if pipe in used])
 
 
 def projected(program: Program) -> dict[Pipe, list[PipeNode]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,7 @@ from npusim.engine import player as reference
 from npusim.engine.compiled import play as compiled
 from npusim.engine.l2 import L2State, crowding
 from npusim.engine.machine import Machine, MemoryRates, Treatment
-from npusim.engine.memo import Memo, key_of
-from npusim.engine.timeline import CoreRecord, Played
+from npusim.engine.timeline import CoreRecord, Played, Whole
 
 if TYPE_CHECKING:
     from npusim.engine.program import CoreGroup, Pipe, Transfer
@@ -41,7 +40,8 @@ class Traffic:
 class KernelRun:
     """One kernel played: ``cycles`` from launch to the end of the slowest core.
 
-    ``memory_cycles`` is what the busiest of HBM and the two ways of L2 needs for the transfers.
+    ``memory_cycles`` is what the busiest of HBM and the two ways of L2 needs for the transfers,
+    ``touched`` what L2 has got of each buffer.
     """
 
     cycles: float
@@ -50,6 +50,7 @@ class KernelRun:
     traffic: Traffic
     jumped_cycles: float
     memory_cycles: float
+    touched: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def core_cycles(self) -> float:
@@ -57,20 +58,29 @@ class KernelRun:
         return self.cycles - self.launch_cycles
 
     def busy_ratio(self, pipe: Pipe) -> float:
-        """Busy share of ``pipe``, averaged as msprof does it.
+        """Busy share of ``pipe``, as :meth:`busy_ratios` has it; 0 where nobody uses it."""
+        return self.busy_ratios().get(pipe, 0.0)
+
+    def busy_ratios(self) -> dict[Pipe, float]:
+        """Busy share of each pipe that is in use, averaged as msprof does it.
 
         Over all cores of a kind that has it in use, those among them that don't use it.
         """
-        kinds = {record.unit.kind for record in self.records if pipe in record.busy}
-        mean = [
-            (len(record.blocks), record.busy.get(pipe, 0.0))
-            for record in self.records
-            if record.unit.kind in kinds
-        ]
-        cores = sum(size for size, _ in mean)
-        if not cores or self.core_cycles <= 0:
-            return 0.0
-        return sum(size * busy for size, busy in mean) / cores / self.core_cycles
+        sizes: dict[str, int] = {}  # cores of each kind
+        kinds: dict[Pipe, set[str]] = {}
+        spent: dict[Pipe, float] = {}
+        for record in self.records:
+            kind, size = record.unit.kind, len(record.blocks)
+            sizes[kind] = sizes.get(kind, 0) + size
+            for pipe, busy in record.busy.items():
+                kinds.setdefault(pipe, set()).add(kind)
+                spent[pipe] = spent.get(pipe, 0.0) + size * busy
+        if self.core_cycles <= 0:
+            return dict.fromkeys(spent, 0.0)
+        return {
+            pipe: total / sum(sizes[kind] for kind in kinds[pipe]) / self.core_cycles
+            for pipe, total in spent.items()
+        }
 
 
 def simulate(
@@ -80,13 +90,12 @@ def simulate(
     buffers: Mapping[int, int] | None = None,
     *,
     exact: bool = False,
-    memo: Memo | None = None,
     known_as: Mapping[int, int] | None = None,
 ) -> KernelRun:
     """Play the programs of all cores; ``l2`` is read and left as the kernel leaves it.
 
     ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
-    jumping over the steady state. A kernel that ``memo`` knows isn't played again. ``known_as`` are
+    jumping over the steady state. ``known_as`` are
     the numbers by which ``l2`` knows buffers that the programs number otherwise.
     """
     numbers = known_as or {}
@@ -111,9 +120,10 @@ def simulate(
         )
         for transfer in listed.transfers
     }
-    played = _played(groups, machine, treated, exact, memo)
-    for buffer, nbytes in sizes.items():
-        l2.touch(numbers.get(buffer, buffer), nbytes)
+    played = (reference.play if exact else compiled.play)(groups, machine, treated)
+    left = {numbers.get(buffer, buffer): nbytes for buffer, nbytes in sizes.items()}
+    for buffer, nbytes in left.items():
+        l2.touch(buffer, nbytes)
     launch = machine.launch_cycles
     return KernelRun(
         max((group.end for group in played.groups), default=0.0) + launch,
@@ -122,25 +132,8 @@ def simulate(
         listed.traffic(treated),
         played.jumped_cycles,
         listed.memory_cycles(treated, machine.rates),
+        left,
     )
-
-
-def _played(
-    groups: tuple[CoreGroup, ...],
-    machine: Machine,
-    treated: Mapping[Transfer, Treatment],
-    exact: bool,
-    memo: Memo | None,
-) -> Played:
-    play = reference.play if exact else compiled.play
-    if memo is None or not memo.limit_bytes:
-        return play(groups, machine, treated)
-    key = key_of(groups, machine, treated, exact=exact)
-    found = memo.run(key)
-    if found is None:
-        found = play(groups, machine, treated)
-        memo.keep_run(key, found)
-    return found
 
 
 def _records(
@@ -154,9 +147,14 @@ def _records(
         CoreRecord(
             group.blocks,
             group.unit,
-            group.program,
-            each,
-            partial(compiled.replay, groups, machine, treated, index),
+            each.end,
+            each.busy,
+            partial(
+                Whole,
+                group.program,
+                each,
+                partial(compiled.replay, groups, machine, treated, index),
+            ),
         )
         for index, (group, each) in enumerate(zip(groups, played.groups, strict=True))
     )

@@ -62,7 +62,14 @@ def flatten(
     ``delays`` are those of flags between cores, ``treated`` says how memory treats each transfer.
     """
     steps: list[Step] = []
-    _append(steps, nodes, lambda burst: _work(burst, delays, cores, treated))
+
+    def work(burst: Burst) -> Step:
+        nbytes, claim, sets, latency, unit = moved_by(burst, delays, cores, treated)
+        parts = tuple(burst.parts)
+        done = burst.waits, burst.cycles, nbytes, claim, tuple(sets), latency, parts
+        return Step(Kind.WORK, *done, unit_flag=unit)
+
+    _append(steps, nodes, work)
     steps.append(_STOP)
     return steps
 
@@ -90,12 +97,13 @@ def _append(steps: list[Step], nodes: Sequence[PipeNode], work: Callable[[Burst]
             steps.append(_MEET)
 
 
-def _work(
+def moved_by(
     burst: Burst,
     delays: Mapping[int, float],
     cores: int,
     treated: Mapping[Transfer, Treatment],
-) -> Step:
+) -> tuple[float, Claim | None, Sequence[tuple[int, float]], float, bool]:
+    """A step's bytes and claim, the flags that it sets, its latency, and its unit flag."""
     latency, bus_bytes, claim, transfer, unit_flag = 0.0, 0.0, None, None, False
     if burst.transfer is not None:
         unit_flag = burst.transfer.unit_flag
@@ -104,8 +112,5 @@ def _work(
         bus_bytes, treatment = transfer.bus_bytes, treated[transfer]
         latency += treatment.late
         claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
-    sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
-    return Step(
-        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, tuple(burst.parts),
-        unit_flag=unit_flag,
-    )  # fmt: skip
+    sets = [(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets]
+    return bus_bytes, claim, sets, latency, unit_flag

@@ -19,6 +19,15 @@ from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode, Repeat, proj
 Entry = tuple[int, int, float, float]
 Chunks = Iterator[Sequence[Entry]]  # those of each pipe in the order of time
 
+LANES = ("SCALAR", "FLOWCTRL", "MTE1", "CUBE", "FIXP", "MTE2", "VECTOR", "MTE3", "CACHEMISS",
+         "SCALARLDST", "ALL", "USERMARK")  # fmt: skip
+"""Pipes as msopprof's viewer has them from top to bottom."""
+
+
+def pipe_order(pipe: str) -> tuple[int, str]:
+    """Where a pipe stands among others: its place in LANES from 1, others after all of them."""
+    return (LANES.index(pipe) + 1 if pipe in LANES else 100), pipe
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -60,32 +69,35 @@ class Played(NamedTuple):
     jumped_cycles: float = 0.0
 
 
+class Whole(NamedTuple):
+    """The program of a group of cores, what a player has found, and what tells it one by one."""
+
+    program: Program
+    played: GroupPlayed
+    replay: Callable[[], Chunks]
+
+
 @dataclass(slots=True)
 class CoreRecord:
-    """Everything one group of cores did, and the program that told them to.
+    """What one group of cores did: its last cycle, and for how many each of its pipes was at work.
 
-    ``replay`` tells once more what they did one by one.
+    ``whole`` has the rest, which may take as long as playing it.
     """
 
     blocks: tuple[int, ...]
     unit: Unit
-    program: Program = field(repr=False)
-    played: GroupPlayed = field(repr=False)
-    replay: Callable[[], Chunks] = field(repr=False)
+    end: float
+    busy: dict[Pipe, float]
+    whole: Callable[[], Whole] = field(repr=False)
 
     @property
-    def busy(self) -> dict[Pipe, float]:
-        """For how many cycles each of its pipes was at work."""
-        return self.played.busy
-
-    @property
-    def end(self) -> float:
-        """Its last cycle."""
-        return self.played.end
+    def program(self) -> Program:
+        """What told them what to do."""
+        return self.whole().program
 
     def spans(self) -> Iterator[Span]:
         """All spans in the order in which they ended."""
-        feed = _Feed(self.replay(), len(self.busy))
+        feed = _Feed(self.whole().replay(), len(self.busy))
         lines = (
             _spans(pipe, _parts_of(nodes), feed.line(index))
             for index, (pipe, nodes) in enumerate(projected(self.program).items())
@@ -95,7 +107,8 @@ class CoreRecord:
     def totals(self) -> list[Total]:
         """Every instruction with its executions and its cycles."""
         found: dict[int, Total] = {}
-        all_times, all_cycles = self.played.times, self.played.cycles
+        played = self.whole().played
+        all_times, all_cycles = played.times, played.cycles
         step = 0
         for pipe, nodes in projected(self.program).items():
             for parts in _parts_of(nodes):

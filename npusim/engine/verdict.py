@@ -35,7 +35,8 @@ def l2_cycles(traffic: Traffic, rates: MemoryRates) -> float:
 
 def verdict(run: KernelRun) -> str:
     """``compute bound``, ``memory bound`` or ``latency bound: <...> caused``, by :data:`RULE`."""
-    busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
+    ratios = run.busy_ratios()
+    busy = {pipe: ratios.get(pipe, 0.0) for pipe in Pipe}
     compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
     memory = run.memory_cycles / run.core_cycles if run.core_cycles > 0 else 0.0
     if max(compute, memory) > BOUND_RATIO:

@@ -28,7 +28,7 @@ _PREFIX = "ascend"
 _FIRST_GENERATION = "Ascend910B"
 _NOTE_910B = (
     "910B without a digit is the first generation (30 cores, Atlas training); "
-    "the Atlas A2 chips are called 910B1 to 910B4."
+    "if you mean Atlas A2, ask for 910B1, 910B2, 910B3 or 910B4 (-s 910B3)."
 )
 
 
@@ -56,6 +56,11 @@ def resolve_soc(text: str) -> Resolution:
     raise UnknownNameError(
         "chip or product", text, _spellings(key), "`npusim profiles` lists what there is."
     )
+
+
+def caution_of(soc: str) -> str:
+    """What to say beside an answer about this chip where readers may take it for another one."""
+    return f"{soc}: {_NOTE_910B}" if soc == _FIRST_GENERATION else ""
 
 
 @takes(name_or_path=PATH)

@@ -17,13 +17,14 @@ from npusim.reading.limits import (
     MOST_COUNT,
     MOST_CYCLES,
     MOST_MHZ,
+    MOST_OF_A_PLAN,
     MOST_RATE,
     MOST_SCALE,
     MOST_US,
 )
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, le=MOST_OF_A_PLAN)]
+NonNegative = Annotated[float, Field(ge=0, le=MOST_OF_A_PLAN)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 Count = Annotated[int, Field(gt=0, le=MOST_COUNT)]

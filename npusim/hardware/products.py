@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
 
@@ -37,8 +37,11 @@ class _Named(Group):
 class Product(_Named):
     """A card or a server: how many chips on a card, how many cards in a server (the most it takes).
 
-    Memory in bytes per chip; power in watts per card, None where nobody publishes it.
+    Memory in bytes per chip; power in watts per card, None where nobody publishes it; `purpose` is
+    the series that it is sold in.
     """
+
+    purpose: Literal["training", "inference"]
 
     chips_per_card: Count
     cards_per_server: Count

@@ -38,6 +38,8 @@ from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
 
+_FEATURES = frozenset(Features.model_fields)
+
 
 class Profile(Group):
     """One chip. Load it with `npusim.load_profile`."""
@@ -125,7 +127,7 @@ class Profile(Group):
     def has(self, feature: str) -> bool:
         """Whether the chip has a feature (a field of `Features`) or an intrinsic (``vgatherb``)."""
         expect(feature, str, "a feature")
-        if feature in Features.model_fields:
+        if feature in _FEATURES:
             return bool(getattr(self.features, feature))
         return feature in self.intrinsics.vector or feature in self.intrinsics.cube
 

@@ -4,7 +4,8 @@ How far real kernels were from simulated ones, by chip and operator class.
 
 hw_profiles/calibration/residuals.yaml holds, for each microarchitecture and each of its measured
 chips, the 10 % and 90 % quantiles of measured over simulated time, by operator class (the folder
-of its kernel) and simulated time, stretched to what workloads need that came later.
+of its kernel) and simulated time, stretched to what workloads need that came later. Beside it,
+networks.yaml has those of whole networks on chips whose operators nobody has measured.
 """
 
 from __future__ import annotations
@@ -120,7 +121,14 @@ class Calibration(_Frozen):
     chips: Mapping[str, Residuals]
 
 
-_Known = TypeVar("_Known", Calibration, Rooflines)
+class Networks(_Frozen):
+    """Spreads of whole networks by chip: device time, by the mean time of an operator."""
+
+    sizes_us: tuple[Positive, ...]
+    chips: Mapping[str, Spread]
+
+
+_Known = TypeVar("_Known", Calibration, Rooflines, Networks)
 
 
 @cache
@@ -135,6 +143,13 @@ def rooflines() -> Rooflines:
     """Rooflines and what measurements left over from them, over all chips."""
     file = data_folder() / "calibration" / "rooflines.yaml"
     return _remembered("rooflines", file, Rooflines)
+
+
+@cache
+def networks() -> Networks:
+    """What published rates of whole networks left over, on chips without measured operators."""
+    file = data_folder() / "calibration" / "networks.yaml"
+    return _remembered("networks", file, Networks)
 
 
 def _remembered(kind: str, file: Traversable, model: type[_Known]) -> _Known:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc.loops import Index, mapped
+from npusim.ascendc.loops import Index, first_of, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
-from npusim.library.operands import Tile, now
+from npusim.library.operands import Tile
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -93,6 +96,16 @@ class _Stage:
     def free(self, tiles: list[LocalTensor]) -> None:
         """They aren't needed any more."""
         self._que.free_tensor(tiles[0])
+
+    @property
+    def flags(self) -> tuple[int, int]:
+        """Those of its queue."""
+        return self._que.flags
+
+    def pass_by(self, times: int) -> None:
+        """Tiles have come and gone so often, as in what is repeated."""
+        self._turn = (self._turn + times) % self._depth
+        self._que.pass_by(times)
 
 
 class BlockMatmul:
@@ -297,7 +310,7 @@ class BlockMatmul:
         tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(self._core, tile, rows, columns)
         panel.enque(tile)
-        return Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
+        return Tile(panel.deque(tile), first_of(rows[0]), first_of(columns[0]))
 
     def _let_go(self, side: int, kept: Tile) -> None:
         self._panels[side].free_tensor(kept.tensor)
@@ -322,21 +335,35 @@ class BlockMatmul:
         for first, length in core.tiles(0, self._shape[2], t.step_k):
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
+            alike = self._alike(block, tiles)
             for start in range(0, length, t.base_k):
-                k = (now(first) + start, min(t.base_k, length - start))
-                pieces = self._pieces(block, tiles, k)
-                core.mmad(
-                    block.tensor,
-                    *pieces,
-                    accumulate=k[0] > 0,
-                    bias=None if k[0] else bias,
-                    hf32=self._hf32,
-                )
-                self._l0.free(pieces)
+                k = (first_of(first) + start, min(t.base_k, length - start))
+                piece = partial(self._add, block, tiles, k, bias)
+                if not core.alike((*alike, k[1]), piece):
+                    self._l0.pass_by(1)
             if self._l1 is not None:
                 self._l1.free([tile.tensor for tile in streamed.values()])
         if bias is not None and self._bias is not None:
             self._bias.free(bias)
+
+    def _alike(self, block: Block, tiles: list[Tile]) -> tuple[Hashable, ...]:
+        """Equal where pieces of the same length are added up by the same instructions."""
+        sides = [(each.dtype, each.moves_as) for each in self._operands]
+        shapes = block.rows[1], block.columns[1], *(tile.tensor.shape for tile in tiles)
+        return (self._l0.flags, self._hf32, *shapes, *sides)
+
+    def _add(self, block: Block, tiles: list[Tile], k: Span, bias: LocalTensor | None) -> None:
+        """Add up a piece of k, which ``tiles`` have in L1."""
+        pieces = self._pieces(block, tiles, k)
+        first = k[0] == 0
+        self._core.mmad(
+            block.tensor,
+            *pieces,
+            accumulate=not first,
+            bias=bias if first else None,
+            hf32=self._hf32,
+        )
+        self._l0.free(pieces)
 
     def _stream(self, block: Block, k: Span) -> dict[int, Tile]:
         """A chunk of the operands that pass through L1."""
@@ -354,7 +381,7 @@ class BlockMatmul:
             source.load_l1(self._core, tensor, *spans[side])
         self._l1.hand_over(tensors)
         return {
-            side: Tile(tensor, *(now(first) for first, _ in spans[side]))
+            side: Tile(tensor, *(first_of(first) for first, _ in spans[side]))
             for side, tensor in zip(sides, tensors, strict=True)
         }
 
@@ -385,7 +412,9 @@ class BlockMatmul:
         piece = l0.get(source.dtype, rows[1], columns[1])
         tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
-        source.load_l0(core, piece, Tile(tile, now(rows[0]), now(columns[0])), rows, columns)
+        source.load_l0(
+            core, piece, Tile(tile, first_of(rows[0]), first_of(columns[0])), rows, columns
+        )
         return piece
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import SUM
+from npusim.ascendc.loops import first_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
-from npusim.library.operands import now
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ChannelSums:
         core.fold_lanes(SUM, *pairs)  # steps of all of them in turns, so that none waits
         for index, part in enumerate(parts):
             if core.recording:
-                first = now(columns[0])
+                first = first_of(columns[0])
                 total = self._totals[index, first : first + columns[1]].view(blocks, lanes)
                 core.add(total, total, part)
             else:  # of many blocks at once, which is in no order
@@ -53,7 +53,7 @@ class ChannelSums:
 
     def store(self, columns: Span, sharers: float) -> None:
         """Add the totals of some columns to what ``sharers`` cores add at a time."""
-        core, (first, count) = self._core, (now(columns[0]), columns[1])
+        core, (first, count) = self._core, (first_of(columns[0]), columns[1])
         self._queue.enque(self._totals)
         self._queue.deque(self._totals)
         core.set_atomic_add(sharers)

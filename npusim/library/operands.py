@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from npusim.ascendc.loops import mapped, values_of
+from npusim.ascendc.loops import first_of, mapped
 from npusim.ascendc.scalars import Scalar
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -33,6 +35,10 @@ class Factor(Protocol):
 
     @property
     def dtype(self) -> DType: ...
+
+    @property
+    def moves_as(self) -> Hashable:
+        """What the instructions of :meth:`load_l0` follow from, beside the shapes and the dtype."""
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """The shape of a tile in L1."""
@@ -55,19 +61,19 @@ class Tile(NamedTuple):
 
     def within(self, rows: Span, columns: Span) -> tuple[slice, slice]:
         """Rows and columns of the operand, counted from the tile's first ones."""
-        first, second = now(rows[0]) - self.row, now(columns[0]) - self.column
+        first, second = first_of(rows[0]) - self.row, first_of(columns[0]) - self.column
         return slice(first, first + rows[1]), slice(second, second + columns[1])
-
-
-def now(place: Index) -> int:
-    """The place in the iteration worked on now, or in the first of several."""
-    return int(values_of(place)[0])
 
 
 class AsItLies:
     """A factor whose tiles have its rows and columns in L1 as the product has them."""
 
     __slots__ = ()
+
+    @property
+    def moves_as(self) -> Hashable:
+        """Nothing."""
+        return None
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """Rows and columns."""
@@ -103,6 +109,11 @@ class GmMatrix:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
+
+    @property
+    def moves_as(self) -> Hashable:
+        """Whether it is turned."""
+        return self.transposed
 
     def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
         """Part of the matrix as it lies in memory: (columns, rows) of a transposed one.

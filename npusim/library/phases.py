@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.kernel import Kernel
+from npusim.ascendc.loops import first_of
 from npusim.library.asking import FLAGS
-from npusim.library.operands import now
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -91,7 +91,7 @@ class PhasedKernel(Kernel):
             yield from self._phase(core, place)
         for turn in core.loop(times, sequential=True):
             for place in range(length):
-                yield from self._phase(core, first + now(turn) * length + place)
+                yield from self._phase(core, first + first_of(turn) * length + place)
         for place in range(last, len(self.phases)):
             yield from self._phase(core, place)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc.loops import LoopIndex, mapped
-from npusim.library.operands import now
+from npusim.ascendc.loops import LoopIndex, first_of, mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from numpy.typing import NDArray
 
     from npusim.ascendc.core import Core
@@ -42,6 +43,11 @@ class Unfolded:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
+
+    @property
+    def moves_as(self) -> Hashable:
+        """The window."""
+        return type(self), self._read
 
     @property
     def plane(self) -> tuple[int, int]:
@@ -92,9 +98,9 @@ class Unfolded:
     ) -> None:
         """What the positions see (load3d)."""
         (begin, size), deep = self._part, self.depth
-        position = now(rows[0]) % size + begin
+        position = first_of(rows[0]) % size + begin
         first_row = self._first_rows(np.array(tile.row % size + begin), tile.tensor.shape[1])
-        start = position, now(columns[0]) - tile.column // deep * deep
+        start = position, first_of(columns[0]) - tile.column // deep * deep
         core.load3d(
             piece,
             tile.tensor,
@@ -161,7 +167,7 @@ class Gathered(Unfolded):
         _, slices, plane_rows, width, lanes = self.tensor.shape
         height = self.plane_rows(rows[1])
         plane = plane_rows * width * lanes
-        first, last = now(columns[0]) // deep, ceil((now(columns[0]) + columns[1]) / deep)
+        first, last = first_of(columns[0]) // deep, ceil((first_of(columns[0]) + columns[1]) / deep)
         places = (
             (self.first[0], self._apart * plane),
             (self.first[1], plane),
@@ -169,14 +175,14 @@ class Gathered(Unfolded):
             (_quotient(columns[0], deep), plane),
         )
         steps = (plane, self.skip * width * lanes, lanes, 1)
-        position = now(rows[0]) % size + begin
+        position = first_of(rows[0]) % size + begin
         core.load_windows(
             tile,
             self.tensor.window(places, (min(slices, last - first), height, width, lanes), steps),
             self._read,
             plane_rows=self._rows_read,
             first_row=int(self._first_rows(np.array(position), height)),
-            start=(position, now(columns[0]) - first * deep),
+            start=(position, first_of(columns[0]) - first * deep),
         )
 
     def load_l0(

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from npusim.llm import names
 from npusim.llm.architecture import Architecture
+from npusim.llm.gate import check_numbers
 from npusim.llm.headers import dtype_of_weights
 from npusim.llm.hub import config_file
 from npusim.llm.precision import quantisation_of
@@ -68,6 +69,7 @@ def read_model(path: Path | str, description: Path | str | None = None) -> Langu
     raw = json_value(read_text(file, "Give a config.json or the folder that it is in."), file)
     if not isinstance(raw, dict):
         raise FileError(file, "holds no mapping of keys to values")
+    check_numbers(raw, file)
     _, inner = names.first_in(raw, names.WITHIN)
     inner = inner if isinstance(inner, dict) else {}
     kind = _kind(raw) or _kind(inner)

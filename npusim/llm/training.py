@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 RECOMPUTE: Final = ("none", "full")
 _MOST_TOKENS: Final = 1 << 20
+_MOST_MICRO_BATCHES: Final = 1 << 20
 _STATES: Final = 12  # bytes of a weight in float32 with its two moments
 _GRADIENT: Final = 4
 _SAVED: Final = 34  # bytes of a layer for each token and column of the hidden state, by Megatron-LM
@@ -68,7 +69,11 @@ class Training:
                 f"on {layout.dp} groups",
                 f"Choose a multiple of {each}.",
             )
-        return self.global_batch // each
+        if (count := self.global_batch // each) > _MOST_MICRO_BATCHES:
+            raise ArgumentError(
+                f"a step of {count} micro-batches", f"It has at most {_MOST_MICRO_BATCHES}."
+            )
+        return count
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,10 @@ def train(
         )
     layout.check(sizes)
     count = training.micro_batches(layout)
+    if training.virtual > (most := ceil(sizes.layers / layout.pp)):
+        raise ArgumentError(
+            f"{training.virtual} chunks of a stage of {most} layers", "Choose a smaller --virtual."
+        )
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     floating = model.dtype if chip.features.bfloat16 else "fp16"
     kind = precision_of(dtype or floating, floating).activations

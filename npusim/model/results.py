@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
     from npusim.hardware import Profile
     from npusim.model.step import Item, Step
-    from npusim.runtime.results import TaskResult
+    from npusim.runtime.timeline import TaskResult
 
 
 DECIDED_UP_TO: Final = 0.1

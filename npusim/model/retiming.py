@@ -3,7 +3,8 @@
 The band of a sum: operators of one class share what is wrong about their class, so within a class
 the deviations add up; between classes they are taken as independent, so there their squares add
 up.  What rests on the profile alone shares the profile's errors and counts as one class, and so
-does what isn't simulated.
+does what isn't simulated.  Where that is all there is, and rates of whole networks on the chip are
+published, the band of a whole network is what these left over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import hypot
 from typing import TYPE_CHECKING, Final
 
 from npusim.hardware import Profile, load_profile
+from npusim.hardware.residuals import networks
 from npusim.model.cache_state import MODES, ORDER, Follower, readers_of
 from npusim.model.feasibility import judge, together
 from npusim.model.operator_class import kind_of
@@ -38,10 +40,13 @@ BAND_BASIS: Final = (
     "80 %: deviations add up within an operator class (and over all that isn't simulated, or rests "
     "on the profile alone); their squares add up between classes"
 )
+NETWORKS_BASIS: Final = "80 %: what published rates of {networks} networks left over on {chip}"
 CALIBRATED: Final = (Evidence.CHIP, Evidence.SISTER)
 """Evidence that makes a simulated operator a calibrated one."""
 
 _SAY_EVERY: Final = 25
+_WHOLE: Final = 10
+"""Launches from which on a step counts as a whole network: the smallest published one has 12."""
 
 
 def retime(
@@ -85,7 +90,7 @@ def _summed(
 ) -> StepResult:
     """The result of a step whose operators are timed: their sum, and what it is made of."""
     device_us = sum(each.total_us for each in items)
-    low_us, high_us = band_of_sum(items)
+    low_us, high_us, basis = _band(items, device_us, chip)
     duration_us = with_dispatch(items, dispatch_us) + step.call_us
     idle_us = duration_us - device_us
     return StepResult(
@@ -97,7 +102,7 @@ def _summed(
         duration_us=duration_us,
         # What the device waits for the host isn't part of the estimate's uncertainty.
         band_us=(low_us + idle_us, high_us + idle_us),
-        band_basis=BAND_BASIS,
+        band_basis=basis,
         device_us=device_us,
         host_dispatch_us=dispatch_us,
         profile_dispatch_us=chip.launch.host_dispatch_us,
@@ -121,6 +126,18 @@ def _assumed(each: TimedItem) -> Iterator[str]:
     if each.item.operation.assumption:
         yield each.item.operation.assumption
     yield from each.timing.assumptions
+
+
+def _band(items: Sequence[TimedItem], device_us: float, chip: Profile) -> tuple[float, float, str]:
+    """The 80 % band of a step's device time, and what it rests on."""
+    known = networks()
+    spread, launches = known.chips.get(chip.name), sum(each.item.count for each in items)
+    alone = all(each.timing.evidence is Evidence.PROFILE for each in items)
+    if spread is None or not alone or launches < _WHOLE:
+        return *band_of_sum(items), BAND_BASIS
+    low, high = spread.at(device_us / launches, known.sizes_us)
+    basis = NETWORKS_BASIS.format(networks=spread.cases or spread.rows, chip=chip.name)
+    return device_us * low, device_us * high, basis
 
 
 def band_of_sum(items: Iterable[TimedItem]) -> tuple[float, float]:

@@ -172,7 +172,8 @@ class Aclnn(Prototype):
     :class:`Composed`. ``into`` are outputs that C has no parameter for: each takes the memory of
     the input it is written next to, whose tensor is from then on in FRACTAL_NZ. ``rules`` cites the
     page or host code of which every rule is checked; without it some may not be. ``checks`` are
-    what this interface asks beside what its operator does.
+    what this interface asks beside what its operator does. ``note`` tells readers what would
+    surprise them.
     """
 
     name: str
@@ -186,6 +187,7 @@ class Aclnn(Prototype):
     into: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[CheckRow, ...] = ()
     rules: str = ""
+    note: str = ""
 
     def spelled(self) -> Iterator[Aclnn]:
         """The interface under each of its names, and in place."""
@@ -280,6 +282,7 @@ class Composed(Prototype):
     parts: str = ""
     into: Mapping[str, str] = field(default_factory=dict)
     rules: str = ""
+    note: str = ""
 
     def as_operator(self, module: str) -> Operator:
         """The operator without a type that the interface stands for."""
@@ -291,6 +294,7 @@ class Composed(Prototype):
             host=f"{module}:{self.host}" if self.host else "",
             into=self.into,
             rules=self.rules,
+            note=self.note,
         )
         return Operator(*words, interface, parts=self.parts, checks=self.checks)
 

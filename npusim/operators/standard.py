@@ -49,6 +49,7 @@ class StandardCall(CallParameters):
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         rules = self.interface.rules if self.interface else ""
+        note = self.interface.note if self.interface else ""
         timed = self.operator.has_kernels
         return Contract(
             name=self.name,
@@ -59,7 +60,7 @@ class StandardCall(CallParameters):
             infer_outputs=self.infer_outputs if timed else lambda _: {},
             is_empty=self._is_empty,
             plan=self.plan,
-            notes=() if rules else (_PAGES,),
+            notes=tuple(filter(None, (note, "" if rules else _PAGES))),
             source="operator prototypes; public kernels",
             rules_source=rules,
             has_kernels=timed,

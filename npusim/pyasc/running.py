@@ -6,7 +6,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -22,19 +22,29 @@ if TYPE_CHECKING:
     from npusim.runtime.device import Device
 
 
-def run_program(words: Sequence[str], device: Device) -> tuple[int, Session]:
+Around = Callable[[], AbstractContextManager[object]]  # what more programs find while they run
+
+
+def run_program(
+    words: Sequence[str], device: Device, around: Around = nullcontext
+) -> tuple[int, Session]:
     """Runs a program (or ``-m MODULE``) with its arguments; returns its exit code and what it did.
 
     Its own exceptions are told as Python tells them, those of npusim in a sentence.
     """
     if words[0] == "-m":
         return _held(
-            lambda: runpy.run_module(words[1], run_name="__main__", alter_sys=True), words, device
+            lambda: runpy.run_module(words[1], run_name="__main__", alter_sys=True),
+            words,
+            device,
+            around,
         )
-    return _held(lambda: runpy.run_path(words[0], run_name="__main__"), words, device)
+    return _held(lambda: runpy.run_path(words[0], run_name="__main__"), words, device, around)
 
 
-def run_code(code: CodeType, words: Sequence[str], device: Device) -> tuple[int, Session]:
+def run_code(
+    code: CodeType, words: Sequence[str], device: Device, around: Around = nullcontext
+) -> tuple[int, Session]:
     """As :func:`run_program`, for the compiled code of a program; errors of npusim are raised."""
 
     def run() -> None:
@@ -42,15 +52,20 @@ def run_code(code: CodeType, words: Sequence[str], device: Device) -> tuple[int,
         module.__file__ = words[0]
         exec(code, vars(module))  # noqa: S102 - the user's own program
 
-    return _held(run, words, device, raises=True)
+    return _held(run, words, device, around, raises=True)
 
 
 def _held(
-    run: Callable[[], object], words: Sequence[str], device: Device, *, raises: bool = False
+    run: Callable[[], object],
+    words: Sequence[str],
+    device: Device,
+    around: Around,
+    *,
+    raises: bool = False,
 ) -> tuple[int, Session]:
     with session.held(device) as held:
         try:
-            with _as_program(words), provided():
+            with _as_program(words), provided(), around():
                 code = _ended(run, raises=raises)
         finally:
             sys.stdout.flush()

@@ -29,12 +29,14 @@ class Session:
     device: Device
     launched: list[Heard] = field(default_factory=list)
 
-    def play(self, kernel: Kernel, memories: Sequence[DeviceMemory]) -> Result:
+    def play(
+        self, kernel: Kernel, memories: Sequence[DeviceMemory], *, numerics: bool = True
+    ) -> Result:
         """Run a kernel on memories, numbers and time; what it reads comes from HBM."""
         profile = self.device.profile
         cache = new_cache(profile, kernel.reads, self.device.l2 or "cold")
         done = run_tasks(
-            (kernel,), profile, cache, numerics=True, exact=self.device.exact,
+            (kernel,), profile, cache, numerics=numerics, exact=self.device.exact,
             memo=self.device.memo,
         )  # fmt: skip
         result = result_of(kernel.op_type, profile, done, None)

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Self
 
 from npusim.pyasc.answering import AnsweringModule
+from npusim.pyasc.import_hooks import when_imported
 from npusim.pyasc.session import session
 
 NAME = "npu"
@@ -30,11 +31,10 @@ def npu_for_torch() -> Iterator[None]:
     with ExitStack() as opened:
         finder = _Finder(opened)
         before = {name: sys.modules.get(name) for name in _STAND_INS}
-        if "torch" in sys.modules:
-            finder.attach(sys.modules["torch"])
         sys.meta_path.insert(0, finder)
         try:
-            yield
+            with when_imported("torch", finder.attach):
+                yield
         finally:
             sys.meta_path.remove(finder)
             for name, earlier in before.items():
@@ -44,7 +44,7 @@ def npu_for_torch() -> Iterator[None]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds torch where it is, and the stand-in for torch_npu."""
+    """Finds the stand-in for torch_npu."""
 
     def __init__(self, opened: ExitStack) -> None:
         self._opened = opened
@@ -57,12 +57,7 @@ class _Finder(MetaPathFinder):
 
             made = sys.modules.get(name)
             return None if made is None else ModuleSpec(name, _Made(made))
-        if name != "torch":
-            return None
-        spec = PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Followed(spec.loader, self)
-        return spec
+        return None
 
     def attach(self, torch: Any) -> None:
         """The device, its modules, and the mode that sends its tensors to the CPU."""
@@ -88,24 +83,6 @@ class _Made(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """It has all its names."""
-
-
-class _Followed(Loader):
-    """A loader behind which the device is attached."""
-
-    def __init__(self, loader: Any, finder: _Finder) -> None:
-        self._loader, self._finder = loader, finder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._finder.attach(module)
 
 
 def _there(held: Any, *arguments: object, **named: object) -> Any:

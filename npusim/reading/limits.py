@@ -45,11 +45,17 @@ MOST_TASKS: Final = 100_000
 MOST_REQUESTS: Final = 10_000_000
 """Of one run of a plan."""
 
+MOST_SERVED: Final = 1_000_000
+"""Requests to a language model, whose every step is played."""
+
 MOST_RUNS: Final = 1000
 """Of a plan."""
 
 MOST_CARDS: Final = 1_000_000
 """That a plan looks at."""
+
+MOST_OF_A_PLAN: Final = 1e12
+"""Of a time, a rate, a price, a share in a plan."""
 
 MOST_CORES: Final = 4096
 """Of one kind on a chip: each is simulated."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.model.waits import Cause
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
 from npusim.reporting.spelling import significant
+from npusim.values.drawing import INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -82,10 +82,11 @@ class Table:
 class Figure:
     """An SVG, the words for those who can't see it, and what to see in it.
 
-    It is drawn for media that show it; `table` has the same in numbers for the others.
+    It is drawn for media that show it, with its label as the title, so that it can stand alone;
+    `table` has the same in numbers for the others.
     """
 
-    draw: Callable[[], str]
+    draw: Callable[[str], str]
     label: str
     caption: str
     wide: bool = False
@@ -95,7 +96,7 @@ class Figure:
     @cached_property
     def svg(self) -> str:
         """The drawing."""
-        return self.draw()
+        return self.draw(self.label)
 
 
 Block = Text | Bullets | Facts | Code | Table | Figure
@@ -117,10 +118,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in one line, and whether it is a good one."""
+    """The answer in one line, whether it is a good one, and what it rests on in some more."""
 
     text: str
     tone: Tone = "open"
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """Both, for media without boxes."""
+        return f"{self.text} {self.why}".strip()
 
 
 @dataclass(frozen=True)

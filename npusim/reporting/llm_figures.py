@@ -6,8 +6,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import INK, MARK, SERIES, draw, in_plain_decades
 from npusim.reporting.spelling import size
+from npusim.serving.results import nearest_name
+from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,21 +25,22 @@ _GIB: Final = 2**30
 def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
     """TTFT and TPOT over the load of the planned cards, for the best option of each product."""
     limits, asked = found.plan.objective, found.plan.llm.requests_per_s
-    spare = found.plan.fleet.spare_replicas
+    spare, quantile = found.plan.fleet.spare_replicas, found.plan.objective.quantile
+    colours, name = _colours(found.options), nearest_name(quantile)
 
     def paint(drawing: Drawing) -> None:
         above, below = drawing.subplots(2, 1, sharex=True)
-        for number, each in enumerate(shown):
+        for each in shown:
             working = max(1, each.working_replicas - spare)
             loads = [rate * working for rate, _ in each.tried]
-            colour = SERIES[number % len(SERIES)]
+            colour = colours[each.candidate.product]
             for axes, latencies in (
-                (above, [served.ttft_ms.p90 for _, served in each.tried]),
-                (below, [served.tpot_ms.p90 for _, served in each.tried]),
+                (above, [served.ttft_ms.nearest(quantile) for _, served in each.tried]),
+                (below, [served.tpot_ms.nearest(quantile) for _, served in each.tried]),
             ):
                 axes.plot(loads, latencies, "o-", ms=4, color=colour, label=_name(each))
-        _limits(above, "TTFT p90 in ms", limits.ttft_ms, asked)
-        _limits(below, "TPOT p90 in ms", limits.tpot_ms, asked)
+        _limits(above, f"TTFT {name} in ms", limits.ttft_ms, asked)
+        _limits(below, f"TPOT {name} in ms", limits.tpot_ms, asked)
         in_plain_decades(above)  # requests that wait for each other take many times as long
         below.set(ylim=(0, None), xlim=(0, None), xlabel="requests/s of the planned cards")
         handles, labels = above.get_legend_handles_labels()
@@ -54,14 +56,14 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
 
 def pareto_figure(found: LlmPlanResult) -> Figure:
     """Tokens a second of a card over TPOT: every option at every rate that was tried."""
-    places = places_of(found.options)
+    places, colours = places_of(found.options), _colours(found.options)
     best = front([place for each in places.values() for place in each])
 
     def paint(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
-        for number, (product, points) in enumerate(places.items()):
+        for product, points in places.items():
             across, up = zip(*points, strict=True)
-            axes.plot(across, up, "o", ms=4, color=SERIES[number % len(SERIES)], label=product)
+            axes.plot(across, up, "o", ms=4, color=colours[product], label=product)
         axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
         axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
         axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
@@ -73,6 +75,12 @@ def pareto_figure(found: LlmPlanResult) -> Figure:
     )
     drawn = draw("pareto", paint, height_inches=3.4 + 0.2 * len(places))
     return Figure(drawn, "Tokens of a card against TPOT", caption)
+
+
+def _colours(options: Sequence[Option]) -> dict[str, str]:
+    """The colour of each product, the same in every figure of a page."""
+    products = dict.fromkeys(each.candidate.product for each in options)
+    return {name: SERIES[number % len(SERIES)] for number, name in enumerate(products)}
 
 
 def places_of(options: Sequence[Option]) -> Mapping[str, list[tuple[float, float]]]:

@@ -6,11 +6,12 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
-from npusim.reporting.document import Block, Code, Page, Section, Table, Verdict, bullets
+from npusim.reporting.document import Block, Code, Page, Section, Table, Tone, Verdict, bullets
 from npusim.reporting.llm_figures import load_figure, memory_figure, pareto_figure
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
-from npusim.serving.results import DEFINITIONS
+from npusim.serving.plan import UNTITLED
+from npusim.serving.results import DEFINITIONS, nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from npusim.serving.options import Option
     from npusim.serving.plan import LlmSampling
     from npusim.serving.planning import LlmPlanResult
+    from npusim.serving.results import Served
 
 _COLUMNS: Final = (
-    "product", "dtype", "layout", "sequences", "requests/s", "tokens/s of a card", "TTFT p90",
-    "TPOT p90", "cache", "replicas", "cards", "power", "price",
+    "product", "dtype", "layout", "sequences", "requests/s", "tokens/s of a card", "TTFT", "TPOT",
+    "cache", "replicas", "cards", "if slow", "power", "price",
 )  # fmt: skip
 _NOT_SEARCHED: Final = (
     "not searched anywhere: context parallelism, and sequence parallelism beside FlashComm's",
@@ -56,7 +58,7 @@ def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
     if command:
         sections.append(Section("Do it again", [Code(command)], detail=True))
     return Page(
-        found.plan.title,
+        found.model.name if found.plan.title == UNTITLED else found.plan.title,
         _question(found),
         verdicts=list(_verdicts(found)),
         sections=[each for each in sections if each.blocks],
@@ -77,60 +79,86 @@ def _question(found: LlmPlanResult) -> str:
 
 
 def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:
-    """The cheapest in a sentence for those who decide, how it is laid out, and who can't."""
+    """The answer in a sentence for those who decide and what it rests on, and who can't."""
     chosen = found.chosen
     if chosen is None:
         yield Verdict("No product of the plan meets the objective.", "bad")
     else:
-        yield Verdict(in_short(found, chosen), "good")
-        yield Verdict(_in_detail(chosen), "open")
-    able = {each.candidate.product for each in found.options if each.meets}
-    unable: dict[str, list[Option]] = {}
-    for each in found.options:
-        if each.candidate.product not in able:
+        tone: Tone = "good" if chosen.perhaps == chosen.cards else "open"
+        yield Verdict(in_short(found, chosen), tone, _why(found, chosen))
+    for caution in dict.fromkeys(each.candidate.caution for each in found.options):
+        if caution:
+            yield Verdict(caution, "open")
+    if chosen is None:
+        unable: dict[str, list[Option]] = {}
+        for each in found.options:
             unable.setdefault(each.candidate.product, []).append(each)
-    for product, options in unable.items():
-        open_ones = [each for each in options if not each.simulated]
-        if open_ones:
-            said = f"{product}: none of those that were simulated meets the objective; "
-            yield Verdict(said + f"{len(open_ones)} layouts weren't.", "open")
-        else:
-            yield Verdict(f"{product} can't: {options[0].problem}.", "bad")
+        for product, options in unable.items():
+            open_ones = sum(not each.simulated for each in options)
+            if open_ones:
+                said = (
+                    f"{product}: none that was simulated meets the objective; {open_ones} weren't."
+                )
+                yield Verdict(said, "open")
+            else:
+                yield Verdict(f"{product} can't: {options[0].problem}.", "bad")
 
 
 def in_short(found: LlmPlanResult, chosen: Option) -> str:
-    """What the chosen option takes to answer which requests how fast, and how it compares."""
+    """What the chosen option takes to answer which requests how fast."""
     workload, limits = found.plan.llm, found.plan.objective
     takes = [] if chosen.power_w is None else [f"{count(chosen.power_w)} W"]
     takes += [] if chosen.price is None else [f"{count(chosen.price)} {found.plan.fleet.currency}"]
     burden = f" ({', '.join(takes)})" if takes else ""
-    several = len({each.candidate.product for each in found.options if each.meets}) > 1
-    fewest = "; no other product that was asked needs fewer" if several else ""
+    needs = f"needs {_cards(chosen.cards)}"
+    if chosen.perhaps < chosen.cards:
+        needs = f"is undecided between {chosen.perhaps} and {_cards(chosen.cards)}"
     return (
-        f"{chosen.candidate.product} needs {_cards(chosen.cards)}{burden} to answer "
+        f"{chosen.candidate.product} {needs}{burden} to answer "
         f"{workload.requests_per_s:g} requests/s, {percent(limits.quantile)} of them with their "
-        f"first token within {limits.ttft_ms:g} ms and {limits.tpot_ms:g} ms for each further "
-        f"one{fewest}."
+        f"first token within {limits.ttft_ms:g} ms and {limits.tpot_ms:g} ms for each further one."
     )
 
 
-def _in_detail(chosen: Option) -> str:
-    served, candidate = chosen.served, chosen.candidate
+def _why(found: LlmPlanResult, chosen: Option) -> str:
+    """How the cards are laid out, what one replica fewer or the slow end does, and the others."""
+    served, candidate, limits = chosen.served, chosen.candidate, found.plan.objective
     if served is None:
         return ""
+    name = nearest_name(limits.quantile)
     replicas = f"{chosen.replicas} replica{'' if chosen.replicas == 1 else 's'}"
-    if (answers := candidate.decode) is not None:
-        return (
-            f"Prompts are read by {chosen.replicas} x {candidate.layout}, answers come from "
-            f"{chosen.answering} x {answers}, up to {candidate.max_sequences} sequences in a step: "
-            f"p90 of TTFT {_ms(served.ttft_ms.p90)} and of TPOT {_ms(served.tpot_ms.p90)}."
-        )
     kind = f" as {candidate.dtype}" if candidate.dtype else ""
-    return (
+    if (answers := candidate.decode) is not None:
+        replicas = f"{chosen.answering} x {answers} behind {chosen.replicas}"
+    laid_out = (
         f"{replicas} of {candidate.layout}{kind}, up to {candidate.max_sequences} sequences in a "
-        f"step; each answers up to {significant(chosen.rate_per_s)} requests/s in time, then with "
-        f"p90 of TTFT {_ms(served.ttft_ms.p90)} and of TPOT {_ms(served.tpot_ms.p90)}."
+        f"step; {'together they get' if answers else 'each gets'} "
+        f"{significant(chosen.rate_per_s)} requests/s, of which "
+        f"{_in_time(served)} are in time, with {name} of TTFT "
+        f"{_ms(served.ttft_ms.nearest(limits.quantile))} and of TPOT "
+        f"{_ms(served.tpot_ms.nearest(limits.quantile))}."
     )
+    said = [laid_out]
+    if chosen.fewer is not None:
+        said.append(f"One replica fewer would have {_in_time(chosen.fewer)} in time.")
+    if chosen.slow_cards is None:
+        said.append("At the slow end of the estimate no number of cards does.")
+    elif chosen.slow_cards > chosen.cards:
+        said.append(f"It is {_cards(chosen.slow_cards)} at the slow end of the estimate.")
+    others = {each.candidate.product for each in found.options if each.meets}
+    if len(others) > 1:
+        priced = all(each.price is not None for each in found.options if each.meets)
+        said.append(
+            f"It costs least of {len(others)} products at the prices given."
+            if priced
+            else f"Counted at the slow end, none of {len(others)} products needs fewer cards; a "
+            "card of one isn't a card of another: --prices FILE ranks them by cost."
+        )
+    return " ".join(said)
+
+
+def _in_time(served: Served) -> str:
+    return percent(served.goodput_req_s / served.req_s)
 
 
 def serve_command(found: LlmPlanResult, option: Option) -> str:
@@ -173,11 +201,16 @@ def _sampling_words(sampling: LlmSampling) -> list[str]:
 
 def _options(found: LlmPlanResult, met: Sequence[Option]) -> Iterator[Block]:
     if met:
-        rows = [_row(each) for each in met]
+        rows = [_row(each, found.plan.objective.quantile) for each in met]
         known = [number for number, name in enumerate(_COLUMNS) if any(row[number] for row in rows)]
         columns = [_COLUMNS[number] for number in known]
         cells = [[row[number] for number in known] for row in rows]
-        yield Table(columns, cells, _COLUMNS[4:], wide=("product",), chosen=0)
+        name = nearest_name(found.plan.objective.quantile)
+        caption = (
+            f"TTFT and TPOT are {name} of a replica at its requests/s; if slow: cards at the slow "
+            "end of the estimate. Where that is empty, short runs say how many at least"
+        )
+        yield Table(columns, cells, _COLUMNS[4:], caption, ("product",), 0)
         best: dict[str, Option] = {}
         for each in met:
             best.setdefault(each.candidate.product, each)
@@ -200,7 +233,7 @@ def llm_plan_json(found: LlmPlanResult) -> dict[str, Any]:
     chosen = found.chosen
     return {
         "title": found.plan.title,
-        "verdict": [each.text for each in _verdicts(found)],
+        "verdict": [each.words for each in _verdicts(found)],
         "model": found.model.name,
         "cards": None if chosen is None else chosen.cards,
         "product": None if chosen is None else chosen.candidate.product,
@@ -217,8 +250,12 @@ def _option(each: Option) -> dict[str, Any]:
         "tp": each.candidate.layout.tp,
         "layout": str(each.candidate.layout),
         "decode_layout": None if each.candidate.decode is None else str(each.candidate.decode),
-        "draft": each.candidate.draft,
-        **fields(each, "rate_per_s replicas answering simulated cards meets problem power_w price"),
+        **fields(each.candidate, "draft graph"),
+        **fields(each, "answering simulated"),
+        **fields(
+            each,
+            "rate_per_s replicas cards meets problem power_w price confirmed perhaps slow_cards",
+        ),
     }
     if each.served is not None:
         said |= fields(each.served, "output_tok_s preemptions kv_tokens most_kv_tokens")
@@ -226,7 +263,7 @@ def _option(each: Option) -> dict[str, Any]:
     return said
 
 
-def _row(each: Option) -> tuple[str, ...]:
+def _row(each: Option, quantile: float) -> tuple[str, ...]:
     served, candidate = each.served, each.candidate
     if served is None:
         return ("",) * len(_COLUMNS)
@@ -237,11 +274,12 @@ def _row(each: Option) -> tuple[str, ...]:
         str(candidate.max_sequences),
         f"{each.rate_per_s:.2f}",
         f"{each.per_card(served):.0f}",
-        _ms(served.ttft_ms.p90),
-        _ms(served.tpot_ms.p90),
-        f"{served.most_kv_tokens / served.kv_tokens:.0%}",
+        _ms(served.ttft_ms.nearest(quantile)),
+        _ms(served.tpot_ms.nearest(quantile)),
+        percent(served.most_kv_tokens / served.kv_tokens),
         str(each.replicas) + (f" + {each.answering}" if each.answering else ""),
         str(each.cards),
+        "" if not each.confirmed else "none" if each.slow_cards is None else str(each.slow_cards),
         "" if each.power_w is None else f"{count(each.power_w)} W",
         "" if each.price is None else count(each.price),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from npusim.reporting.call.figures import RoofPoint, paint_roofline
 from npusim.reporting.document import Figure
-from npusim.reporting.drawing import SERIES, axes_of, draw, name_rows
+from npusim.runtime.figures import RoofPoint, paint_roofline
+from npusim.values.drawing import SERIES, axes_of, draw, name_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

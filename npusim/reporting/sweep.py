@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Table
-from npusim.reporting.drawing import saved
 from npusim.reporting.spelling import latency
+from npusim.values.drawing import saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

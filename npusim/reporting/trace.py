@@ -26,16 +26,17 @@ from math import inf
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from npusim.engine.timeline import pipe_order
 from npusim.reporting.files import atomic_write
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.runtime.results import Origin, Result, Slice
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import Origin, Slice
 
 HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}
 
-# Chrome's palette names for the pipes, as msopprof gives them, in the order of the lanes in the
-# viewer from top to bottom; any other pipe has the last one.
+# Chrome's palette names for the pipes, as msopprof gives them; any other pipe has the last one.
 CNAMES = {
     "SCALAR": "startup",
     "FLOWCTRL": "cq_build_passed",
@@ -51,8 +52,6 @@ CNAMES = {
     "USERMARK": "rail_load",
 }
 OTHER_CNAME = "thread_state_stopped"
-LANE_ORDER = {pipe: place for place, pipe in enumerate(CNAMES, 1)}
-OTHER_LANE = 100
 
 # Of a microsecond: picoseconds are finer than any clock here, and hide the last bits of a division.
 DECIMALS = 6
@@ -239,8 +238,7 @@ def _lane_metadata(item: Slice, seen: dict[str, set[str]]) -> Iterator[str]:
         yield _metadata("process_sort_index", item.core, "NA", process_order(item.core))
     if item.pipe not in lanes:
         lanes.add(item.pipe)
-        order = LANE_ORDER.get(item.pipe, OTHER_LANE)
-        yield _metadata("thread_sort_index", item.core, item.pipe, order)
+        yield _metadata("thread_sort_index", item.core, item.pipe, pipe_order(item.pipe)[0])
 
 
 def _metadata(name: str, pid: str, tid: str, index: int) -> str:

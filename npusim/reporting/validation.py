@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Table
-from npusim.reporting.drawing import saved
+from npusim.values.drawing import saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -110,7 +110,8 @@ def by_confidence(profile: Profile, run: KernelRun) -> float:
     if run.cycles <= 0:
         return 0.0
     launch = run.launch_cycles / run.cycles
-    busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
+    ratios = run.busy_ratios()
+    busy = {pipe: ratios.get(pipe, 0.0) for pipe in Pipe}
     total = sum(busy.values())
     parts = (ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio)
     core = sum(parts) / total if total else 0.0

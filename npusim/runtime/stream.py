@@ -15,8 +15,9 @@ from npusim.runtime import argument_memory
 from npusim.runtime.argument_memory import Places
 from npusim.runtime.cache_start import hold_code, new_cache
 from npusim.runtime.call import Executor
-from npusim.runtime.results import Result, Timeline
+from npusim.runtime.results import Result
 from npusim.runtime.task import TaskRuns, run_tasks
+from npusim.runtime.timeline import Timeline
 from npusim.values.errors import ArgumentError, KernelError, expect
 from npusim.values.status import Status, StatusCode
 

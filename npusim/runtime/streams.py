@@ -13,14 +13,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import FunctionType, NoneType
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
 import numpy as np
 
 from npusim.ascendc import GmBuffer, Kernel, trace
-from npusim.ascendc.checked import check_once
 from npusim.ascendc.mistakes import is_shipped
-from npusim.ascendc.tracing import compute, is_separable
 from npusim.engine import Key, Streams
 from npusim.values.dtypes import DType
 
@@ -34,54 +32,77 @@ _DEEPEST = 50  # attributes in attributes
 _SMALL_BYTES = 1 << 14  # of an array that is looked at
 
 
-def streams_of(
-    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool, code: Code
-) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
+class Described(NamedTuple):
+    """What a kernel is known by: on this chip's profile, and what was ``told`` of it.
+
+    ``buffers`` have the numbers of its memory in the order in which it was met, ``given`` says
+    whether some of that has numbers.
+    """
+
+    key: Key
+    told: Hashable
+    buffers: tuple[int, ...]
+    held: tuple[GmBuffer, ...]
+
+    @property
+    def given(self) -> bool:
+        """Whether some of its memory has numbers."""
+        return any(each.has_data for each in self.held)
+
+
+class Traced(NamedTuple):
     """What a kernel's cores do, and the number of each buffer by that in it.
 
-    With ``numerics`` its numbers are computed, too. What ``memo`` knows isn't traced. ``code`` says
-    where the kernel's is.
+    ``asked`` tells that it has asked for numbers in global memory.
     """
-    if numerics:
-        check_once(kernel, profile)
-    if numerics and not is_separable(kernel):
-        return trace(kernel, profile, numerics=True, code=code), {}
-    description = _Description(profile)
-    key = description.of(kernel, code=code)
-    if key is None:
-        return trace(kernel, profile, numerics=numerics, code=code), {}
-    groups, known_as = _described(kernel, profile, description, memo, key, code=code)
-    if numerics:
-        compute(kernel, profile)
-    return groups, known_as
+
+    groups: tuple[CoreGroup, ...]
+    known_as: Mapping[int, int]
+    asked: bool = False
 
 
-def _described(
+def streams_of(
     kernel: Kernel,
     profile: Profile,
-    description: _Description,
     memo: Memo | None,
-    key: Key,
+    described: Described | None,
     *,
+    numerics: bool,
     code: Code,
-) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
-    """The instruction streams of a kernel that can be described: those without numbers.
+) -> Traced:
+    """The instruction streams of a kernel; those that ``memo`` knows aren't traced.
 
-    They are another's with the same key, unless numbers in global memory were asked for: without
-    numbers only a kernel does that for which they decide what it does.
+    Those that are ``described`` are another's that is described alike, unless numbers in global
+    memory were asked for: without numbers only a kernel does that for which they decide what it
+    does. With ``numerics`` those of others are computed, too. ``code`` says where the kernel's is.
     """
-    known = description.buffers
-    given = any(each.has_data for each in description.held)
-    found = None if memo is None else memo.streams(key)
+    if described is None:
+        return Traced(trace(kernel, profile, numerics=numerics, code=code), {})
+    given = described.given
+    found = None if memo is None else memo.streams(described.key)
     if found is not None and not (found.asked and given):
-        return found.groups, dict(zip(found.buffers, known, strict=True))
-    for each in description.held:
+        known_as = dict(zip(found.buffers, described.buffers, strict=True))
+        return Traced(found.groups, known_as, found.asked)
+    for each in described.held:
         each.asked = False
     groups = trace(kernel, profile, numerics=False, code=code)
-    asked = any(each.asked for each in description.held)
+    asked = any(each.asked for each in described.held)
     if memo is not None and not (asked and given):
-        memo.keep_streams(key, Streams(groups, tuple(known), profile, asked))
-    return groups, {}
+        memo.keep_streams(described.key, Streams(groups, described.buffers, profile, asked))
+    return Traced(groups, {}, asked)
+
+
+def describe(kernel: Kernel, profile: Profile, *, code: Code) -> Described | None:
+    """What a kernel is known by; None where there is something that can't be described."""
+    if not is_shipped(type(kernel)):
+        return None
+    description = _Description(profile)
+    try:
+        told = description.of(kernel, code=code)
+    except _UnknownError:
+        return None
+    key, held = Key((id(profile), told)), tuple(description.held)
+    return Described(key, told, tuple(description.buffers), held)
 
 
 class _Parts(dict[type, tuple[str, ...] | None]):
@@ -100,6 +121,23 @@ def _is_atom(kind: type) -> bool:
     return issubclass(kind, _ATOMS)
 
 
+@cache
+def _is_value(kind: type) -> bool:
+    """Whether it is a dataclass that nobody changes."""
+    return is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009
+
+
+def _fields_of(value: object, kind: type) -> list[object]:
+    return [getattr(value, name) for name in _parts[kind] or ()]
+
+
+def _is_small(value: object) -> bool:
+    kind: type = type(value)
+    if isinstance(value, tuple):
+        return _PLAIN.issuperset(map(type, value))
+    return kind in _PLAIN or _is_atom(kind)
+
+
 class _UnknownError(Exception):
     """Something that can't be described."""
 
@@ -114,16 +152,10 @@ class _Description:
         self._places: dict[int, int] = {}
         self._met: dict[int, int] = {}
 
-    def of(self, kernel: Kernel, *, code: Code) -> Key | None:
-        """The description; None where there is something that can't be described."""
-        kind = type(kernel)
-        if not is_shipped(kind):
-            return None
-        try:
-            told = self._items(vars(kernel), 0)
-        except _UnknownError:
-            return None
-        return Key((kind, id(self._profile), code, told, tuple(self.buffers.values())))
+    def of(self, kernel: Kernel, *, code: Code) -> Hashable:
+        """The description of a kernel; raises _UnknownError."""
+        told = self._items(vars(kernel), 0)
+        return type(kernel), code, told, tuple(self.buffers.values())
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind: type = type(value)
@@ -146,7 +178,13 @@ class _Description:
         return self._told_once(value, kind, depth)
 
     def _told_once(self, value: object, kind: type, depth: int) -> Hashable:
-        """The same of what may be met in several places, and is described in the first."""
+        """The same of what may be met in several places, and is described in the first.
+
+        Small values that nobody changes are what they are wherever they are met: who keeps one that
+        equals another's, as caches of tilings do, makes no other kernel of it.
+        """
+        if _is_value(kind) and all(map(_is_small, held := _fields_of(value, kind))):
+            return kind, tuple([self._told(each, depth + 1) for each in held])
         if id(value) in self._met:
             return "met before", self._met[id(value)]
         self._met[id(value)] = len(self._met)

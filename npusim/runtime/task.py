@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.ai_cpu import AiCpuKernel
+from npusim.ascendc.checked import check_once
+from npusim.ascendc.tracing import compute, is_separable
 from npusim.engine import KernelRun, L2State, Memo, machine_for, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.cache_start import empty_cache
-from npusim.runtime.results import TaskResult, pipe_ratios
+from npusim.runtime.known_runs import KnownRun
+from npusim.runtime.streams import describe as described_as
 from npusim.runtime.streams import streams_of
+from npusim.runtime.timeline import TaskResult, pipe_ratios
 from npusim.values.garbage import collect_later
 
 if TYPE_CHECKING:
@@ -95,10 +99,27 @@ def play(
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     code = l2.place_of_code(kernel.code, kernel.op_type)
     l2.keep_code(kernel.code, kernel.op_type)
-    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics, code=code)
-    sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
-    machine = machine_for(profile, groups)
-    run = simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
+    if numerics:
+        check_once(kernel, profile)
+    apart = not numerics or is_separable(kernel)
+    described = described_as(kernel, profile, code=code) if apart else None
+    asked = False
+
+    def played(cache: L2State, *, numerics: bool = False) -> KernelRun:
+        nonlocal asked
+        found = streams_of(kernel, profile, memo, described, numerics=numerics, code=code)
+        groups, known_as, asked = found
+        named = {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
+        machine = machine_for(profile, groups)
+        return simulate(groups, machine, cache, sizes | named, exact=exact, known_as=known_as)
+
+    if described is None:
+        run = played(l2, numerics=numerics)
+    else:
+        known = KnownRun(memo, described, profile, l2, played, exact=exact)
+        run = known.find(l2) or known.keep(played(l2), asked=asked)
+        if numerics:
+            compute(kernel, profile)
     late = _cycles_for_cpus(kernel, profile, l2)
     return replace(run, cycles=run.cycles + late, launch_cycles=run.launch_cycles + late)
 

@@ -30,7 +30,7 @@ Value = Scalar | float
 Call = Callable[..., "LocalTensor"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: that takes three times as long to make
 class Term:
     """A tile-sized value: an operand, or the result of an instruction."""
 
@@ -123,7 +123,7 @@ Number = float | Quantity
 Operand = Term | Quantity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
     """One instruction: a method of the core, its tiles, and what else it takes."""
 
@@ -131,7 +131,7 @@ class Step:
     target: Term
     sources: tuple[Term, ...]
     extras: tuple[object, ...] = ()
-    site: str = field(default="", compare=False)  # the line of the formula
+    site: str = ""  # the line of the formula
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_d
 from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
-from npusim.values.dtypes import FLOAT, INT16, INT32
+from npusim.values.dtypes import FLOAT, INT8, INT16, INT32, UINT8
 from npusim.values.errors import KernelError, RefusedTaskError, UnsupportedIntrinsicError
 from npusim.values.tensors import broadcastable
 
@@ -55,7 +55,8 @@ class Compute:
     more. ``cold`` are operands that nothing has used since the training step before, or long ago
     in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,
     ``buffers`` how many it counts where it deals out whole tiles. ``generated`` is false for those
-    that the device has a kernel in Ascend C for.
+    that the device has a kernel in Ascend C for. Integers of eight bits that wrap around are
+    computed in ``wraps``.
     """
 
     op_type: str
@@ -72,6 +73,7 @@ class Compute:
     buffers: float = 0
     cold: tuple[int, ...] = ()
     generated: bool = True
+    wraps: DType | None = None
 
     def in_float(self, attributes: Mapping[str, object]) -> bool:
         """Whether float16 is computed in float32, with these attributes and the usual others."""
@@ -227,6 +229,8 @@ class FormulaKernel(ElementwiseKernel):
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
         dtype = (decisive or outputs[0]).dtype
         computed = compute_dtype(profile, dtype, half_in_float=row.in_float(attributes))
+        if row.wraps is not None and dtype in (INT8, UINT8):
+            computed = row.wraps
         try:
             return self._recorded(Formula(profile, computed), given, outputs, attributes)
         except UnsupportedIntrinsicError:
@@ -259,6 +263,8 @@ class FormulaKernel(ElementwiseKernel):
             _refuse_operands(row, formula, handed, named)
             raise
         terms = found if isinstance(found, tuple) else (found,)
+        if row.wraps is not None and outputs[0].dtype in (INT8, UINT8):
+            terms = tuple(_wrapped(formula, term, outputs[0].dtype) for term in terms)
         results = [
             _stored(formula, term, tensor.dtype)
             for term, tensor in zip(terms, outputs, strict=True)
@@ -412,6 +418,19 @@ def _refuse_operands(
     for index in row.numbers:
         if isinstance(operands[index], Term):
             raise KernelError(row.op_type, f"operand {index} isn't a single number")
+
+
+def _wrapped(f: Formula, x: Term, dtype: DType) -> Term:
+    """A whole number less as many multiples of 256 as leave what eight bits hold.
+
+    Source: public operator sources (impl/util/util_common.py, uint8_int8_overflow_proc), which add,
+    sub, mul, neg and assign_sub end with.
+    """
+    shift = 128.0 if dtype is INT8 else 0.0
+    x = f.add(x, shift) if shift else x
+    turns = f.cast(f.cast(f.mul(x, 2.0**-8), INT32, RoundMode.CAST_FLOOR), x.dtype)
+    x = f.sub(x, f.mul(turns, 2.0**8))
+    return f.add(x, -shift) if shift else x
 
 
 def _stored(formula: Formula, term: Term, dtype: DType) -> Term:

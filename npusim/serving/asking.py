@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npusim.capacity import Plan, SimulatedLatencies, evaluate, plan_of
-from npusim.capacity.asking import plan_of_model, priced_fleet
+from npusim.capacity.asking import Prices, plan_of_model, priced_fleet
 from npusim.capacity.plan import plan_in
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
@@ -118,9 +118,9 @@ def llm_plan_of_model(
     quantile: str,
     dtypes: Sequence[str],
     products: Sequence[str],
-    prices: Mapping[str, float] | None = None,
+    prices: Prices | None = None,
 ) -> dict[str, Any]:
-    """The plan of one language model at one rate, as a file would say it; `prices` in EUR.
+    """The plan of one language model at one rate, as a file would say it.
 
     `limits_ms` are of TTFT and TPOT, `tokens` those of a prompt and an answer. Raises ArgumentError
     for a price of a product that isn't compared.

@@ -15,7 +15,7 @@ from npusim.llm.memory import LlmMemory, memory_of
 from npusim.llm.step import precision_on
 from npusim.serving.costs import StepCosts, step_costs
 from npusim.serving.engine import Stage, serve_in_stages
-from npusim.serving.results import Served, served
+from npusim.serving.results import Served, check_objectives, served
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Deployment:
 
         Raises ArgumentError where a request doesn't ever fit.
         """
+        check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
         alike = replicas * (1 if self.layout.shares_experts else self.layout.dp)
         mine = requests if alike == 1 else requests.every(alike)
         slots = None if concurrency is None else max(1, round(concurrency / alike))
@@ -96,6 +97,7 @@ def serve_apart(
     the cache, layer by layer behind the prompt's computing in vllm-ascend; here all of it after
     it, over one link. Raises ArgumentError where a request doesn't ever fit.
     """
+    check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
     links = interconnect_of(prompts.chip.name)
     cards = prompts.layout.cards * replicas[0] + answers.layout.cards * replicas[1]
     per_token = prompts.memory.kv_bytes_per_token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Candidate:
     chips_per_card: int
     power_w_per_card: float | None = None
     price_per_card: float | None = None
+    is_for_training: bool = False
+    caution: str = ""
     decode: Layout | None = None
     graph: str = ""
     draft: int = 0
@@ -54,6 +57,10 @@ class Option:
     it is the whole fleet that is simulated: `replicas` read, `answering` decode. `problem` says why
     it isn't possible, or why it wasn't `simulated`. `tried` are the rates that were simulated,
     slowest first, with what they gave.
+    Counts of short runs are too low rather than too high; those that matter are `confirmed` by long
+    ones: then `served` is a replica at its share of the load and `fewer` one where there is one
+    replica less, `perhaps` are the fewest cards that aren't ruled out, and `slow_cards` those that
+    the slow end of the band takes (None: no number).
     """
 
     candidate: Candidate
@@ -65,6 +72,17 @@ class Option:
     tried: tuple[tuple[float, Served], ...] = ()
     answering: int = 0
     simulated: bool = True
+    confirmed: bool = False
+    perhaps: int = 0
+    fewer: Served | None = None
+    slow_cards: int | None = None
+
+    @property
+    def surely(self) -> float:
+        """The cards that do at the slow end of the band too, as far as is known."""
+        if not self.confirmed:
+            return self.cards
+        return inf if self.slow_cards is None else max(self.cards, self.slow_cards)
 
     @property
     def meets(self) -> bool:

@@ -28,7 +28,9 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
+from npusim.hardware.numbers import Positive
 from npusim.llm import Sampling, is_id
+from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
@@ -41,8 +43,11 @@ Graphs = Annotated[
     Field(min_length=1),
 ]
 Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
-Rate = Annotated[float, Field(gt=0, le=1e6)]
-Limit = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=LEAST_RATE, le=1e6)]
+
+
+UNTITLED = "language model"
+"""The title of a plan without one: pages have the model's name in its place."""
 
 
 class LlmSampling(PlanPart):
@@ -95,8 +100,8 @@ class LlmWorkload(PlanPart):
 class LlmObjective(PlanPart):
     """Limits that `quantile` of the requests have to meet."""
 
-    ttft_ms: Limit
-    tpot_ms: Limit
+    ttft_ms: Positive
+    tpot_ms: Positive
     quantile: Annotated[Share, BeforeValidator(as_share)] = 0.9
 
 
@@ -117,16 +122,21 @@ class LlmFleet(PricedProducts):
 
 
 class LlmSimulation(PlanPart):
-    """How many requests a run has, and the seed of arrivals and lengths."""
+    """How many requests a run has, and the seed of arrivals and lengths.
+
+    Layouts are compared by runs of `requests`; the answer is confirmed by several runs that get
+    longer, up to `max_requests`, until they tell.
+    """
 
     requests: Annotated[int, Field(ge=50, le=1_000_000)] = 300
+    max_requests: Annotated[int, Field(ge=50, le=1_000_000)] = 8_000
     seed: Annotated[int, Field(ge=0)] = 0
 
 
 class LlmPlan(PlanPart):
     """A whole plan."""
 
-    title: str = "language model"
+    title: str = UNTITLED
     llm: LlmWorkload
     objective: LlmObjective
     fleet: LlmFleet

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from npusim.reading.limits import MOST_REQUESTS
+from npusim.reading.limits import MOST_SERVED
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def even_lengths(
     """
     import numpy as np
 
-    if not 1 <= count <= MOST_REQUESTS:
-        raise ArgumentError(f"{count} requests", f"Say 1 to {MOST_REQUESTS}.")
+    if not 1 <= count <= MOST_SERVED:
+        raise ArgumentError(f"{count} requests", f"Say 1 to {MOST_SERVED}.")
     if input_tokens < 1 or output_tokens < 1 or max(input_tokens, output_tokens) > 1 << 24:
         raise ArgumentError(
             f"{input_tokens} tokens in and {output_tokens} out", "Say 1 or more of each."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from npusim.values.display import latency, significant
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +25,11 @@ DEFINITIONS: Final = {
 }
 
 
+def nearest_name(quantile: float) -> str:
+    """The quantile of `Quantiles` that speaks of a limit for this share of the requests."""
+    return "p99" if quantile > 0.9 else "p90" if quantile > 0.5 else "p50"
+
+
 @dataclass(frozen=True)
 class Quantiles:
     """Mean and quantiles over requests, milliseconds."""
@@ -31,6 +38,10 @@ class Quantiles:
     p50: float
     p90: float
     p99: float
+
+    def nearest(self, quantile: float) -> float:
+        """The one of p50, p90 and p99 that `nearest_name` names."""
+        return float(getattr(self, nearest_name(quantile)))
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,13 @@ def course_of(requests: Requests, outcome: Outcome, *, points: int = 200) -> Cou
         grown = (now - first[alive]) * rates[alive]
         tokens.append(float((requests.input_tokens[alive] + 1 + grown).sum()))
     return Course(tuple((times_ms - times_ms[0]) / 1e3), tuple(tokens))
+
+
+def check_objectives(**limits_ms: float | None) -> None:
+    """ArgumentError for a limit that nothing, or not even a number, could be within."""
+    for name, limit_ms in limits_ms.items():
+        if limit_ms is not None and not 0 < limit_ms < inf:
+            raise ArgumentError(f"{name} is {limit_ms:g}", "Say more than 0 milliseconds.")
 
 
 def served(

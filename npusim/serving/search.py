@@ -79,7 +79,8 @@ class Search:
             for dtype in self._plan.llm.dtypes:
                 like = Candidate(
                     board.name, board.soc, dtype, _ONE, 1, board.devices_per_card,
-                    board.power_w_per_card, product.price_per_card,
+                    board.power_w_per_card, product.price_per_card, board.is_for_training,
+                    board.caution,
                 )  # fmt: skip
                 yield from self._of(board, like)
 

@@ -53,11 +53,16 @@ class Sizer:
         """What steps are timed with."""
         return {"graph": graph or None, "sampling": self._plan.llm.sampling.as_sampling()}
 
-    def sized(self, candidate: Candidate, *, apart: tuple[int, int] = (1, 1)) -> Option:
-        """The candidate with the cards that the workload takes; `apart` is where to begin."""
+    def sized(
+        self, candidate: Candidate, *, apart: tuple[int, int] = (1, 1), seeds: int = 1
+    ) -> Option:
+        """The candidate with the cards that the workload takes.
+
+        `apart` is where to begin with cards of two kinds, whose fleet has to do with every seed.
+        """
         try:
             if candidate.decode is not None:
-                return self._apart(candidate, apart)
+                return self._apart(candidate, apart, seeds)
             return self.with_costs(candidate, self.deployed(candidate, candidate.layout))
         except ArgumentError as error:
             return Option(candidate, problem=error.message)
@@ -95,48 +100,57 @@ class Sizer:
 
     def with_costs(self, candidate: Candidate, ready: Deployment) -> Option:
         """As many replicas as it takes, each as fast as it answers in time."""
-        rate, served, tried = self._fastest(candidate, ready)
+        rate, served, tried = self._fastest(ready)
         if served is None:
             return Option(candidate, problem=LATE, tried=tried)
         needed = max(1, ceil(self._plan.llm.requests_per_s / rate))
         replicas = needed + self._plan.fleet.spare_replicas
         return Option(candidate, rate, replicas, candidate.cards(replicas), served, tried=tried)
 
-    def requests(self, rate: float | None, in_flight: float = 0.0) -> Requests:
-        """Requests at a rate, so many that all at once are answered several times."""
+    def requests(
+        self, rate: float | None, in_flight: float = 0.0, *, number: int = 0, seed: int = -1
+    ) -> Requests:
+        """Requests at a rate, so many that all at once are answered several times.
+
+        A `number` and a `seed` that are given count instead.
+        """
         workload, simulation = self._plan.llm, self._plan.simulation
-        number = max(simulation.requests, min(_MOST_REQUESTS, ceil(_TURNS * in_flight)))
+        turns = max(simulation.requests, min(_MOST_REQUESTS, ceil(_TURNS * in_flight)))
+        number = number or turns
         return even_lengths(
             number, workload.input_tokens, workload.output_tokens,
-            rate_per_s=rate, spread=workload.spread, seed=simulation.seed,
+            rate_per_s=rate, spread=workload.spread,
+            seed=simulation.seed if seed < 0 else seed,
         )  # fmt: skip
 
-    def _fastest(
-        self, candidate: Candidate, ready: Deployment
-    ) -> tuple[float, Served | None, Tried]:
+    def at(self, ready: Deployment, rate: float, *, number: int = 0, seed: int = -1) -> Served:
+        """A replica at a rate, with so many requests and that seed instead of the plan's."""
+        limits = self._plan.objective
+        requests = self.requests(rate, self._held(ready), number=number, seed=seed)
+        return ready.serve(requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+
+    def _held(self, ready: Deployment) -> int:
+        """Sequences that groups which step together hold at most."""
+        groups = ready.layout.dp if ready.layout.shares_experts else 0
+        return groups * ready.policy.max_sequences
+
+    def _fastest(self, ready: Deployment) -> tuple[float, Served | None, Tried]:
         """The largest rate that is answered in time, between almost none and all that it can."""
-        shared = ready.layout.shares_experts
-        held = candidate.max_sequences * ready.layout.dp if shared else 0
-        most = ready.serve(self.requests(None, held)).req_s
+        most = ready.serve(self.requests(None, self._held(ready))).req_s
         low, high = most / 100, most
-        tried = {low: self._at(ready, low, held)}
+        tried = {low: self.at(ready, low)}
         if not self._in_time(tried[low]):
             return 0.0, None, tuple(tried.items())
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            tried[middle] = self._at(ready, middle, held)
+            tried[middle] = self.at(ready, middle)
             low, high = (middle, high) if self._in_time(tried[middle]) else (low, middle)
         return low, tried[low], tuple(sorted(tried.items()))
-
-    def _at(self, ready: Deployment, rate: float, held: float) -> Served:
-        limits = self._plan.objective
-        requests = self.requests(rate, held)
-        return ready.serve(requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
 
     def _in_time(self, served: Served) -> bool:
         return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
 
-    def _apart(self, candidate: Candidate, start: tuple[int, int]) -> Option:
+    def _apart(self, candidate: Candidate, start: tuple[int, int], seeds: int) -> Option:
         """Cards that read and cards that answer: more of those that are late, fewer of the rest."""
         if candidate.decode is None:
             raise TypeError("the candidate has cards of one kind")
@@ -144,19 +158,21 @@ class Sizer:
         prompts = self.deployed(candidate, candidate.layout)
         answers = self.deployed(candidate, candidate.decode)
         in_flight = rate * (limits.ttft_ms + limits.tpot_ms * self._plan.llm.output_tokens) / 1e3
-        asked, tried = self.requests(rate, in_flight), dict[tuple[int, int], Served]()
+        tried = dict[tuple[int, int], Served]()
+        first = self._plan.simulation.seed
+        streams = [self.requests(rate, in_flight, seed=first + number) for number in range(seeds)]
 
         def meets(counts: tuple[int, int]) -> bool:
-            if counts not in tried:
-                tried[counts] = serve_apart(
-                    prompts,
-                    answers,
-                    asked,
-                    ttft_ms=limits.ttft_ms,
-                    tpot_ms=limits.tpot_ms,
+            for asked in streams:
+                found = serve_apart(
+                    prompts, answers, asked, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms,
                     replicas=counts,
-                )
-            return self._in_time(tried[counts])
+                )  # fmt: skip
+                tried.setdefault(counts, found)
+                if not self._in_time(found):
+                    tried[counts] = found
+                    return False
+            return True
 
         counts = _enough(start, meets, tried, limits.tpot_ms)
         if counts is None:

@@ -88,6 +88,7 @@ def work(chunk: Chunk) -> Report:
             answers[place] = found = answer(point, _chip(point, chunk), process_memo())
             if found.status == REJECTED:
                 _rejected.add((point.op, point.chip))
+        process_memo().flush()  # a worker may end without further notice
         in_order = tuple(answers[place] for place in range(len(chunk.points)))
         return Report(in_order, time.perf_counter() - start)
 

@@ -6,13 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npusim.values.errors import UsageError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 MILLISECONDS_FROM_US = 1000.0
 """From which on a time is read in milliseconds."""
@@ -89,16 +85,6 @@ class Tabular:
 
     def _rows(self) -> Sequence[Mapping[str, Any]]:
         raise NotImplementedError
-
-
-def drawn(name: str, *arguments: Any, ax: Axes | None = None) -> Axes:
-    """What `npusim.reporting.plots` draws, by the name of its function, as matplotlib's axes.
-
-    Results stand below the room that draws them, so it is looked up where it is used, as the
-    plotting backend of pandas is.
-    """
-    axes: Axes = getattr(import_module("npusim.reporting.plots"), name)(*arguments, ax=ax)
-    return axes
 
 
 def _row(tag: str, cells: Iterable[object]) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import CmpMode
+from npusim.ascendc import CmpMode, Core
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.functions import polynomial
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
@@ -36,6 +37,30 @@ def tanh(f: Formula, x: Term) -> Term:
     above = f.sub(x, f.mul(power, x))
     below = f.mul(f.add(power, 1.0), f.add(size, 2.0**-126))
     return f.div(above, below)
+
+
+_TANH_SERIES = (1.0, -0.333327681, 0.133152977, -0.0523039624, 0.0157396831)
+_TANH_NEAR, _TANH_IS_ONE, _TANH_END = 0.55, 20.0, 8.8
+
+
+def _tanh(f: Formula, x: Term) -> Term:
+    """As its operator computes it, which each generation does in its own way.
+
+    Atlas A2: a series below 0.55, beyond it (e**2x - 1) / (e**2x + 1), as 310P has it everywhere.
+    """
+    if not f.masks_in_memory:
+        return tanh(f, x)
+    if not f.profile.features.inf_nan:
+        return _by_exponential(f, f.max(f.min(x, _TANH_END), -_TANH_END))
+    size = f.abs(x)
+    near = f.mul(polynomial(f, f.mul(x, x), _TANH_SERIES), x)
+    far = _by_exponential(f, f.min(x, _TANH_IS_ONE))
+    return f.select(f.compare(size, _TANH_NEAR, CmpMode.LT), near, far)
+
+
+def _by_exponential(f: Formula, x: Term) -> Term:
+    power = f.exp(f.mul(x, 2.0))
+    return f.div(f.add(power, -1.0), f.add(power, 1.0))
 
 
 def gelu(f: Formula, x: Term, approximate: object) -> Term:
@@ -124,8 +149,10 @@ def _hard_swish(f: Formula, x: Term) -> Term:
 
 
 def _leaky_relu(f: Formula, x: Term, negative_slope: float) -> Term:
-    scaled = f.mul(x, negative_slope)
-    return f.max(x, scaled) if negative_slope <= 1.0 else f.min(x, scaled)
+    """By the chip's instruction, or the parts above and below zero, of which one is scaled."""
+    if f.profile.supports_vector("vlrelu", x.dtype.intrinsic):
+        return f.step(Core.leaky_relu, (x,), (negative_slope,))
+    return f.add(f.max(x, 0.0), f.mul(f.min(x, 0.0), negative_slope))
 
 
 def _swish(f: Formula, x: Term, scale: float) -> Term:
@@ -142,7 +169,7 @@ _ROWS = (
     Compute("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
     Compute("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
     Compute("Sigmoid", sigmoid, half_in_float=True),
-    Compute("Tanh", tanh, half_in_float=True),
+    Compute("Tanh", _tanh, half_in_float=True),
     Compute("Gelu", gelu, half_in_float=True, attributes={"approximate": "tanh"}),
     Compute("GeluV2", gelu, half_in_float=True, attributes={"approximate": "none"}),
     Compute("FastGelu", _fast_gelu, half_in_float=True),
@@ -162,7 +189,8 @@ _ROWS = (
     Compute("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
     Compute(
         "HardSigmoid",
-        lambda f, x, alpha, beta: f.max(f.min(f.add(f.mul(x, alpha), beta), 1.0), 0.0),
+        lambda f, x, alpha, beta: f.min(f.max(f.add(f.mul(x, alpha), beta), 0.0), 1.0),
+        half_in_float=True,
         attributes={"alpha": 1.0 / 6.0, "beta": 0.5},
     ),
     Compute("HardSwish", _hard_swish, half_in_float=True),

@@ -32,8 +32,8 @@ def _zero(f: Formula) -> Term:
 
 
 def _hard_shrink(f: Formula, x: Term, lambd: float) -> Term:
-    """x where it is further from zero than lambda, else 0."""
-    return _where(f, f.abs(x), CmpMode.GT, lambd, x, _zero(f))
+    """0 where x is no further from zero than lambda, else x, which NaN is too."""
+    return _where(f, f.abs(x), CmpMode.LE, lambd, _zero(f), x)
 
 
 def _shrink(f: Formula, x: Term, lambd: float, bias: float) -> Term:
@@ -168,8 +168,7 @@ _ROWS = (
     Compute("SquaredRelu", lambda f, x: f.mul(f.relu(x), f.relu(x)), half_in_float=True),
     Compute(
         "Threshold",
-        lambda f, x, threshold, value: _where(f, x, CmpMode.GT, threshold, x, f.fill(value)),
-        half_in_float=True,
+        lambda f, x, threshold, value: _where(f, x, CmpMode.LE, threshold, f.fill(value), x),
         attributes={"threshold": 0.0, "value": 0.0},
     ),
     Compute("EluGradV2", _celu_or_elu_grad, half_in_float=True, attributes=_ELU),

@@ -13,6 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.schedules.block_split import block_split
+from npusim.values.arithmetic import greatest_divisor
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 
@@ -128,6 +129,15 @@ class Cut:
             ceil(planes.slices / self.slice_share),
             ceil(planes.rows / self.row_share),
         )
+
+
+def lines_of_tile(lines: int, fitting: int, *, exact: bool) -> int:
+    """How many of a plane's lines a tile has, where ``fitting`` fit.
+
+    As many as divide them; unless ``exact``, as many as fit where that is less than half.
+    """
+    nearest = greatest_divisor(lines, fitting)
+    return nearest if exact or fitting < 2 * nearest else fitting
 
 
 def cut_batch(planes: Planes, parts: int, launched: int = 0) -> Cut:

@@ -66,8 +66,7 @@ class BNTrainingReduceGrad(ChannelMap):
 
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
         grads, x = tiles
-        rows = self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("slope", where.piece))
+        self.by_channel(core, "vmul", x, x, where, "slope")
         core.add(x, x, grads)
-        core.by_lanes("vadd", x, x, rows.by_slice("offset", where.piece))
-        return self.result(core, "vmul", x, rows.by_slice("factor", where.piece))
+        self.by_channel(core, "vadd", x, x, where, "offset")
+        return self.result(core, "vmul", x, where, "factor")

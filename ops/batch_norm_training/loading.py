@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 _ALIGN_ROWS = 8  # a tile's rows are a multiple of it, so that instructions fill their repeats
 
 
+def even_rows(rows: int, most: int) -> int:
+    """Rows of tiles of about the same size."""
+    even = ceil(rows / ceil(rows / most))
+    aligned = round_up(even, _ALIGN_ROWS)
+    return aligned if aligned <= most else even
+
+
 class TileQueue:
     """A queue of tiles of one tensor, and their copies in float32 (``widened``)."""
 
@@ -133,19 +140,30 @@ class PlaneKernel(Kernel):
         """Blocks, and the rows of a tile: as many as all buffers together leave room for.
 
         ``result_bytes`` are those per element beside the inputs' slots and float32 copies,
-        ``more_rows`` are rows of numbers per channel beside the kept ones. Rows of a plane go by
-        in tiles of about the same size.
+        ``more_rows`` are rows of numbers per channel beside the kept ones.
         """
         self.block_dim = self.cut.block_dim
         share, lanes = self.cut.share(0), self.planes.lanes
         width = result_bytes + sum(map(self._tile_bytes, self.names, self.inputs))
         reserved = (len(self.kept) + more_rows + 1) * share.slices * lanes * FLOAT.itemsize
         most = max(1, int((profile.buffers.ub_bytes - reserved) / width / lanes))
+        self.most_rows = most
+        if profile.software.compiled_for_shape:
+            most = self.fitting_rows(profile, most)
         self.tile_rows = share.rows
-        if most < share.rows:
-            even = ceil(share.rows / ceil(share.rows / most))
-            aligned = round_up(even, _ALIGN_ROWS)
-            self.tile_rows = aligned if aligned <= most else even
+        if most < share.rows and profile.software.compiled_for_shape:
+            self.tile_rows = self.rows_of_tile(share, most)
+        elif most < share.rows:
+            self.tile_rows = even_rows(share.rows, most)
+
+    def fitting_rows(self, profile: Profile, most: int) -> int:
+        """Rows of a kernel for one shape's tile, where buffers have room for ``most``."""
+        del profile
+        return most
+
+    def rows_of_tile(self, share: Share, most: int) -> int:
+        """Rows of a kernel for one shape's tile, where a share has more than ``most``."""
+        return even_rows(share.rows, most)
 
     def block_kind(self, block_idx: int) -> Hashable:
         return self.cut.share(block_idx).amounts

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 
 class Where(NamedTuple):
-    """Where a tile is: its slice counted in the share, and (batch, slice, first row, rows)."""
+    """Where a tile is: its first slice counted in the share, how many slices it has.
+
+    ``place`` is (batch, slice, first row, rows of all slices).
+    """
 
     piece: Index
+    slices: int
     place: tuple[Index, Index, Index, int]
 
 
@@ -33,6 +37,7 @@ class ChannelMap(PlaneKernel):
     ) -> None:
         self.inputs, self.y, self.cut, self.planes = inputs, y, cut, cut.planes
         self.share_out(profile, self.result_bytes, 3)
+        self.together = self.slices_of_tile(profile)
 
     @property
     def result_bytes(self) -> float:
@@ -43,23 +48,35 @@ class ChannelMap(PlaneKernel):
         share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
         if not share.batches:
             return
-        self.reserve(core, self.tile_rows * lanes)
+        self.reserve(core, self.tile_rows * self.together * lanes)
         self.statistics = Statistics(core, share, lanes, self.kept)
         self.prepare(core, share)
         for turn in core.loop(share.batches):
-            for piece in core.loop(share.slices):
+            for piece, slices in core.tiles(0, share.slices, self.together):
                 for first, rows in core.tiles(share.first_row, share.rows, self.tile_rows):
-                    place = (turn + share.first_batch, piece + share.first_slice, first)
-                    tiles = self.load(*place, rows)
-                    y = self.compute(core, Where(piece, (*place, rows)), tiles)
+                    place = (turn + share.first_batch, piece + share.first_slice, first,
+                             slices * rows)  # fmt: skip
+                    tiles = self.load(*place)
+                    y = self.compute(core, Where(piece, slices, place), tiles)
                     self.release(tiles)
-                    self.out_que.copy_out(self.planes.tile(self.y, *place, rows), y)
+                    self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+
+    def slices_of_tile(self, profile: Profile) -> int:
+        """Whole planes of a tile, which follow each other; only where it has no part of one."""
+        del profile
+        return 1
 
     def reserve(self, core: Core, elements: int) -> None:
         """Queues for tiles of ``elements`` elements."""
         self.reserve_tiles(core, elements)
-        self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "y")
-        core.pipe.init_buffer(self.out_que, self.buffer_num, elements * self.y.dtype.itemsize)
+        depth = self.result_buffers(core)
+        self.out_que = TQue(TPosition.VECOUT, depth, "y")
+        core.pipe.init_buffer(self.out_que, depth, elements * self.y.dtype.itemsize)
+
+    def result_buffers(self, core: Core) -> int:
+        """Tiles of y that are there at a time."""
+        del core
+        return self.buffer_num
 
     @abstractmethod
     def prepare(self, core: Core, share: Share) -> None:
@@ -69,12 +86,32 @@ class ChannelMap(PlaneKernel):
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
         """The tile of y."""
 
-    def result(self, core: Core, intrinsic: str, x: LocalTensor, row: LocalTensor) -> LocalTensor:
-        """``x`` <intrinsic> ``row`` in a slot of y's queue, in its type."""
+    def by_channel(
+        self,
+        core: Core,
+        intrinsic: str,
+        dst: LocalTensor,
+        src: LocalTensor,
+        where: Where,
+        name: str,
+    ) -> LocalTensor:
+        """dst = ``src`` <intrinsic> the kept numbers of its channels, slice by slice."""
+        size = src.numel // where.slices
+        for each in range(where.slices):
+            part = slice(each * size, (each + 1) * size)
+            to, of = (dst, src) if where.slices == 1 else (dst[part], src[part])
+            core.by_lanes(intrinsic, to, of, self.statistics.by_slice(name, where.piece + each))
+        return dst
+
+    def result(
+        self, core: Core, intrinsic: str, x: LocalTensor, where: Where, name: str
+    ) -> LocalTensor:
+        """The same in a slot of y's queue, in its type."""
         y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
         if y.dtype is FLOAT:
-            return core.by_lanes(intrinsic, y, x, row)
-        return core.cast(y, core.by_lanes(intrinsic, x, x, row), RoundMode.CAST_RINT)
+            return self.by_channel(core, intrinsic, y, x, where, name)
+        found = self.by_channel(core, intrinsic, x, x, where, name)
+        return core.cast(y, found, RoundMode.CAST_RINT)
 
     def scratch_buffer(self, core: Core, name: str, nbytes: int) -> TBuf:
         """Room beside the queues."""

@@ -20,6 +20,7 @@ from npusim.ops.batch_norm_training.cut import (
     cut_height,
     cut_leading,
     cut_slices,
+    lines_of_tile,
 )
 from npusim.ops.batch_norm_training.loading import PlaneKernel, Statistics
 from npusim.values.dtypes import FLOAT
@@ -27,6 +28,9 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+
+
+_GENERAL_BYTES = 40  # of UB for an element in the general schedule: two buffers of everything
 
 
 class _ChannelSums(PlaneKernel):
@@ -176,6 +180,18 @@ class BNTrainingUpdateGrad(_ChannelSums):
         super().__init__(profile, (grads, x), (diff_offset, diff_scale))
         self.mean, self.variance, self.epsilon = mean, variance, epsilon
         self.reads, self.writes = (grads, x, mean, variance), (diff_scale, diff_offset)
+
+    def fitting_rows(self, profile: Profile, most: int) -> int:
+        """The general schedule lays out UB for two buffers of all that it keeps there."""
+        general = profile.buffers.ub_bytes // (_GENERAL_BYTES * self.planes.lanes)
+        return most if self.special else min(most, general)
+
+    def rows_of_tile(self, share: Share, most: int) -> int:
+        """The general schedule's tiles are as many whole lines as divide the plane."""
+        width = self.planes.rows // self.planes.height
+        if self.special or share.rows % width or width > most:
+            return super().rows_of_tile(share, most)
+        return lines_of_tile(share.rows // width, most // width, exact=True) * width
 
     def prepare(self, core: Core) -> None:
         del core

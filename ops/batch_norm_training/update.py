@@ -1,7 +1,8 @@
 """BNTrainingUpdate: normalise with the sums of the batch and keep running statistics.
 
 Fused forms add another tensor and cut off below zero, with a mask of one bit per element for the
-gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): order of computation.
+gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): order of computation;
+public tensor compiler (bn_update_schedule): what is split, and the lines of a tile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from npusim.ops.batch_norm_training.cut import (
     cut_batch,
     cut_leading,
     cut_slices,
+    lines_of_tile,
 )
 from npusim.ops.batch_norm_training.maps import ChannelMap, Where
 from npusim.values.dtypes import FLOAT, UINT8
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _BITS = 8
 _SMALL_PLANE = 512  # elements up to which a plane is one core's
+_TILES = 12  # that UB is laid out for: three in half of it, each with a second buffer
+_GRAIN = 128  # elements that a tile is counted in
 
 
 class BNTrainingUpdate(ChannelMap):
@@ -53,6 +57,7 @@ class BNTrainingUpdate(ChannelMap):
     running: ClassVar[bool] = True  # whether there are running statistics
     adds: ClassVar[bool] = False  # whether another tensor is added to y
     cuts: ClassVar[bool] = False  # whether y is cut off below zero, with a mask of bits
+    waits: bool = False  # whether a tile is stored before the next one is loaded
 
     def __init__(
         self,
@@ -124,6 +129,27 @@ class BNTrainingUpdate(ChannelMap):
         )
         return (kernel,)
 
+    def fitting_rows(self, profile: Profile, most: int) -> int:
+        """What the schedule lays UB out for, fewer than would fit."""
+        elements = profile.buffers.ub_bytes // (_TILES * self.y.dtype.itemsize)
+        return min(most, elements // _GRAIN * _GRAIN // self.planes.lanes)
+
+    def slices_of_tile(self, profile: Profile) -> int:
+        """Whole planes, where cores share the batch: as lines of a plane."""
+        planes, share = self.planes, self.cut.share(0)
+        whole = share.slices == planes.slices and share.rows == planes.rows == self.tile_rows
+        if not whole or not profile.software.compiled_for_shape:
+            return 1
+        fitting = self.fitting_rows(profile, self.most_rows) // planes.rows
+        return lines_of_tile(planes.slices, min(fitting, planes.slices), exact=False)
+
+    def rows_of_tile(self, share: Share, most: int) -> int:
+        """Whole lines of the plane, or a part of a line."""
+        width = self.planes.rows // self.planes.height
+        if share.rows % width or width > most:
+            return lines_of_tile(min(width, share.rows), most, exact=False)
+        return lines_of_tile(share.rows // width, most // width, exact=False) * width
+
     @property
     def result_bytes(self) -> float:
         mask = self.buffer_num / _BITS if self.cuts else 0.0
@@ -143,6 +169,17 @@ class BNTrainingUpdate(ChannelMap):
             self.stored = Event(core, Pipe.MTE3, Pipe.MTE2, set_before=True)
             zeros = self.scratch_buffer(core, "zeros", core.block_bytes)
             self.zero = core.duplicate(zeros.get(self.y.dtype, self._zeros), 0.0)[:1]
+
+    def result_buffers(self, core: Core) -> int:
+        """Of a tile that completes blocks of others nothing overlaps the next one."""
+        self.waits = self.cuts and self._shares_blocks(core.block_bytes)
+        return 1 if self.waits else super().result_buffers(core)
+
+    def load(self, batch: Index, piece: Index, first: Index, rows: int) -> list[LocalTensor]:
+        """Tiles; none before this core's own last store, where that was part of others' blocks."""
+        if self.waits:
+            self.stored.wait()
+        return super().load(batch, piece, first, rows)
 
     def prepare(self, core: Core, share: Share) -> None:
         self.store_que = TQue(TPosition.VECOUT, 1, "stored")
@@ -165,9 +202,8 @@ class BNTrainingUpdate(ChannelMap):
             self._store_row(core, share, result, value)
 
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
-        x, rows = tiles[0], self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
-        y = self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
+        x = self.by_channel(core, "vmul", tiles[0], tiles[0], where, "factor")
+        y = self.result(core, "vadd", x, where, "shift")
         if self.adds:
             core.add(y, y, tiles[1])
         if self.cuts:
@@ -188,10 +224,10 @@ class BNTrainingUpdate(ChannelMap):
         assert self.mask is not None
         bits = self.mask_que.alloc_tensor(UINT8, y.numel // _BITS)
         core.compare(bits, y, self.zero, CmpMode.GT, packed=True)
-        if self._shares_blocks(core.block_bytes):
+        if self.waits:
             self._complete_block(core, place)
         self.mask_que.copy_out(self._mask_piece(place), bits)
-        if self._shares_blocks(core.block_bytes):
+        if self.waits:
             self.stored.set()
 
     def _shares_blocks(self, block_bytes: int) -> bool:
@@ -200,12 +236,8 @@ class BNTrainingUpdate(ChannelMap):
         return self.cut.slice_share < self.planes.slices and plane_bytes % block_bytes > 0
 
     def _complete_block(self, core: Core, place: tuple[Index, Index, Index, int]) -> None:
-        """Whole blocks are stored, so what others wrote to the last one is read back first.
-
-        That has to wait for this core's own last store.
-        """
+        """Whole blocks are stored, so what others wrote to the last one is read back first."""
         batch, piece, first, _ = place
-        self.stored.wait()
         edge = self.edge_que.copy_in(self._mask_piece((batch, piece, first, 1)))
         core.move(edge, edge)
         self.edge_que.free_tensor(edge)
@@ -334,9 +366,8 @@ class BNInfer(ChannelMap):
             core.sub(centre, rows.load("ones", offset), centre)
 
     def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
-        (x,), rows = tiles, self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
-        return self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
+        x = self.by_channel(core, "vmul", tiles[0], tiles[0], where, "factor")
+        return self.result(core, "vadd", x, where, "shift")
 
 
 class BNInferenceD(BNInfer):

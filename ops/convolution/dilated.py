@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc.events import Event
-from npusim.ascendc.loops import mapped
+from npusim.ascendc.loops import first_of, mapped
 from npusim.ascendc.queues import TPosition, TQue
 from npusim.engine.program import Pipe
-from npusim.library.operands import now
 from npusim.library.unfolded import Unfolded
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class Dilated(Unfolded):
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """The planes' rows with zeros between."""
         slices, height, *_ = tile.shape
-        first = -self._top(np.array(now(rows[0])), height).item() % self.stride[0]
+        first = -self._top(np.array(first_of(rows[0])), height).item() % self.stride[0]
         place = self._place(rows[0], columns[0], height)
         if self.filling is not None and core.recording:
             self._piece_by_piece(core, tile, place, first)

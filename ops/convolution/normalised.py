@@ -13,14 +13,14 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.events import Event
+from npusim.ascendc.loops import first_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
-from npusim.library.operands import now
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
@@ -162,8 +162,15 @@ class Normalised:
                 place = rows[0] + channel, lanes, columns[0] + start, count
                 sources = [matrix.block(*place) for matrix in self.given]
                 target = tile[start : start + count, channel : channel + lanes]
-                self.through.make(target, sources, self.made.block(*place), now(rows[0]) + channel)
+                self.through.make(
+                    target, sources, self.made.block(*place), first_of(rows[0]) + channel
+                )
         self.through.done()
+
+    @property
+    def moves_as(self) -> Hashable:
+        """As what it makes."""
+        return self.made.moves_as
 
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span

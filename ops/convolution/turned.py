@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.loops import mapped
-from npusim.library.operands import now
+from npusim.ascendc.loops import first_of, mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -70,6 +71,11 @@ class TurnedWeight:
         steps = self.taps * self._of_tap, self._of_tap, width, 1
         core.load_l1(tile, self.tensor.window(places, shape, steps))
 
+    @property
+    def moves_as(self) -> Hashable:
+        """Nothing."""
+        return type(self).__name__
+
     def load_l0(
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
     ) -> None:
@@ -77,7 +83,7 @@ class TurnedWeight:
         whole = tile.tensor
         turned = whole.same_place(rows[1], columns[1], depth=whole.depth)
         if core.numerics:
-            first, second = now(rows[0]) - tile.row, now(columns[0]) - tile.column
+            first, second = first_of(rows[0]) - tile.row, first_of(columns[0]) - tile.column
             part = slice(first, first + rows[1]), slice(second, second + columns[1])
             turned.alias(self._turned(whole.values(whole.depth), whole.depth)[(..., *part)])
         core.load_data(piece, turned)

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.loops import mapped
-from npusim.library.operands import GmMatrix, now
+from npusim.ascendc.loops import first_of, mapped
+from npusim.library.operands import GmMatrix
 from npusim.library.unfolded import Unfolded
 from npusim.ops.convolution.dilated import Dilated
 from npusim.ops.convolution.geometry import Geometry
@@ -135,7 +135,7 @@ class TurnedVolume(TurnedWeight):
         slices, taps, channels, width = tile.shape
         done = 0
         while done < channels:
-            place = now(rows[0]) + done // self.lanes * self.depth
+            place = first_of(rows[0]) + done // self.lanes * self.depth
             left = self.own * self.lanes - place // self.depth * self.lanes % (
                 self.own * self.lanes
             )

@@ -15,7 +15,7 @@ from npusim.ascendc import RoundMode
 from npusim.schedules.block_split import Axes
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
-from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tu
 _LOG = {"base": -1.0, "scale": 1.0, "shift": 0.0}
 
 _ROWS = (
-    Compute("Add", lambda f, a, b: f.add(a, b), axes=Axes.KEPT),
-    Compute("Sub", lambda f, a, b: f.sub(a, b), axes=Axes.KEPT),
-    Compute("Mul", lambda f, a, b: f.mul(a, b), axes=Axes.KEPT_WITH_NUMBER),
+    Compute("Add", lambda f, a, b: f.add(a, b), axes=Axes.KEPT, wraps=FLOAT16),
+    Compute("Sub", lambda f, a, b: f.sub(a, b), axes=Axes.KEPT, wraps=FLOAT16),
+    Compute("Mul", lambda f, a, b: f.mul(a, b), axes=Axes.KEPT_WITH_NUMBER, wraps=FLOAT),
     Compute("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
     Compute("Div", lambda f, a, b: f.div(a, b)),
     Compute("Maximum", lambda f, a, b: f.max(a, b), axes=Axes.FUSED_IF_ALIKE),
@@ -171,7 +171,7 @@ _ROWS = (
     Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}, axes=Axes.KEPT),
     Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}, axes=Axes.KEPT),
     Compute("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
-    Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
+    Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,), wraps=FLOAT16),
     Compute("AddN", _add_n),
     Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), axes=Axes.KEPT),
     Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c), axes=Axes.KEPT),
@@ -179,7 +179,7 @@ _ROWS = (
     Compute(
         "FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d), axes=Axes.KEPT
     ),
-    Compute("Neg", lambda f, x: f.neg(x)),
+    Compute("Neg", lambda f, x: f.neg(x), wraps=FLOAT16),
     Compute("Cos", _cos, half_in_float=True),
     Compute("Sin", _sin, half_in_float=True),
     Compute("ClipByNormNoDivSum", _clipped_norm, axes=Axes.KEPT),

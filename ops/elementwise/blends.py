@@ -11,7 +11,7 @@ from npusim.ascendc import CmpMode
 from npusim.ops.elementwise.arithmetic import clip
 from npusim.ops.elementwise.comparison import chosen
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
-from npusim.values.dtypes import FLOAT16
+from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -29,6 +29,15 @@ def _masked_fill(f: Formula, x: Operand, mask: Operand, value: Operand) -> Term:
     return chosen(f, f.compare(f.cast(mask, FLOAT16), 0.0, CmpMode.NE), given, kept)
 
 
+def _axpy(f: Formula, x: Operand, y: Operand, alpha: float) -> Term:
+    """x + alpha y; integers are multiplied and added in float32."""
+    first, second = f.tile(x), f.tile(y)
+    if first.dtype.is_float:
+        return f.add(first, f.mul(second, alpha))
+    found = f.add(f.cast(first, FLOAT), f.mul(f.cast(second, FLOAT), alpha))
+    return f.cast(found, first.dtype)
+
+
 _ROWS = (
     Compute(
         "Addcdiv",
@@ -42,8 +51,7 @@ _ROWS = (
     ),
     Compute(
         "Axpy",
-        lambda f, x, y, alpha: f.add(x, f.mul(y, alpha)),
-        half_in_float=True,
+        _axpy,
         attributes={"alpha": 1.0},
     ),
     Compute(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, floor, pi
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, INT64
+from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT32, INT64
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def add(host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1) -> Any:
-    """x + alpha other."""
-    return _scaled(host, "Add", x, other, alpha)
+    """x + alpha other: an Axpy where the host has one for the dtype (aclnn_add.cpp)."""
+    return _scaled(host, "Add", x, other, alpha, (FLOAT, FLOAT16, INT32))
 
 
 def sub(host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1) -> Any:
-    """x - alpha other."""
-    return _scaled(host, "Sub", x, other, alpha)
+    """x - alpha other: an Axpy of -alpha where the host has one for the dtype (aclnn_sub.cpp)."""
+    return _scaled(host, "Sub", x, other, alpha, (FLOAT, FLOAT16, BFLOAT16))
 
 
 def adds(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1) -> Any:
@@ -35,9 +35,17 @@ def muls(host: Host, x: GlobalTensor, *, other: ScalarValue) -> Any:
 
 
 def _scaled(
-    host: Host, op_type: str, x: GlobalTensor, other: GlobalTensor, alpha: ScalarValue
+    host: Host,
+    op_type: str,
+    x: GlobalTensor,
+    other: GlobalTensor,
+    alpha: ScalarValue,
+    at_once: tuple[DType, ...],
 ) -> Any:
     wanted = host.joint_dtype(x, other)
+    if alpha != 1 and not isinstance(alpha, complex) and wanted in at_once:
+        factor = float(alpha) if op_type == "Add" else -float(alpha)
+        return host.together("Axpy", x, other, dtype=wanted, alpha=factor)
     if alpha != 1:
         other = host.together("Mul", other, alpha, dtype=wanted)
     return host.together(op_type, x, other, dtype=wanted)

@@ -5,7 +5,7 @@ Source of the formulas: public operator sources (ops/built-in/tbe/impl/dynamic).
 
 from __future__ import annotations
 
-from math import factorial, log, pi, tan
+from math import factorial, inf, log, pi, tan
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
@@ -54,32 +54,54 @@ def _asin(f: Formula, x: Term) -> Term:
 
 def _arc_series(f: Formula, x: Term) -> Term:
     """The smaller of two series: of x, and of what is left of it beyond an eighth of a turn."""
-    own = f.mul(polynomial(f, f.mul(x, x), _ATAN_SERIES), x)
+    own = f.mul(polynomial(f, f.mul(x, x), _ATAN_SERIES[:5]), x)
     offset = tan(pi / 8)
     rest = f.abs(f.div(f.add(x, -offset), f.add(f.mul(x, offset), 1.0)))
-    other = f.mul(polynomial(f, f.mul(rest, rest), _ATAN_SERIES[:5]), rest)
+    other = f.mul(polynomial(f, f.mul(rest, rest), _ATAN_SERIES), rest)
     return f.min(own, f.add(other, pi / 8))
 
 
-def _atan(f: Formula, x: Term) -> Term:
-    """Series of |x| and of (|x| - 1) / (|x| + 1), each right or too large; the sign of x."""
-    size = f.min(f.abs(x), _LARGEST_SLOPE)
+def _atan(f: Formula, x: Term, most: float = 16394.0) -> Term:
+    """Series of |x| and of (|x| - 1) / (|x| + 1), each right or too large; the sign of x.
+
+    Slopes beyond `most` count as that much.
+    """
+    size = f.min(f.abs(x), most)
     turned = f.abs(f.div(f.add(size, -1.0), f.add(size, 1.0)))
     arc = f.min(_arc_series(f, size), f.add(_arc_series(f, turned), pi / 4))
     return f.mul(arc, sign(f, x))
-
-
-_LARGEST_SLOPE = 2.0**30  # whose arc is a quarter turn in float32
 
 
 def _atan2(f: Formula, y: Term, x: Term) -> Term:
     """The arc of y / x, half a turn on where x is below zero, a quarter turn where it is zero."""
     zero = f.fill(0.0)
     side = f.select(f.compare(y, zero, CmpMode.GE), f.fill(1.0), f.fill(-1.0))
-    arc = _atan(f, f.div(y, x))
+    arc = _atan(f, f.div(y, x), most=1e7)
     behind = f.mul(f.select(f.compare(x, zero, CmpMode.LT), side, zero), pi)
-    upright = f.select(f.compare(y, zero, CmpMode.EQ), zero, f.mul(side, pi / 2))
-    return f.select(f.compare(x, zero, CmpMode.EQ), upright, f.add(arc, behind))
+    arc = f.select(f.compare(x, zero, CmpMode.EQ), f.mul(side, pi / 2), arc)
+    found = f.add(arc, behind)
+    return _atan2_of_odd_numbers(f, y, x, found) if f.profile.features.inf_nan else found
+
+
+def _atan2_of_odd_numbers(f: Formula, y: Term, x: Term, found: Term) -> Term:
+    """Zeros with their signs, infinities and NaN as IEEE 754 has them, afterwards."""
+    zero, endless = f.fill(0.0), f.fill(inf)
+    side = f.select(_has_sign(f, y), f.fill(-1.0), f.fill(1.0))
+    flat = f.select(_has_sign(f, x), f.fill(pi), zero)
+    found = f.select(f.compare(y, zero, CmpMode.EQ), f.mul(flat, side), found)
+    right = f.compare(x, endless, CmpMode.EQ)
+    found = f.select(right, f.mul(zero, side), found)
+    left = f.compare(x, f.fill(-inf), CmpMode.EQ)
+    steep = f.select(right, f.fill(pi / 4), f.select(left, f.fill(3 * pi / 4), f.fill(pi / 2)))
+    found = f.select(f.compare(f.abs(y), endless, CmpMode.EQ), f.mul(steep, side), found)
+    for each in (y, x):
+        found = f.select(f.compare(each, each, CmpMode.EQ), found, each)
+    return found
+
+
+def _has_sign(f: Formula, x: Term) -> Term:
+    """A mask of numbers below zero and -0.0, whose reciprocal is below zero."""
+    return f.compare(f.min(x, f.div(1.0, x)), f.fill(0.0), CmpMode.LT)
 
 
 def _hyperbolic(f: Formula, x: Term) -> tuple[Term, Term]:

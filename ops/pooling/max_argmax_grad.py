@@ -216,8 +216,16 @@ class MaxPoolGradWithArgmax(Kernel):
             for _ in core.loop(work.rows):
                 core.record_vector("vadd", total, ceil(pixels / work.rows) * LANES)
         else:
-            core.record_vector("col2img", total, pixels * LANES)
+            self._add_columns(core, total, pixels * LANES)
         self._numbers(core, work, grads, mask, total, element)
+
+    def _add_columns(self, core: Core, total: LocalTensor, elements: int) -> None:
+        """Neighbours in a row by repeats; those that the stride keeps apart block by block."""
+        block = core.block_bytes // total.dtype.itemsize
+        if self.width.stride == 1:
+            core.record_vector("col2img", total, elements)
+        else:
+            core.record_vector("col2img", total, block, rows=elements // block)
 
     def _numbers(
         self,

@@ -12,11 +12,12 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.loops import first_of
 from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
-from npusim.library.operands import GmMatrix, now
+from npusim.library.operands import GmMatrix
 from npusim.ops.recurrent.layer import at, product
 from npusim.ops.recurrent.steps import Tiles, Window
 from npusim.schedules.tile_grid import Piece
@@ -87,7 +88,7 @@ class FusedLayer(Kernel):
         for place in range(min(1, len(order))):
             yield from self._step(core, tiles, order, place)
         for turn in core.loop(len(order) - 1, sequential=True):
-            yield from self._step(core, tiles, order, 1 + now(turn))
+            yield from self._step(core, tiles, order, 1 + first_of(turn))
 
     def _step(
         self, core: Core, tiles: _Gates | None, order: list[int], place: int

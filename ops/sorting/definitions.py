@@ -5,6 +5,10 @@ from npusim.operators.definition import Composed, Operator, family, flag, page, 
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.sorting.checks import at_most_size, parted
 
+_HALVES = (
+    "Atlas training products (910A) sort float32 as float16: values are rounded to it. Source: "
+    "ops-math math/sort/op_api/aclnn_sort.cpp, ops-nn index/gather_elements/op_api/aclnn_topk.cpp."
+)
 _KEPT = (whole("dim"), flag("keepdim", "keep"))
 _ALONG = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 
@@ -42,12 +46,13 @@ OPERATORS = family(
         Composed("aclnnMinDim", "self -> out indices", _KEPT, "smallest_and_place",
             checks=(*_ALONG, (same_dtype, "self", "out"))),
         Composed("aclnnSort", "self -> valuesOut indicesOut",
-            (flag("stable"), whole("dim"), flag("descending")), "ordered", checks=_ALONG),
+            (flag("stable"), whole("dim"), flag("descending")), "ordered", checks=_ALONG,
+            note=_HALVES),
         Composed("aclnnTopk", "self -> valuesOut indicesOut",
             (whole("k"), whole("dim"), flag("largest"), flag("sorted", "is_sorted")), "first_ones",
             checks=((same_dtype, "self", "valuesOut"), *_ALONG, (attribute_at_least, "k", 0),
                 (at_most_size, "k", "dim", "self"),
-                (parted, "k", "dim", "self", "valuesOut", "indicesOut"))),
+                (parted, "k", "dim", "self", "valuesOut", "indicesOut")), note=_HALVES),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.ops.sorting.places import compares
+from npusim.ops.sorting.top_k import sorted_in
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def ordered(
 ) -> Any:
     """All numbers along an axis in order, and where they were; equal ones stay as they come."""
     del stable
+    _say_of_halves(host, x, x.shape[dim] if x.shape else 1)
     outputs = host.empty(x.shape, x.dtype), host.empty(x.shape, INT64, "places")
     return host.run("Sort", x, axis=dim, descending=descending, outputs=outputs)
 
@@ -34,11 +36,20 @@ def first_ones(
     outputs = host.empty(shape, x.dtype), host.empty(shape, INT64, "places")
     if not k:
         return outputs
+    _say_of_halves(host, x, k)
     if k < _FEW and axis == len(wide.shape) - 1:
         found = _first_few(host, wide, outputs, k, largest=largest)
     else:
         found = host.run("TopKV2", wide, k=k, dim=axis, largest=largest, outputs=outputs)
     return found if x.shape else tuple(each.view() for each in found)
+
+
+def _say_of_halves(host: Host, x: GlobalTensor, count: int) -> None:
+    if x.dtype is FLOAT and sorted_in(host.profile, x, count) is FLOAT16:
+        host.assume(
+            f"{host.profile.name} sorts float32 as float16: values come out rounded to it, and "
+            "numbers that are alike then stay as they come"
+        )
 
 
 def _first_few(

@@ -146,7 +146,7 @@ def sort(task: Task) -> tuple[Kernel, ...]:
     axis = axis_of(task, len(x.shape))
     largest = task.first("descending") is True
     length, profile = x.shape[axis], task.profile
-    kind = _sorted_in(profile, x, length)
+    kind = sorted_in(profile, x, length)
     if sorts_proposals(profile, kind) and length > most_kept(kind):
         raise task.refused(f"rows of {length} numbers in order; {most_kept(kind)} are modelled")
     order = {"dim": axis, "k": x.shape[axis], "largest": largest}
@@ -165,7 +165,7 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
     results = list(task.outputs) or [made(shape, x.dtype), made(shape, INT64)]
     tasks: list[Kernel] = []
     source = x
-    kind = _sorted_in(task.profile, x, count)
+    kind = sorted_in(task.profile, x, count)
     if kind is not x.dtype:
         source = made(x.shape, kind)
         tasks += cast(task, x, source)
@@ -189,7 +189,7 @@ def top_k(task: Task) -> tuple[Kernel, ...]:
     return tuple(tasks)
 
 
-def _sorted_in(profile: Profile, x: GlobalTensor, count: int) -> DType:
+def sorted_in(profile: Profile, x: GlobalTensor, count: int) -> DType:
     """The dtype that numbers are sorted in.
 
     bfloat16 as float32, and that as halves where no instruction sorts it. Source: ops-nn

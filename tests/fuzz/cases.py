@@ -17,6 +17,7 @@ import yaml
 from fuzz import odd
 from fuzz.api_cases import api_objects
 from fuzz.api_verbs import api_verbs
+from fuzz.configurations import configurations
 from fuzz.files import folders, onnx_models, onnx_nodes, programs
 from fuzz.graphs import onnx_graphs
 from fuzz.surroundings import surround
@@ -70,7 +71,7 @@ def _names() -> tuple[str, ...]:
 
 @cache
 def _proper() -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    from test_standard_operators import CALLS
+    from support.standard_calls import CALLS
 
     return tuple((op, arguments) for op, arguments in _pairs(CALLS))
 
@@ -641,4 +642,5 @@ MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
     (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
     (onnx_models, 2), (onnx_nodes, 2), (onnx_graphs, 6), (folders, 2), (programs, 0.6), (api_verbs, 8),
+    (configurations, 6),
 )  # fmt: skip

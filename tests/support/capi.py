@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.paths import DATA
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DATA = Path(__file__).parent.parent / "data" / "capi"
+PROGRAMS = DATA / "capi"
 
 needs_capi = pytest.mark.skipif(
     shutil.which("c++") is None and shutil.which("g++") is None,
@@ -72,7 +74,7 @@ class Workshop:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
                 words = ("-Wall", "-Wextra", "-Werror", "-Wno-nonnull", *flags)
-                self._compile(DATA / f"{name}.cpp", target, words)
+                self._compile(PROGRAMS / f"{name}.cpp", target, words)
         return target
 
     def _compile(self, source: Path, target: Path, flags: tuple[str, ...]) -> None:

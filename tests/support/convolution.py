@@ -75,3 +75,22 @@ def windows(draw: st.DrawFn) -> Window:
 
     around = Padding(*(draw(st.integers(0, 2)) for _ in range(4)))
     return Window(pair(), pair(), pair(), around)
+
+
+def call(shape: tuple[int, ...], outs: int, window: Window, **more: Any) -> dict[str, Any]:
+    """Arguments of a convolution of small whole numbers."""
+    random, kind = np.random.default_rng(0), more.pop("kind", np.float16)
+    line = len(shape) == 3
+    kernel = window.kernel[1:] if line else window.kernel
+    pads = list(window.padding)
+    return {
+        "input": random.integers(-3, 4, shape).astype(kind),
+        "weight": random.integers(-3, 4, (outs, shape[1], *kernel)).astype(kind),
+        "stride": list(window.stride[line:]),
+        "padding": pads[2:] if line else pads,
+        "dilation": list(window.dilation[line:]),
+        "transposed": False,
+        "outputPadding": [0] * (len(shape) - 2),
+        "groups": 1,
+        "cubeMathType": 1,
+    } | more

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import npusim
-from npusim.runtime.results import core_name
+from npusim.runtime.timeline import core_name
 
 
 def digest(result: Any) -> str:

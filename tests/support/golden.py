@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from npusim.values.dtypes import dtype
+from support.paths import DATA
 
-GOLDEN = Path(__file__).parent.parent / "data" / "golden"
+GOLDEN = DATA / "golden"
 
 Array = np.ndarray[Any, Any]
 

@@ -72,7 +72,10 @@ def _option(
     tried = tuple((share * rate, _served(share * rate, slow * (1 + share))) for share in shares)
     candidate = _candidate(product, tp, power_w, price)
     replicas = cards * candidate.chips_per_card // tp
-    return Option(candidate, rate, replicas, cards, tried[3][1], tried=tried)
+    return Option(
+        candidate, rate, replicas, cards, tried[3][1], tried=tried, confirmed=True, perhaps=cards,
+        fewer=tried[4][1], slow_cards=cards + 1,
+    )  # fmt: skip
 
 
 def _served(rate: float, slow: float) -> Served:

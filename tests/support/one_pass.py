@@ -14,5 +14,5 @@ from unittest.mock import patch
 @contextmanager
 def in_one_pass() -> Iterator[None]:
     """Inside, what is computed is what is written down."""
-    with patch("npusim.runtime.streams.is_separable", lambda _: False):
+    with patch("npusim.runtime.task.is_separable", lambda _: False):
         yield

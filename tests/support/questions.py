@@ -14,7 +14,7 @@ from npusim.operators.registry import aliases, operators, prototype, standard_na
 from npusim.operators.resolve import resolve
 from npusim.values.spelling import tensor_text
 from npusim.values.tensors import TensorSpec
-from test_standard_operators import CALLS
+from support.standard_calls import CALLS
 
 CATALOGUE = facts.catalogue()
 CHIPS = tuple(profile_names())

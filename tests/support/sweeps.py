@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from support.paths import ROOT
 
 # Calls that take some 10 ms each: long enough to stop a sweep in the middle.
 NORM = """

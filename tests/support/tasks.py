@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import kernels_on
 from npusim.runtime.task import play
 from npusim.values.dtypes import dtype
+from npusim.values.formats import Format
 from support import physics
 from support.one_pass import in_one_pass
 
@@ -127,3 +129,19 @@ def assert_tiling_changes_no_number(
             np.testing.assert_allclose(
                 ours.astype(np.float64), theirs.astype(np.float64), rtol=1e-3, atol=1e-4
             )
+
+
+def fractals(matrix: Array) -> Array:
+    """FRACTAL_NZ: blocks of 16 columns, then blocks of 16 rows; edges filled with zeros."""
+    rows, columns = matrix.shape[-2:]
+    high, across = ceil(rows / 16), ceil(columns / 16)
+    padded = np.zeros((*matrix.shape[:-2], high * 16, across * 16), matrix.dtype)
+    padded[..., :rows, :columns] = matrix
+    cut = padded.reshape(*matrix.shape[:-2], high, 16, across, 16)
+    return np.ascontiguousarray(np.moveaxis(cut, -2, -4))
+
+
+def in_fractals(array: Array, name: str) -> GlobalTensor:
+    data = fractals(array)
+    buffer = GmBuffer(name, data.nbytes, data.reshape(-1).copy())
+    return GlobalTensor(buffer, dtype(data.dtype), data.shape, format=Format.FRACTAL_NZ)

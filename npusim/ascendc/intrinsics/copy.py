@@ -374,7 +374,7 @@ class Copies(Issuer):
         if self.users_code:
             gm.check_inside()
             if self.own_code:
-                gm.check_loops(self._loops)
+                gm.check_loops(self.loops)
                 gm.check_elements()
         if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
             raise KernelError(

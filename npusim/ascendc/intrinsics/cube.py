@@ -13,6 +13,7 @@ import numpy as np
 
 from npusim.ascendc import rounding
 from npusim.ascendc.intrinsics.copy import BLOCKS_ROWS_LANES, Copies
+from npusim.ascendc.issuer import shape_text
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
@@ -254,7 +255,7 @@ class Cube(Copies):
 
 
 def _shape(tensor: LocalTensor) -> str:
-    return f"{tensor.dtype.intrinsic} {'x'.join(map(str, tensor.shape))}"
+    return shape_text(tensor.dtype.intrinsic, tensor.shape)
 
 
 def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:

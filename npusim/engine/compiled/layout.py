@@ -5,18 +5,21 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import Pipe
-from npusim.engine.schedule import projected
+from npusim.engine.schedule import Burst, PipeLoop, PipeNode, projected
 from npusim.engine.state import Flags
-from npusim.engine.streams import Kind, Step, flatten, unordered
+from npusim.engine.streams import Kind, moved_by, unordered
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
     from npusim.engine.sharing import Claim
+
+    Treatments = Mapping[Transfer, Treatment]
 
 # The structs of player.h, native and aligned.
 _STEP = Struct("3dq10i")  # cycles, bytes, latency; iterations; kind, flags, claim, parts, waits ...
@@ -24,6 +27,7 @@ _SET = Struct("d2i")  # delay; flag
 _CLAIM = Struct("7d")  # ceiling, loads and most of each resource
 ENTRY = Struct("2i2d")  # pipe, step; start, end
 _UNIT_FLAG, _IN_MTE1 = 1, 2
+_WORK = int(Kind.WORK)
 
 _POINTERS = (
     "group_of", "cluster_of", "first_step", "first_flag", "steps", "waits", "sets", "claims",
@@ -67,6 +71,18 @@ class _Cluster(NamedTuple):
     setters: list[tuple[int, object]]
 
 
+@dataclass(slots=True)
+class _Pipe:
+    """The pipe whose steps are being laid out, and whether some of its work waits inside it."""
+
+    number: int
+    is_mte1: bool
+    cluster: _Cluster
+    group: CoreGroup
+    treated: Treatments
+    issues: bool = False
+
+
 class Layout:
     """The arrays of one kernel: its pipes and their steps, flags, and shares of bandwidth."""
 
@@ -74,7 +90,7 @@ class Layout:
         self,
         groups: Sequence[CoreGroup],
         machine: Machine,
-        treated: Mapping[Transfer, Treatment],
+        treated: Treatments,
     ) -> None:
         self._machine = machine
         self._steps: list[bytes] = []
@@ -93,8 +109,11 @@ class Layout:
             cluster = clusters[_key(index, group)]
             issues.append(False)
             for pipe, nodes in projected(group.program).items():
-                steps = flatten(nodes, group.program.delays, group.size, treated)
-                issues[-1] |= self._add(steps, pipe, cluster)
+                self._pipe = _Pipe(len(self.first_step), pipe is Pipe.MTE1, cluster, group, treated)
+                self._add(nodes, in_loop=False)
+                self._steps.append(_control(Kind.STOP))
+                self.first_step.append(len(self._steps))
+                issues[-1] |= self._pipe.issues
                 self.pipes.append(pipe)
                 group_of.append(index)
                 cluster_of.append(cluster.number)
@@ -131,31 +150,42 @@ class Layout:
             *(self._arrays[name].buffer_info()[0] for name in _POINTERS),
         )
 
-    def _add(self, steps: Sequence[Step], pipe: Pipe, cluster: _Cluster) -> bool:
-        """Add a pipe's steps; whether some work waits inside it."""
-        owner, base, claims = len(self.first_step), cluster.base, self._claims
-        in_mte1 = _IN_MTE1 if pipe is Pipe.MTE1 else 0
-        told = {False: in_mte1, True: in_mte1 | _UNIT_FLAG}
-        depth, issues = 0, False
-        for kind, waits, cycles, nbytes, claim, sets, latency, parts, count, target, unit in steps:
-            number = -1 if claim is None else claims.setdefault(claim, len(claims))
-            self._steps.append(
-                _STEP.pack(
-                    cycles, nbytes, latency, count, kind, told[unit], number, len(parts),
-                    len(self._waits), len(waits), len(self._sets), len(sets), target, 0,
-                )
-            )  # fmt: skip
-            for flag in waits:
-                self._waits.append(base + flag)
-            for flag, delay in sets:
-                self._sets.append(_SET.pack(delay, base + flag, 0))
-                cluster.setters.append((flag, (owner, delay)))
-            issues |= unit
-            if kind is not Kind.WORK:
-                depth += (kind is Kind.ENTER) - (kind is Kind.TURN)
-                self._barriers_in_loops |= kind is Kind.MEET and depth > 0
-        self.first_step.append(len(self._steps))
-        return issues
+    def _add(self, nodes: Sequence[PipeNode], *, in_loop: bool) -> None:
+        """Add steps of a pipe, one for one those of :func:`npusim.engine.streams.flatten`."""
+        for node in nodes:
+            if isinstance(node, Burst):
+                self._work(node)
+            elif isinstance(node, PipeLoop):
+                count = node.loop.count
+                self._steps.append(_control(Kind.ENTER, count))
+                first = len(self._steps) - self.first_step[-1]
+                self._add(node.body, in_loop=True)
+                self._steps.append(_control(Kind.TURN, count, first))
+            else:
+                self._steps.append(_control(Kind.MEET))
+                self._barriers_in_loops |= in_loop
+
+    def _work(self, burst: Burst) -> None:
+        pipe, all_waits, all_sets = self._pipe, self._waits, self._sets
+        cluster, group = pipe.cluster, pipe.group
+        told = moved_by(burst, group.program.delays, group.size, pipe.treated)
+        nbytes, claim, sets, latency, unit = told
+        number = -1 if claim is None else self._claims.setdefault(claim, len(self._claims))
+        waits = burst.waits
+        self._steps.append(
+            _STEP.pack(
+                burst.cycles, nbytes, latency, 0,
+                _WORK, (_UNIT_FLAG if unit else 0) | (_IN_MTE1 if pipe.is_mte1 else 0),
+                number, len(burst.parts),
+                len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
+            )
+        )  # fmt: skip
+        for flag in waits:
+            all_waits.append(cluster.base + flag)
+        for flag, delay in sets:
+            all_sets.append(_SET.pack(delay, cluster.base + flag, 0))
+            cluster.setters.append((flag, (pipe.number, delay)))
+        pipe.issues |= unit
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:
         return {
@@ -188,6 +218,11 @@ class Layout:
         names = self._machine.rates.bandwidths
         told = [dict(each).get(name, 0.0) for each in (claim.loads, claim.most) for name in names]
         return _CLAIM.pack(claim.ceiling, *told)
+
+
+def _control(kind: Kind, count: int = 0, target: int = -1) -> bytes:
+    """A step that isn't work."""
+    return _STEP.pack(0.0, 0.0, 0.0, count, kind, 0, -1, 0, 0, 0, 0, 0, target, 0)
 
 
 def _key(index: int, group: CoreGroup) -> Hashable:

@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import npusim
+from npusim.engine.timeline import pipe_order
 from npusim.engine.verdict import BOUND_RATIO
 from npusim.reporting.call.figures import (
-    SLICES_DRAWN,
-    longest_work,
-    pipe_order,
     pipes_figure,
     products_figure,
-    roof_point,
     roofline_figure,
     timeline_figure,
 )
@@ -23,13 +20,15 @@ from npusim.reporting.explain import pipes_table
 from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
+from npusim.runtime.figures import SLICES_DRAWN, longest_work, roof_point
 from npusim.values.dtypes import dtype
 from npusim.values.sites import source_line
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.reporting.call.answers import Answer
-    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import TaskResult
     from npusim.runtime.work import TaskWork
 
 _LINES_SHOWN = 15
@@ -52,7 +51,7 @@ def operator_page(
     sections = [Section("Products side by side", list(_products(answers, results, focus)))]
     if focus is not None:
         sections.append(Section(f"Where the time goes on {focus.soc}", list(_time(focus))))
-        if (work := longest_work(focus)) is not None:
+        if (work := longest_work(focus.timeline)) is not None:
             sections.append(Section("Where the cycles go", list(_cycles(work))))
     if arguments:
         call = Table(("parameter", "value"), list(arguments.items()))
@@ -200,7 +199,7 @@ def _products(
     yield Table(columns, rows, numbers, chosen=chosen if focus else None)
     if not results or focus is None:
         return
-    points = [point for res in results if (point := roof_point(res)) is not None]
+    points = [point for res in results if (point := roof_point(res.timeline)) is not None]
     if len(results) > 1:
         yield products_figure(results)
     if points:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from npusim.engine.timeline import pipe_order
 from npusim.reporting.document import Block, Page, Section, Table, Text, Tone, Toned, bullets
 from npusim.reporting.spelling import count, error_size, latency, percent, significant, size
-from npusim.reporting.trace import LANE_ORDER, OTHER_LANE
 from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from npusim.reporting.call.answers import Answer
     from npusim.reporting.compare import Comparison
-    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import TaskResult
 
     Array = np.ndarray[Any, Any]
 
@@ -170,4 +171,4 @@ def _verdict(answer: Answer) -> str:
 def _used_pipes(tasks: Sequence[TaskResult]) -> list[str]:
     """The pipes that at least one task uses, in the order of the lanes of a trace."""
     used = {pipe for task in tasks for pipe, ratio in task.pipes.items() if ratio > 0}
-    return sorted(used, key=lambda pipe: (LANE_ORDER.get(pipe, OTHER_LANE), pipe))
+    return sorted(used, key=pipe_order)

@@ -14,7 +14,8 @@ from npusim.reporting.spelling import latency, percent, size
 if TYPE_CHECKING:
     from npusim.operators.contract import Typical
     from npusim.reporting.call.answers import Answer
-    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import TaskResult
     from npusim.values.dtypes import DType
 
 

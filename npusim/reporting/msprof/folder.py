@@ -29,7 +29,8 @@ from npusim.reporting.trace import core_number, write_trace
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import TaskResult
     from npusim.runtime.work import CoreWork, TaskWork
 
 CODE_COLUMNS = ("code", "call_count", "cycles", "running_time(us)")

@@ -20,7 +20,7 @@ from npusim.reporting.msprof.folder import checked_timestamp
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.reporting.msprof.metrics import Row
-    from npusim.runtime.results import TaskResult
+    from npusim.runtime.timeline import TaskResult
     from npusim.values.tensors import TensorSpec
 
 MISSING: Final = "N/A"

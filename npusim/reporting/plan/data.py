@@ -43,11 +43,12 @@ def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
             "limited_by carried_requests_per_s=carried_per_s decided=is_decided "
             "fewest_not_ruled_out=perhaps requests_to_decide=to_decide budget_spent",
         ),
+        "cards_at_slow_end": each.slow_end and each.slow_end.cards,
         **fields(
             each, "not_simulated_share=not_simulated card_requests_per_s=card_rate_per_s headroom"
         ),
         "by_cards": [
-            fields(one, "cards latency_us in_time load requests") for one in each.by_cards
+            fields(one, "cards latency_us holds utilisation requests") for one in each.by_cards
         ],
         "at_peak": _operation_json(each.at_peak),
         "at_mean": _operation_json(each.at_mean),

@@ -10,7 +10,9 @@ import numpy as np
 from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import (
+from npusim.reporting.plan.verdicts import quantile_name
+from npusim.reporting.spelling import latency, percent, significant
+from npusim.values.drawing import (
     MARK,
     SERIES,
     axes_of,
@@ -18,30 +20,41 @@ from npusim.reporting.drawing import (
     in_plain_decades,
     name_rows,
 )
-from npusim.reporting.plan.verdicts import quantile_name
-from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from npusim.capacity import FleetRun, PlanResult, ProductResult
 
+_DRAWN = 5  # products in a figure: more curves can't be told apart
+_DASHES = ("-", "--", ":", "-.")  # models of a product
 _POINTS = 200  # of a distribution: what a screen can show
 _CLASSES_SHOWN = 7
 
 
+def drawn(result: PlanResult) -> Sequence[ProductResult]:
+    """The products that figures show: the first that meet the objective, or else the first."""
+    return (result.meeting or result.products)[:_DRAWN]
+
+
+def _colour(result: PlanResult, product: str) -> str:
+    """The colour of a product, the same in every figure of the page."""
+    names = [each.board.name for each in drawn(result)]
+    return SERIES[names.index(product) % len(SERIES)]
+
+
 def latency_figure(result: PlanResult) -> Figure | None:
     """How many requests take longer than so many ms, at the peak, for every product that meets."""
-    runs = [(each.board.name, each.at_peak.run) for each in result.meeting if each.at_peak]
+    runs = [(each.board.name, each.at_peak.run) for each in drawn(result) if each.at_peak]
     if not runs:
         return None
     objective = result.plan.objective
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "latency in ms", "share of requests that take longer")
-        for number, (name, run) in enumerate(runs):
+        for name, run in runs:
             latencies_ms, above = _survival(run)
-            axes.plot(latencies_ms, above, color=SERIES[number % len(SERIES)], label=name)
+            axes.plot(latencies_ms, above, color=_colour(result, name), label=name)
         axes.axvline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
         axes.axhline(1 - objective.quantile, color=MARK, ls=":", lw=1.2)
         axes.set(yscale="log", xlim=(0, None), ylim=((1 - objective.quantile) / 20, 1.2))
@@ -72,7 +85,7 @@ def _survival(run: FleetRun) -> tuple[list[float], list[float]]:
 
 def by_cards_figure(result: PlanResult) -> Figure | None:
     """The quantile at the peak over working cards: one fewer and one more included."""
-    known = [each for each in result.meeting if each.by_cards]
+    known = [each for each in drawn(result) if each.by_cards]
     if not known:
         return None
     objective = result.plan.objective
@@ -81,13 +94,13 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
         from matplotlib.ticker import MaxNLocator
 
         axes = axes_of(drawing, "working cards", "latency in ms")
-        for number, each in enumerate(known):
+        for each in known:
             points = [(one.cards, one.latency_us) for one in each.by_cards if one.latency_us]
             means = [value.mean / US_PER_MS for _, value in points]
             reach = [[(value.mean - value.lo) / US_PER_MS for _, value in points],
                      [(value.hi - value.mean) / US_PER_MS for _, value in points]]  # fmt: skip
             axes.errorbar([cards for cards, _ in points], means, yerr=reach, fmt="o-", ms=4,
-                          capsize=3, color=SERIES[number % len(SERIES)],
+                          capsize=3, color=_colour(result, each.board.name),
                           label=each.board.name)  # fmt: skip
         axes.axhline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
         in_plain_decades(axes)
@@ -101,29 +114,29 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
             "can't keep up"
             if one.latency_us is None
             else latency(one.latency_us.mean, (one.latency_us.lo, one.latency_us.hi)),
-            percent(one.load),
-            {True: "yes", False: "no", None: "undecided"}[one.in_time],
+            percent(one.utilisation),
+            {True: "yes", False: "no", None: "undecided"}[one.holds],
             f"{one.requests:,}",
         )
         for each in known
         for one in each.by_cards
     ]
     quantile = f"{quantile_name(objective.quantile)} at the peak"
-    numbers = ("working cards", quantile, "load", "requests simulated")
-    columns = ("product", "working cards", quantile, "load", "in time", "requests simulated")
+    numbers = ("working cards", quantile, "busy", "requests simulated")
+    columns = ("product", "working cards", quantile, "busy", "enough", "requests simulated")
     caption = (
         f"At the peak without spare cards; the bars are {percent(CONFIDENCE)} intervals, the "
-        f"dashed line is the limit. Load is the peak over what full batches would carry; the "
-        f"target is {percent(objective.target_utilisation)}."
+        "dashed line is the limit. The other bound is the devices' busy share, at most "
+        f"{percent(objective.target_utilisation)}."
     )
     table = Table(columns, rows, numbers, "Latency over cards, one fewer and one more")
-    drawn = draw("by-cards", paint, height_inches=3.2)
-    return Figure(drawn, "Latency against cards", caption, table=table)
+    painted = draw("by-cards", paint, height_inches=3.2)
+    return Figure(painted, "Latency against cards", caption, table=table)
 
 
 def cards_figure(result: PlanResult) -> Figure | None:
     """Installed cards over load, for every product that meets the objective."""
-    known = [each for each in result.meeting if each.cards_by_load]
+    known = [each for each in drawn(result) if each.cards_by_load]
     if not known:
         return None
 
@@ -131,10 +144,10 @@ def cards_figure(result: PlanResult) -> Figure | None:
         from matplotlib.ticker import MaxNLocator
 
         axes = axes_of(drawing, "requests/s", "cards")
-        for number, each in enumerate(known):
+        for each in known:
             points = [(rate, cards) for rate, cards in each.cards_by_load if cards is not None]
             rates, cards = zip(*points, strict=True) if points else ((), ())
-            colour = SERIES[number % len(SERIES)]
+            colour = _colour(result, each.board.name)
             axes.plot(rates, cards, "o-", ms=4, color=colour, label=each.board.name)
         axes.axvline(result.peak_per_s, color=MARK, ls="--", lw=1.2)
         axes.set(xlim=(0, None), ylim=(0, None))
@@ -145,8 +158,8 @@ def cards_figure(result: PlanResult) -> Figure | None:
         "Cards to install at other loads, spare ones included, by short runs (a card too many "
         "where they don't decide); the dashed line is the peak."
     )
-    drawn = draw("cards", paint, height_inches=3.2)
-    return Figure(drawn, "Cards against load", caption, table=_cards_table(known))
+    painted = draw("cards", paint, height_inches=3.2)
+    return Figure(painted, "Cards against load", caption, table=_cards_table(known))
 
 
 def _cards_table(known: Sequence[ProductResult]) -> Table:
@@ -167,15 +180,15 @@ def _cards_table(known: Sequence[ProductResult]) -> Table:
 
 def utilisation_figure(result: PlanResult) -> Figure | None:
     """The busy share of the cards over one run at the peak."""
-    runs = [(each.board.name, each.at_peak.run) for each in result.meeting if each.at_peak]
+    runs = [(each.board.name, each.at_peak.run) for each in drawn(result) if each.at_peak]
     if not runs:
         return None
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "seconds", "busy share of the cards")
-        for number, (name, run) in enumerate(runs):
+        for name, run in runs:
             course = run.utilisation_over_time()
-            colour = SERIES[number % len(SERIES)]
+            colour = _colour(result, name)
             edges = [edge - course.edges_s[0] for edge in course.edges_s]
             axes.stairs(course.values, edges, baseline=None, color=colour, label=name, lw=1.4)
         target = result.plan.objective.target_utilisation
@@ -190,33 +203,36 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
     return Figure(draw("utilisation", paint, height_inches=3.2), "Utilisation over time", caption)
 
 
-def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
+def curves_figure(result: PlanResult) -> Figure | None:
     """Latency of a batch over its size with its band, for every chip and model."""
     curves = {
-        f"{model.name} on {each.board.soc}": model for each in products for model in each.models
+        f"{model.name} on {each.board.soc}": (model, each.board.name, _DASHES[place % len(_DASHES)])
+        for each in reversed(drawn(result))
+        for place, model in enumerate(each.models)
     }
     if not curves:
         return None
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "items in a batch", "ms for the batch")
-        for number, (name, model) in enumerate(curves.items()):
-            colour = SERIES[number % len(SERIES)]
+        for name, (model, product, dashes) in reversed(curves.items()):
+            colour = _colour(result, product)
             points = model.curve.points
             batches = [point.batch for point in points]
             times_ms = [point.latency_us / US_PER_MS for point in points]
-            axes.plot(batches, times_ms, "o-", ms=4, color=colour, label=name)
+            axes.plot(batches, times_ms, "o", ls=dashes, ms=4, color=colour, label=name)
             low, high = (
                 [getattr(point, end) / US_PER_MS for point in points] for end in ("lo_us", "hi_us")
             )
             axes.fill_between(batches, low, high, color=colour, alpha=0.2, lw=0)
+        axes.axhline(result.plan.objective.limit_ms, color=MARK, ls="--", lw=1.2)
         axes.set(ylim=(0, None))
         _legend(drawing, len(curves))
 
     return Figure(
         draw("curves", paint, height_inches=3.2),
         "Latency of a batch",
-        "One chip; the shade is the 80 % band of the estimate.",
+        "One chip; the shade is the 80 % band of the estimate, the dashed line the limit.",
     )
 
 
@@ -250,14 +266,14 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
     longest = max(steps, key=lambda name: sum(steps[name].values()))
     total = significant(sum(steps[longest].values()) / US_PER_MS)
     caption = f"The largest batch on every chip; the longest is {total} ms ({longest})."
-    drawn = draw("classes", paint, height_inches=1.9 + 0.4 * len(steps), width_inches=9.0)
+    painted = draw("classes", paint, height_inches=1.9 + 0.4 * len(steps), width_inches=9.0)
     shares = [
         (step, name, percent(time_us / sum(classes.values())))
         for step, classes in steps.items()
         for name, time_us in classes.items()
     ]
     table = Table(("step", "operator class", "share"), shares, ("share",), "Where the time goes")
-    return Figure(drawn, "Time by class of operator", caption, wide=True, table=table)
+    return Figure(painted, "Time by class of operator", caption, wide=True, table=table)
 
 
 def _legend(drawing: Drawing, entries: int) -> None:

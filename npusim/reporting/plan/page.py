@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import npusim
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
-from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table
+from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, bullets
 from npusim.reporting.plan.figures import (
     by_cards_figure,
     cards_figure,
@@ -17,12 +17,23 @@ from npusim.reporting.plan.figures import (
     latency_figure,
     utilisation_figure,
 )
-from npusim.reporting.plan.verdicts import interval, quantile_name, question, rate, verdicts
+from npusim.reporting.plan.verdicts import (
+    interval,
+    quantile_name,
+    question,
+    rate,
+    verdicts,
+    why_not,
+)
 from npusim.reporting.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
     from npusim.capacity import Estimate, Operation, PlanResult, ProductResult
     from npusim.reporting.plan.data import ModelResults
+
+
+_SLOW: Final = "if slow"
+"""The column of the cards that latencies at the slow end would take."""
 
 
 def plan_page(result: PlanResult, models: ModelResults | None = None, command: str = "") -> Page:
@@ -33,6 +44,9 @@ def plan_page(result: PlanResult, models: ModelResults | None = None, command: s
     """
     models = models or {}
     sections = [Section("The plan", list(_plan(result)))]
+    if result.meeting:
+        lacking = [why_not(each) for each in result.products if not each.meets]
+        sections += bullets("Not possible", lacking)
     sections.append(Section("How the fleet does", list(_operation(result)), detail=True))
     if any(each.models for each in result.products):
         sections.append(Section("The models", list(_models(result, models))))
@@ -67,7 +81,7 @@ def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
 
 def _plan(result: PlanResult) -> Iterator[Block]:
     quantile = f"{quantile_name(result.plan.objective.quantile)} at peak"
-    numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
+    numbers = ["cards", _SLOW, "servers", quantile, "busy", "headroom"]
     columns = ["product", *numbers, "limited by"]
     rows = []
     for each in result.ranked:
@@ -82,13 +96,17 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             if not cards.is_decided:
                 cells["cards"] = f"{cards.perhaps} to {cells['cards']}"
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
-            cells["by throughput"] = count(cards.closed_form)
+            cells[_SLOW] = _at_slow_end(each)
             cells[quantile] = interval(each.at_peak.latency_us)
-            cells["utilisation"] = percent(each.at_peak.utilisation.mean)
+            cells["busy"] = percent((each.degraded or each.at_peak).utilisation.mean)
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
         rows.append([cells[name] for name in columns])
-    yield Table(columns, rows, numbers, chosen=0 if result.meeting else None)
+    caption = (
+        "if slow: cards with latencies at the slow end of their band; busy: at the peak, working "
+        "cards alone; headroom: what they carry beyond the peak"
+    )
+    yield Table(columns, rows, numbers, caption, ("product",), 0 if result.meeting else None)
     if extra := _extra(result):
         names = [each.board.name for each in result.ranked]
         rows = [[name, *(values[name] for values in extra.values())] for name in names]
@@ -96,6 +114,14 @@ def _plan(result: PlanResult) -> Iterator[Block]:
     for figure in (by_cards_figure(result), latency_figure(result), cards_figure(result)):
         if figure is not None:
             yield figure
+
+
+def _at_slow_end(each: ProductResult) -> str:
+    """The cards that latencies at the slow end of their band would take."""
+    slow = each.slow_end
+    if slow is None or slow.is_open:
+        return "not asked"
+    return "none" if slow.cards is None else count(max(slow.cards, int(each.surely)))
 
 
 def _extra(result: PlanResult) -> dict[str, dict[str, str]]:
@@ -185,7 +211,7 @@ def _models(result: PlanResult, models: ModelResults) -> Iterator[Block]:
             )
     numbers = ("items", "batch", "ms for a batch (band)", "may wait ms", "requests/s of a card")
     yield Table(("model", "product", *numbers), rows, numbers)
-    if (curves := curves_figure(result.products)) is not None:
+    if (curves := curves_figure(result)) is not None:
         yield curves
     if (classes := classes_figure(_steps(result, models))) is not None:
         yield classes

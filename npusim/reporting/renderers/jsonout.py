@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.results import Result
+    from npusim.runtime.timeline import TaskResult
     from npusim.values.errors import NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec

@@ -45,6 +45,8 @@ def _page(page: Page) -> Iterator[RenderableType]:
     yield _line(title, "bold")
     for verdict in page.verdicts:
         yield Padding(_line(verdict.text), _INDENT)
+        if verdict.why:
+            yield Padding(_line(verdict.why), _INDENT)
     if page.facts:
         yield Padding(_facts(page.facts), _INDENT)
     for section in page.sections:

@@ -19,6 +19,7 @@ class PlannedProduct(Object):
     remedy: str
     budget_spent: bool
     cards: Json | None
+    cards_at_slow_end: int | None
     not_simulated_share: Number | None
     card_requests_per_s: Number | None
     headroom: Number | None

@@ -35,7 +35,7 @@ class Form(StrEnum):
     NUMBER = "number"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Value(Term):
     """An operand or the result of a step, with its form."""
 
@@ -155,7 +155,7 @@ class Pass:
 def buffer_plan(steps: Sequence[Step], results: Sequence[Term]) -> BufferPlan:
     """Buffers for the tiles that ``steps`` make, apart from the ``results``."""
     tiles = [
-        Step(step.call, step.target, tuple(s for s in step.sources if form_of(s) is Form.TILE))
+        Step(step.call, step.target, tuple([s for s in step.sources if form_of(s) is Form.TILE]))
         for step in steps
     ]
     others = [step.target for step in steps if form_of(step.target) is not Form.TILE]
@@ -174,6 +174,13 @@ class Passes:
         """As few passes as the folds that depend on each other allow."""
         levels = _levels(steps)
         last = max(levels.values(), default=0)
+        folds_of: dict[int, list[Step]] = {}
+        columns_of: dict[int, list[Step]] = {}
+        for step in steps:
+            if step.call is FOLD:
+                folds_of.setdefault(levels.get(step.sources[0], 0), []).append(step)
+            elif form_of(step.target) is Form.COLUMN:
+                columns_of.setdefault(levels[step.target], []).append(step)
         found = cls()
         for level in range(last + 1):
             tiles = [
@@ -181,24 +188,14 @@ class Passes:
                 for result in results
                 if form_of(result) is Form.TILE and levels.get(result, 0) == level
             ]
-            folds = [
-                step
-                for step in steps
-                if step.call is FOLD and levels.get(step.sources[0], 0) == level
-            ]
-            before = tuple(
-                step
-                for step in steps
-                if form_of(step.target) is Form.COLUMN
-                and step.call is not FOLD
-                and levels[step.target] == level
-            )
+            folds = folds_of.get(level, [])
+            before = tuple(columns_of.get(level, ()))
             if not tiles and not folds:
                 found.after += before
                 continue
             roots = {*tiles, *(fold.sources[0] for fold in folds)}
-            needed = _needed(steps, roots)
-            chosen = tuple(step for step in steps if step in needed or step in folds)
+            needed = {id(step) for step in (*_needed(steps, roots), *folds)}
+            chosen = tuple([step for step in steps if id(step) in needed])
             found.passes.append(Pass(found.after + before, chosen, tuple(tiles)))
             found.after = ()
         return found

@@ -5,9 +5,9 @@ Its formula recorded for its tensors, and the buffers it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.schedules.formula import Quantity, Step, Term
 from npusim.schedules.rows.formula import Form, Passes, RowFormula, buffer_plan, form_of
@@ -16,8 +16,13 @@ from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor
+    from npusim.schedules.buffers import BufferPlan
+    from npusim.values.dtypes import DType
 
 Results = tuple[Term | None, ...]
+_MOST_KNOWN = 64  # formulas that were recorded last
+_known: dict[Hashable, _Recorded] = {}
+
 COLUMN_SLOTS = 2  # of a buffer for a column: the sum so far, and that of a piece
 
 Tensors = Sequence["GlobalTensor | None"]
@@ -42,6 +47,27 @@ class Bound:
         return self.tensor.dtype.itemsize
 
 
+class _Given(NamedTuple):
+    """An operand of a formula: its form and dtype, or the number that the scalar unit reads."""
+
+    form: Form
+    dtype: DType | None
+    number: Quantity | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A formula's steps, the values of its operands and results, and its plans of buffers."""
+
+    terms: Results
+    stored: Results
+    steps: list[Step]
+    used: frozenset[Term]
+    passes: Passes
+    whole: BufferPlan
+    pieces: list[BufferPlan]
+
+
 class RowProgram:
     """A formula's steps on a kernel's tensors, and which buffers they take.
 
@@ -60,31 +86,19 @@ class RowProgram:
         *,
         raw: bool = False,
     ) -> None:
-        terms = [
-            None if tensor is None or form is Form.NUMBER else formula.operand(tensor.dtype, form)
+        given = tuple(
+            _Given(form, None, _number(tensor))
+            if tensor is None or form is Form.NUMBER
+            else _Given(form, tensor.dtype, None)
             for tensor, form in zip(inputs, forms, strict=True)
-        ]
-        handed = [
-            _number(tensor) if term is None else term if raw else formula.cast(term, FLOAT)
-            for tensor, term in zip(inputs, terms, strict=True)
-        ]
-        found = record(formula, *handed, **attributes)
-        stored: list[Term | None] = []
-        for term, tensor in zip(found, outputs, strict=True):
-            if term is None or tensor is None:
-                stored.append(None)
-            else:
-                stored.append(formula.result(term, tensor.dtype, stored))
-        self.steps = _wanted(formula.steps, stored)
-        used = {source for step in self.steps for source in step.sources}
-        self.operands = [bound for bound in _bound(inputs, terms) if bound.term in used]
-        self.results = _bound(outputs, stored)
+        )
+        made = tuple(None if each is None else each.dtype for each in outputs)
+        found = _recorded(formula, record, given, made, attributes, raw=raw)
+        self.steps = found.steps
+        self.operands = [each for each in _bound(inputs, found.terms) if each.term in found.used]
+        self.results = _bound(outputs, found.stored)
         self.by_term = {bound.term: bound for bound in (*self.operands, *self.results)}
-        wanted = [bound.term for bound in self.results]
-        tiles = [term for term in wanted if form_of(term) is Form.TILE]
-        self.passes = Passes.of(self.steps, wanted)
-        self.whole = buffer_plan(self.steps, tiles)
-        self.pieces = [buffer_plan(each.steps, each.results) for each in self.passes.passes]
+        self.passes, self.whole, self.pieces = found.passes, found.whole, found.pieces
 
     @property
     def results_terms(self) -> frozenset[Term]:
@@ -108,6 +122,72 @@ class RowProgram:
 
     def _own_bytes(self, form: Form) -> int:
         return sum(s.target.dtype.itemsize for s in self.steps if form_of(s.target) is form)
+
+
+def _recorded(
+    formula: RowFormula,
+    record: Callable[..., Results],
+    given: tuple[_Given, ...],
+    made: tuple[DType | None, ...],
+    attributes: Mapping[str, object],
+    *,
+    raw: bool,
+) -> _Recorded:
+    """What a formula records; found once for calls that differ in nothing that it is told.
+
+    A call's own chain asks for it again and again, for results in other places.
+    """
+    kinds = tuple((name, type(value), value) for name, value in attributes.items())
+    told = formula.profile, formula.dtype, formula.columns, formula.spreads, formula.in_fractals
+    key = record, told, given, made, kinds, raw
+    if any(each.number is not None for each in given) or not _is_hashable(kinds):
+        return _record(formula, record, given, made, attributes, raw=raw)
+    found = _known.pop(key, None) or _record(formula, record, given, made, attributes, raw=raw)
+    _known[key] = found
+    while len(_known) > _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    return found
+
+
+def _record(
+    formula: RowFormula,
+    record: Callable[..., Results],
+    given: tuple[_Given, ...],
+    made: tuple[DType | None, ...],
+    attributes: Mapping[str, object],
+    *,
+    raw: bool,
+) -> _Recorded:
+    terms = [
+        None if each.dtype is None else formula.operand(each.dtype, each.form) for each in given
+    ]
+    handed = [
+        each.number if term is None else term if raw else formula.cast(term, FLOAT)
+        for each, term in zip(given, terms, strict=True)
+    ]
+    stored: list[Term | None] = []
+    for term, kind in zip(record(formula, *handed, **attributes), made, strict=True):
+        if term is None or kind is None:
+            stored.append(None)
+        else:
+            stored.append(formula.result(term, kind, stored))
+    steps = _wanted(formula.steps, stored)
+    used = frozenset(source for step in steps for source in step.sources)
+    wanted = [term for term in stored if term is not None]
+    tiles = [term for term in wanted if form_of(term) is Form.TILE]
+    passes = Passes.of(steps, wanted)
+    pieces = [buffer_plan(each.steps, each.results) for each in passes.passes]
+    return _Recorded(
+        tuple(terms), tuple(stored), steps, used, passes, buffer_plan(steps, tiles), pieces
+    )
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _number(tensor: GlobalTensor | None) -> Quantity | None:

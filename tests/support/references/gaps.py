@@ -42,13 +42,13 @@ GAPS = {
 
 # By file, what it calls an interface's operator or, where it is tested by that, the interface.
 ELSEWHERE = {
-    "test_ops_pooling.py": {"aclnnMaxPool2dWithMask": "aclnnMaxPool2dWithMask"},
-    "test_key_cache.py": {
+    "ops/test_pooling.py": {"aclnnMaxPool2dWithMask": "aclnnMaxPool2dWithMask"},
+    "ops/test_key_cache.py": {
         "aclnnKvRmsNormRopeCache": "aclnnKvRmsNormRopeCache",
         "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
     },
-    "test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
-    "test_collective_products.py": {
+    "ops/test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
+    "ops/test_collective_products.py": {
         name: f'"{name}"'
         for name in (
             "aclnnMatmulAllReduce",
@@ -64,19 +64,19 @@ ELSEWHERE = {
         f"aclnn{form}MatmulAllReduceAddRmsNorm": f'"{form}MatmulAllReduceAddRmsNorm"'
         for form in ("", "Inplace")
     },
-    "test_ops_ctc.py": {
+    "ops/test_ctc.py": {
         "aclnnCtcLoss": '"aclnnCtcLoss"',
         "aclnnCtcLossBackward": '"aclnnCtcLossBackward"',
     },
-    "test_ops_roi_align.py": {
+    "ops/test_roi_align_forward.py": {
         "aclnnRoiAlign": '"aclnnRoiAlign"',
         "aclnnRoiAlignV2": '"aclnnRoiAlignV2"',
     },
-    "test_ops_grid_sample.py": {
+    "ops/test_grid_sample.py": {
         "aclnnGridSampler2DBackward": "aclnnGridSampler{axes}DBackward",
         "aclnnGridSampler3DBackward": "aclnnGridSampler{axes}DBackward",
     },
-    "test_ops_attention.py": {
+    "ops/test_attention.py": {
         "aclnnFlashAttentionScore": "FlashAttentionScore",
         "aclnnFlashAttentionScoreV2": "FlashAttentionScore",
         "aclnnFlashAttentionVarLenScore": "FlashAttentionScore",
@@ -97,7 +97,7 @@ ELSEWHERE = {
         "aclnnPromptFlashAttentionV2": "PromptFlashAttention",
         "aclnnPromptFlashAttentionV3": "PromptFlashAttention",
     },
-    "test_attention_packed.py": {
+    "ops/test_attention_packed.py": {
         **{
             f"aclnnFlashAttentionVarLenScoreV{number}": "aclnnFlashAttentionVarLenScore{name}"
             for number in "245"
@@ -108,17 +108,17 @@ ELSEWHERE = {
             for number in "245"
         },
     },
-    "test_attention_rules.py": {  # its ropes aren't modelled
+    "operators/test_attention_rules.py": {  # its ropes aren't modelled
         "aclnnFlashAttentionUnpaddingScoreGradV3": "aclnnFlashAttentionUnpaddingScoreGradV3",
     },
-    "test_moe_routing.py": {
+    "ops/test_moe_routing.py": {
         name: name for name in ("aclnnMoeInitRoutingQuant", "aclnnMoeInitRoutingQuantV2")
     },
-    "test_ops_rotary.py": {
+    "ops/test_rotary.py": {
         "aclnnRotaryPositionEmbeddingGrad": "aclnnRotaryPositionEmbeddingGrad",
     },
-    "test_ops_rotary_cached.py": {"aclnnRopeWithSinCosCache": "aclnnRopeWithSinCosCache"},
-    "test_moe_gradients.py": {
+    "ops/test_rotary_cached.py": {"aclnnRopeWithSinCosCache": "aclnnRopeWithSinCosCache"},
+    "ops/test_moe_gradients.py": {
         name: name
         for name in (
             "aclnnMoeFinalizeRoutingV2Grad",
@@ -127,7 +127,7 @@ ELSEWHERE = {
             "aclnnMoeTokenUnpermuteGrad",
         )
     },
-    "test_ops_moe.py": {
+    "ops/test_moe.py": {
         "aclnnMoeFinalizeRouting": "aclnnMoeFinalizeRouting",
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
@@ -139,24 +139,24 @@ ELSEWHERE = {
         "aclnnMoeTokenPermute": "MoeTokenPermute",
         "aclnnMoeTokenUnpermute": "MoeTokenUnpermute",
     },
-    "test_ops_quant.py": {
+    "ops/test_quant.py": {
         "aclnnAddRmsNormDynamicQuant": "AddRmsNormDynamicQuant",
         "aclnnAddRmsNormQuant": "AddRmsNormQuant",
         "aclnnDequantSwigluQuant": "DequantSwigluQuant",
         "aclnnDequantSwigluQuantV2": "aclnnDequantSwigluQuantV2",
         "aclnnSwiGluQuant": "SwigluQuant",
     },
-    "test_ops_grouped_matmul.py": {
+    "ops/test_grouped_matmul.py": {
         "aclnnGroupedMatmulSwigluQuant": "GroupedMatmulSwigluQuant",
         "aclnnGroupedMatmul": "aclnnGroupedMatmul",
         **{f"aclnnGroupedMatmulV{number}": f"aclnnGroupedMatmulV{number}" for number in "2345"},
     },
-    "test_ops_quant_matmul.py": {
+    "ops/test_quant_matmul.py": {
         "aclnnQuantMatmulV4": "QuantMatmulV4",
         "aclnnWeightQuantBatchMatmulV2": "WeightQuantBatchMatmul",
         "aclnnWeightQuantBatchMatmulV3": "WeightQuantBatchMatmul",
     },
-    "test_ops_random.py": {
+    "ops/test_random.py": {
         "aclnnBernoulli": "{form}Bernoulli",
         "aclnnBernoulliTensor": "{form}BernoulliTensor",
         "aclnnDropoutGenMask": "DropoutGenMask",
@@ -171,18 +171,18 @@ ELSEWHERE = {
         "aclnnInplaceUniform": '"Uniform"',
         "aclnnInplaceUniformTensor": "{name}Tensor",
     },
-    "test_msda_grad.py": {
+    "ops/test_msda_grad.py": {
         "aclnnMultiScaleDeformableAttentionGrad": "MultiScaleDeformableAttentionGrad",
     },
-    "test_ops_recurrent.py": {"aclnnLSTM": "LSTM", "aclnnGRU": "GRU"},
-    "test_capi_programs.py": {
+    "ops/test_recurrent.py": {"aclnnLSTM": "LSTM", "aclnnGRU": "GRU"},
+    "capi/test_programs.py": {
         "aclnnNpuFormatCast": "weights",
         "aclnnTransMatmulWeight": "weights",
     },
-    "test_roi_align.py": {"aclnnRoiAlignV2Backward": "RoiAlignV2Backward"},
+    "ops/test_roi_align.py": {"aclnnRoiAlignV2Backward": "RoiAlignV2Backward"},
 }
 """Interfaces whose operators have float64 references in a file of tests of their own: their
 arguments depend on each other beyond what a row says."""
 
-TABLES = ("test_ops_random.py",)
+TABLES = ("ops/test_random.py",)
 """Files with moments of random numbers."""

@@ -1,0 +1,220 @@
+"""Kernels whose time is known: by what they are, the chip, and what L2 holds of their buffers.
+
+What is kept of a run is a line of JSON: cycles, bytes, how busy the pipes of each group of cores
+were, and what it leaves in L2. The same line serves other processes (`npusim.reading.run_store`).
+Whoever wants to see instructions has the kernel traced and played once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Hashable
+from functools import cache, partial
+from types import CodeType, NoneType
+from typing import TYPE_CHECKING, Any, get_origin
+
+import numpy as np
+
+from npusim.engine import CoreRecord, KernelRun, L2State, Traffic, Whole
+from npusim.engine.program import Pipe, Unit
+from npusim.values.dtypes import DType
+from npusim.values.version import __version__
+
+if TYPE_CHECKING:
+    from npusim.engine import Memo
+    from npusim.hardware.profile import Profile
+    from npusim.runtime.streams import Described
+
+_PLAIN = frozenset({NoneType, bool, int, float, str, bytes})
+
+
+class KnownRun:
+    """What a memo knows of a kernel that meets a certain state of L2.
+
+    ``again`` traces and plays it with the cache that it is given.
+    """
+
+    def __init__(
+        self,
+        memo: Memo | None,
+        described: Described,
+        profile: Profile,
+        l2: L2State,
+        again: Callable[[L2State], KernelRun],
+        *,
+        exact: bool,
+    ) -> None:
+        self._memo, self._again, self._given = memo, again, described.given
+        self._buffers = described.buffers
+        self._state = l2.holding(
+            {each: nbytes for each in self._buffers if (nbytes := l2.resident_bytes(each))}
+        )
+        self._key: bytes | None = None
+        if memo is not None and memo.limit_bytes and (text := _text(described.told)) is not None:
+            held = [l2.resident_bytes(each) for each in self._buffers]
+            self._key = _digest(repr((text, _chip(profile), exact, held, l2.traits)))
+
+    def find(self, l2: L2State) -> KernelRun | None:
+        """The run, with which ``l2`` is left as it leaves it; None where nobody knows."""
+        line = None if self._memo is None or not self._key else self._memo.run(self._key)
+        if line is None:
+            return None
+        try:
+            asked, *told = json.loads(line)
+            if asked and self._given:  # numbers that may be others
+                return None
+            run = self._of(told)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):  # not what we wrote
+            return None
+        for buffer, nbytes in run.touched.items():
+            l2.touch(buffer, nbytes)
+        return run
+
+    def keep(self, run: KernelRun, *, asked: bool) -> KernelRun:
+        """Keep what was found, by a kernel that has ``asked`` for numbers in memory or hasn't."""
+        places = {buffer: place for place, buffer in enumerate(self._buffers)}
+        unsure = (asked and self._given) or not run.touched.keys() <= places.keys()
+        if self._memo is None or not self._key or unsure:
+            return run
+        traffic = run.traffic
+        told = [
+            asked,
+            run.cycles, run.launch_cycles, run.jumped_cycles, run.memory_cycles,
+            [traffic.read_bytes, traffic.written_bytes, traffic.hbm_bytes,
+             traffic.l2_read_bytes, traffic.l2_written_bytes],
+            [[places[buffer], nbytes] for buffer, nbytes in run.touched.items()],
+            [
+                [_ranges(each.blocks), each.unit.kind, each.unit.sub_block, each.end,
+                 {str(pipe): cycles for pipe, cycles in each.busy.items()}]
+                for each in run.records
+            ],
+        ]  # fmt: skip
+        self._memo.keep_run(self._key, json.dumps(told, separators=(",", ":")).encode())
+        return run
+
+    def _of(self, told: list[Any]) -> KernelRun:
+        cycles, launch, jumped, memory, traffic, touched, records = told
+        again = _Again(self._again, self._state)
+        return KernelRun(
+            cycles,
+            launch,
+            tuple(
+                CoreRecord(
+                    _blocks(blocks),
+                    Unit(kind, sub_block),
+                    end,
+                    {Pipe(pipe): cycles for pipe, cycles in busy.items()},
+                    partial(again.whole, index),
+                )
+                for index, (blocks, kind, sub_block, end, busy) in enumerate(records)
+            ),
+            Traffic(*traffic),
+            jumped,
+            memory,
+            {self._buffers[place]: nbytes for place, nbytes in touched},
+        )
+
+
+class _Again:
+    """A kernel that is played once more, when somebody asks for its instructions."""
+
+    def __init__(self, play: Callable[[L2State], KernelRun], state: L2State) -> None:
+        self._play, self._state = play, state
+        self._run: KernelRun | None = None
+
+    def whole(self, index: int) -> Whole:
+        """What is to know of a group of cores."""
+        if self._run is None:
+            self._run = self._play(self._state)
+        return self._run.records[index].whole()
+
+
+def _ranges(blocks: tuple[int, ...]) -> list[list[int]]:
+    """Blocks as runs of neighbours: the first of each and the one behind its last."""
+    found: list[list[int]] = []
+    for block in blocks:
+        if found and found[-1][1] == block:
+            found[-1][1] = block + 1
+        else:
+            found.append([block, block + 1])
+    return found
+
+
+def _blocks(ranges: list[list[int]]) -> tuple[int, ...]:
+    return tuple([block for first, end in ranges for block in range(first, end)])
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_chips: dict[int, tuple[Profile, str]] = {}  # by their id: kept, so that no other takes their place
+
+
+def _chip(profile: Profile) -> str:
+    """What a chip's numbers are known by in any process, with this version of npusim."""
+    found = _chips.get(id(profile))
+    if found is None:
+        text = f"{__version__}\0{profile.model_dump_json()}"
+        found = _chips[id(profile)] = profile, _digest(text).hex()
+    return found[1]
+
+
+def _text(told: Hashable) -> str | None:
+    """A description as text, in any process the same and for others another; None without names."""
+    parts: list[str] = []
+    try:
+        _tell(parts, told)
+    except _NamelessError:
+        return None
+    return "".join(parts)
+
+
+class _NamelessError(Exception):
+    """Something that has no name of its own."""
+
+
+def _tell(parts: list[str], told: Any) -> None:
+    kind: type = type(told)
+    if kind is tuple:
+        parts.append("(")
+        for each in told:
+            _tell(parts, each)
+        parts.append(")")
+    elif kind in _PLAIN:
+        parts.append(f"{told!r},")
+    elif isinstance(told, tuple):  # with names
+        parts.append(_name(kind))
+        _tell(parts, tuple(told))
+    elif kind is list:
+        _tell(parts, tuple(told))
+    elif kind is frozenset:
+        members = [_text(each) for each in told]
+        if None in members:
+            raise _NamelessError
+        parts.append(f"{{{sorted(map(str, members))}}}")
+    else:
+        parts.append(f"{_name(told)},")
+
+
+_named: dict[str, object] = {}  # who has a name, which nobody else may have
+
+
+@cache
+def _name(thing: Any) -> str:
+    """The name of a class, a function's code, an Enum's member and the like."""
+    if isinstance(thing, type):
+        name = f"{thing.__module__}.{thing.__qualname__}:{getattr(thing, 'op_type', '')}"
+    elif isinstance(thing, CodeType):
+        file = "/".join(thing.co_filename.replace("\\", "/").split("/")[-3:])
+        name = f"{file}:{thing.co_firstlineno}:{thing.co_qualname}"
+    elif isinstance(thing, DType | np.ufunc) or get_origin(thing) is not None:
+        name = repr(thing)
+    elif hasattr(thing, "_value_") and hasattr(thing, "_name_"):
+        name = f"{type(thing).__module__}.{type(thing).__qualname__}.{thing._name_}"
+    else:
+        raise _NamelessError
+    if _named.setdefault(name, thing) is not thing and _named[name] != thing:
+        raise _NamelessError
+    return name

@@ -1,0 +1,1 @@
+"""Triton kernels: compiled by triton-ascend's front half, played on the simulated chip."""

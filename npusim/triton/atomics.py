@@ -1,0 +1,94 @@
+"""Atomic operations on global memory: stores that add, or take the larger; others one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT16, INT32
+
+if TYPE_CHECKING:
+    from npusim.triton.copies import Copies
+    from npusim.triton.mlir import Operation
+
+_BY_COPY = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
+    "fadd": np.add, "add": np.add, "max": np.maximum, "min": np.minimum, "fmax": np.maximum,
+    "fmin": np.minimum,
+}  # fmt: skip
+_OTHERS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_DTYPES = (FLOAT, FLOAT16, BFLOAT16, INT8, INT16, INT32)
+
+
+def kind_of(operation: Operation) -> str:
+    """Which atomic operation it is."""
+    for word in ("GenericAtomicRMW", "GenericAtomicCAS"):
+        if word in operation.text:
+            rest = operation.text.split(word, 1)[1]
+            return rest.split('"')[1] if '"' in rest else "cas"
+    return ""
+
+
+def combination(kind: str) -> np.ufunc | None:
+    """What is computed of the numbers before and the given ones; None for an exchange."""
+    return _BY_COPY.get(kind) or _OTHERS.get(kind)
+
+
+def play(player: Copies, operation: Operation) -> None:
+    """A tile combined with global memory; an exchange puts it there."""
+    kind = kind_of(operation)
+    target = player.env[operation.ins[0].number]
+    given = [player.env[each.number] for each in operation.ins[1:]]
+    if target is UNKNOWN:
+        raise player.needs_data(operation)
+    if not isinstance(target, GlobalPiece):
+        raise player.unknown(operation, "an atomic operation on UB")
+    combine = combination(kind)
+    if (combine is None and kind != "exch") or len(given) != 1:
+        raise player.unknown(operation, f"the atomic operation {kind}")
+    if operation.results or _is_read(player, operation):
+        raise player.unknown(operation, "the value that an atomic operation returns")
+    if not target.numel:
+        return
+    player.check_inside(operation, target)
+    source = given[0]
+    core, tile = player.core, source.tile if isinstance(source, LocalPiece) else source
+    if core.recording:
+        if tile.loan is not None:
+            player.ready(tile.loan)
+        with core.schedules():
+            _write_down(player, operation, kind, target, tile)
+    if core.numerics and player.stores:
+        place: Any = target.array()
+        values = player.array(tile)
+        values = values[source.cut] if isinstance(source, LocalPiece) else values
+        values = values.reshape(target.sizes)
+        if combine is None:
+            place[...] = values
+        else:
+            with np.errstate(all="ignore"):
+                place[...] = combine(place, values)
+
+
+def _write_down(
+    player: Copies, operation: Operation, kind: str, target: GlobalPiece, tile: Any
+) -> None:
+    core = player.core
+    player.local(tile)
+    if kind in _BY_COPY and tile.dtype in _DTYPES:
+        core.set_atomic_add()
+        player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
+        core.set_atomic_none()
+        return
+    # The compiler holds a lock of its own around a load, the operation and a store.
+    player.vector.by_scalar(f"atomic_{kind}", player.local(tile), 2)
+    player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
+
+
+def _is_read(player: Copies, operation: Operation) -> bool:
+    """Whether what was there before is used: the front half keeps it in the tile's memory."""
+    source = operation.ins[1]
+    root = player.program.root(source)
+    users = player.program.users.get(root, []) if root is not None else []
+    return any(each.name == "bufferization.to_tensor" for each in users)

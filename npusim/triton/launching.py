@@ -1,0 +1,148 @@
+"""Launches of Triton kernels: tensors become memory, numbers arguments, programs blocks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc.flat.copies import DeviceMemory
+from npusim.pyasc.session import session
+from npusim.triton import numbers
+from npusim.triton.fitting import check_fits
+from npusim.triton.held import GlobalPiece
+from npusim.triton.kernel import TritonKernel
+from npusim.triton.launch import Launch
+from npusim.triton.program import LoweredProgram
+from npusim.values.errors import ArgumentError, KernelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.runtime.results import Result
+    from npusim.triton.launch import Grid
+    from npusim.triton.mlir import Type
+
+_programs: dict[str, LoweredProgram] = {}
+_timing: list[list[Result]] = []
+_MOST_PROGRAMS = 65535  # coreDim has 16 bits (the device: "grid should be less than 65536")
+
+
+def program_of(key: str, text: str, options: dict[str, object]) -> LoweredProgram:
+    """A compiled kernel, read once."""
+    if key not in _programs:
+        _programs[key] = LoweredProgram(text, options)
+    return _programs[key]
+
+
+@contextmanager
+def timing_only() -> Iterator[list[Result]]:
+    """Launches inside are timed without numbers, and are none of the session's."""
+    found: list[Result] = []
+    _timing.append(found)
+    try:
+        yield found
+    finally:
+        _timing.pop()
+
+
+def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> Result:
+    """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
+    check_grid(program.name, grid)
+    check_fits(program, session().device.profile.buffers.ub_bytes)
+    kernel, memories = made(program, grid, given)
+    here = session()
+    if not _timing:
+        return here.play(kernel, memories)
+    before = len(here.launched)
+    try:
+        result = here.play(kernel, memories, numerics=False)
+    finally:
+        del here.launched[before:]
+    _timing[-1].append(result)
+    return result
+
+
+def check_grid(name: str, grid: Grid) -> None:
+    """Refuse grids that no launch has."""
+    whole = grid[0] * grid[1] * grid[2]
+    if 1 <= whole <= _MOST_PROGRAMS:
+        return
+    raise KernelError(
+        name,
+        f"a grid of {grid[0]} x {grid[1]} x {grid[2]} = {whole} programs, but a launch has 1 to "
+        f"{_MOST_PROGRAMS} (the driver: grid should be less than 65536)",
+        "Give each program more (a larger BLOCK), or launch as many programs as there are cores "
+        "and let each loop over its share: for i in range(pid, tasks, tl.num_programs(0)).",
+    )
+
+
+def made(
+    program: LoweredProgram, grid: Grid, given: Mapping[str, object]
+) -> tuple[TritonKernel, list[DeviceMemory]]:
+    """The kernel of a launch, and the memories that it may touch."""
+    if len(program.arguments) != len(given):
+        raise ArgumentError(
+            f"{program.name} takes {len(program.arguments)} arguments, not {len(given)}"
+        )
+    memories: dict[int, DeviceMemory] = {}
+    pieces: list[Any] = []
+    for value, (name, each) in zip(program.arguments, given.items(), strict=True):
+        if value.type.is_memory:
+            pieces.append(_piece(name, each, value.type, memories))
+        else:
+            pieces.append(_number(name, each, value.type))
+    tensors = [memory.tensor for memory in memories.values()]
+    kernel = TritonKernel.named(program)(Launch(program, grid, pieces), tensors)
+    return kernel, list(memories.values())
+
+
+def _number(name: str, value: Any, kind: Type) -> Any:
+    element = kind.element
+    if element not in numbers.DTYPES:
+        raise ArgumentError(f"{name} of type {element}: the chip's cores have no such numbers")
+    dtype = numbers.DTYPES[element]
+    if hasattr(value, "item"):
+        value = value.item()
+    if dtype.is_float:
+        return np.dtype(dtype.numpy).type(value)
+    return numbers.wrapped(int(value), element) if element != "i1" else bool(value)
+
+
+def _piece(name: str, value: Any, kind: Type, memories: dict[int, DeviceMemory]) -> GlobalPiece:
+    dtype = numbers.DTYPES.get(kind.element)
+    if dtype is None:
+        raise ArgumentError(
+            f"{name}: elements of type {kind.element} aren't simulated",
+            f"Known: {', '.join(each for each in numbers.DTYPES if each != 'index')}.",
+        )
+    raw, first = _bytes_of(name, value)
+    place = raw.__array_interface__["data"][0]
+    if place not in memories:
+        memory = DeviceMemory(name, raw)
+        memory.shape, memory.kind = tuple(value.shape), _kind_of(value)
+        memories[place] = memory
+    buffer = memories[place].buffer(dtype)
+    return GlobalPiece(buffer, buffer.data, dtype, first // dtype.itemsize)
+
+
+def _kind_of(value: Any) -> Any:
+    return value.dtype if isinstance(value, np.ndarray) else str(value.dtype).removeprefix("torch.")
+
+
+def _bytes_of(name: str, value: Any) -> tuple[NDArray[np.uint8], int]:
+    """All bytes that a tensor's pointer can reach, and where it points to."""
+    if isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous:
+            raise ArgumentError(f"{name} isn't contiguous", f"Pass a copy of {name}.")
+        return value.reshape(-1).view(np.uint8), 0
+    value = getattr(value, "base", value)  # tl.reinterpret
+    if not hasattr(value, "untyped_storage"):
+        raise ArgumentError(f"{name} is a {type(value).__name__}, no tensor")
+    torch: Any = sys.modules["torch"]
+    storage = value.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    return raw, value.storage_offset() * value.element_size()

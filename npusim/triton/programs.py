@@ -1,0 +1,55 @@
+"""Programs that import Triton: their kernels are compiled as far as without CANN, and played."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from npusim.pyasc.import_hooks import when_imported
+from npusim.reading.kept import cache_folder
+from npusim.triton.driver import StandInDriver
+from npusim.triton.front_half import without_device_compiler
+
+_TESTED = ("3.2.0",)
+_INFO, _CACHE = "TRITON_DISABLE_LINE_INFO", "TRITON_CACHE_DIR"
+
+
+@contextmanager
+def triton_on_npu() -> Iterator[None]:
+    """While this is open, kernels of a program that imports Triton run on the session's chip."""
+    before = {name: os.environ.get(name) for name in (_INFO, _CACHE)}
+    folder = cache_folder()
+    os.environ[_INFO] = "0"
+    if folder is not None:  # what we leave there no device could load
+        os.environ[_CACHE] = str(folder / "triton")
+    try:
+        with when_imported("triton", _attach):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _attach(triton: Any) -> None:
+    """The stand-in driver, and a compiler that stops where the device's begins."""
+    backends = import_module("triton.backends").backends
+    if "ascend" not in backends:
+        return  # upstream's Triton: it says itself what it lacks
+    if triton.__version__ not in _TESTED:
+        sys.stderr.write(
+            f"note: triton-ascend {triton.__version__} is not among the versions that npusim was "
+            f"tried with ({', '.join(_TESTED)})\n"
+        )
+    without_device_compiler(backends["ascend"].compiler)
+    driver = StandInDriver()
+    import_module("triton.runtime.driver").driver.set_active(driver)
+    testing: Any = import_module("triton.testing")
+    testing.do_bench = driver.get_benchmarker()
+    testing.do_bench_npu = driver.bench_us

@@ -1,0 +1,190 @@
+"""Figures as SVG that takes part in a page: its colours, its size, ids of its own, fixed bytes.
+
+Matplotlib draws with placeholder colours; they become the style sheet's variables, so that a figure
+follows the theme of the page it is in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK: Final = "#010101"
+SOFT: Final = "#020202"
+GRID: Final = "#030303"
+MARK: Final = "#040404"
+PAGE: Final = "#050505"
+SERIES: Final = tuple(f"#0a0a{number:02x}" for number in range(8))
+"""Colours to tell things apart by; anything else belongs to neither theme."""
+
+_VARIABLES: Final = {
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
+    GRID: "var(--grid)",
+    MARK: "var(--mark)",
+    PAGE: "var(--page)",
+    **{colour: f"var(--s{number})" for number, colour in enumerate(SERIES)},
+}
+_STYLE: Final = {
+    "axes.edgecolor": SOFT,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9,
+    "axes.prop_cycle": f"cycler('color', {SERIES})",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.6,
+    "svg.fonttype": "none",  # text stays text: small, selectable, in the page's colour
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.color": SOFT,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 8.5,
+}
+_WIDTH_INCHES: Final = 5.2  # on a phone it is drawn at two thirds, and still legible
+
+_DATE: Final = "SOURCE_DATE_EPOCH"  # of a build
+_ID = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
+_FINE = re.compile(r"(\.\d\d)\d+")
+_COLOUR = re.compile(r"#0[0-9a-f]{5}\b")
+
+
+def draw(
+    name: str,
+    paint: Callable[[Figure], None],
+    *,
+    height_inches: float = 3.0,
+    width_inches: float = _WIDTH_INCHES,
+) -> Callable[[str], str]:
+    """What makes the SVG of what `paint` does to an empty figure, given its title.
+
+    `name` is put before every id in it, so it must be the figure's own in its page.  Same drawing,
+    same bytes.
+    """
+    return partial(_drawn, name, paint, (width_inches, height_inches))
+
+
+def _drawn(
+    name: str, paint: Callable[[Figure], None], inches: tuple[float, float], title: str
+) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with _style():
+        figure = Figure(figsize=inches, layout="constrained")
+        FigureCanvasSVG(figure)
+        figure.patch.set_alpha(0)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        paint(figure)
+        return _embedded(saved(figure, "svg", transparent=True).decode(), name)
+
+
+def saved(figure: Figure, kind: str, **settings: Any) -> bytes:
+    """A figure as a file of that kind, the same bytes for the same figure: without a date."""
+    import matplotlib as mpl
+
+    stream = BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    date = os.environ.pop(_DATE, None)  # which Matplotlib would read, whatever it is
+    try:
+        with mpl.rc_context({"svg.hashsalt": "npusim"}):
+            figure.savefig(stream, format=kind, metadata=metadata, **settings)
+    finally:
+        if date is not None:
+            os.environ[_DATE] = date
+    return stream.getvalue()
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Our style on top of matplotlib's own defaults, whatever the user's matplotlibrc says."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        settings = cast("Any", mpl.rcParams)  # the names of its keys change with its version
+        settings.update(_STYLE)
+        yield
+
+
+def axes_of(figure: Figure, across: str = "", up: str = "") -> Axes:
+    """The only axes of a figure, with their labels."""
+    axes = figure.add_subplot()
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    return axes
+
+
+def in_plain_decades(axes: Axes) -> None:
+    """A logarithmic axis upwards with numbers as people write them: 20, 50, 100."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Names at the rows of horizontal bars, from top to bottom."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+
+
+def _embedded(svg: str, name: str) -> str:
+    """What belongs into a page: no prolog, no metadata, no sizes in points, no addresses."""
+    svg = svg[svg.index("<svg") :]
+    # Its style element would reach every drawing of the page; what it says is a default here.
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", svg, flags=re.DOTALL)
+    head, _, rest = svg.partition(">")
+    box = re.search(r'viewBox="[^"]+"', head)
+    svg = f"<svg {box[0] if box else ''}>{rest}"
+    svg = svg.replace("xlink:href", "href")
+    svg = _ID.sub(lambda found: f"{found[1]}{name}-{found[2]}", svg)
+    svg = _FINE.sub(r"\1", svg)  # a hundredth of a point is finer than any screen
+    svg = _COLOUR.sub(lambda found: _VARIABLES.get(found[0], found[0]), svg)
+    return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip())
+
+
+_PLAIN: Final = {INK: "#1a1a1a", SOFT: "#6b6b6b", GRID: "#dddddd", MARK: "#b00020", PAGE: "#ffffff"}
+_PAINTED: Final = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+
+
+def plain_colours(axes: Axes) -> None:
+    """Real colours for placeholders in axes that stand in no page of ours."""
+    from matplotlib.colors import to_hex
+
+    names = {**_PLAIN, **{colour: f"C{number}" for number, colour in enumerate(SERIES)}}
+    for artist in axes.findobj():
+        for kind in _PAINTED:
+            read, write = (getattr(artist, f"{verb}_{kind}", None) for verb in ("get", "set"))
+            if read is None or write is None:
+                continue
+            value = read()
+            if isinstance(value, str | tuple) and value != "none" and len(value) > 2:
+                found = names.get(to_hex(cast("Any", value)))
+                if found is not None:
+                    write(found)

@@ -1,0 +1,294 @@
+"""Ascend C kernels in C++: compiled with our headers, run on the simulator, checked as they run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from npusim.ascendc.allowance import SECONDS_VARIABLE
+from npusim.capi.compiling import compile_program
+from npusim.capi.launch_syntax import translated
+from npusim.capi.running import run_program
+from npusim.hardware import load_profile
+from npusim.runtime.what_if import suggestions
+from npusim.values.errors import RejectedError
+from support.capi import needs_capi, needs_cffi, workshop
+from support.commands import npusim
+from support.paths import DATA, ROOT
+
+SOURCES = DATA / "ascendc"
+STEPS = ROOT / "reports" / "programs"
+_KERNEL = re.compile(r"__global__ __\w+__(?:\(1, 2\))? void (\w+)\(")
+_TOLD = re.compile(r"kernel (\w+), ascendc/faults\.asc:(\d+): (.*)", re.DOTALL)
+
+
+def planted() -> dict[str, list[tuple[int, str]]]:
+    """Kernels of faults.asc: the lines with a comment behind them, and what has to be said."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    lines = found[""] = []
+    for number, line in enumerate((SOURCES / "faults.asc").read_text().splitlines(), 1):
+        if begun := _KERNEL.match(line):
+            lines = found[begun[1]] = []
+        code, _, told = line.partition(" // ")
+        if code and told:
+            lines.append((number, told))
+    del found[""]
+    return found
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, shop = tmp_path_factory.mktemp("kernels"), workshop(tmp_path_factory)
+    with shop.cache():
+        return {
+            name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
+            for name, flags in (
+                ("scaled_sum", ["-O0", "-Wall", "-Wextra", "-Werror"]),
+                ("faults", ["-O0"]),
+                ("cores", []),
+                ("products", ["-Wall", "-Wextra", "-Werror"]),
+                ("names", ["-O0"]),
+            )
+        }
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910B1"])
+def test_a_kernel_with_queues_computes_and_has_a_time(
+    programs: dict[str, Path], soc: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = run_program(str(programs["scaled_sum"]), [], soc, with_timelines=True)
+    assert run.exit_code == 0
+    assert capfd.readouterr().out == "0 wrong, status 0\n" * 2
+    wide, narrow = run.calls
+    assert wide["op"] == "scaled_sum"
+    assert narrow["duration_us"] < wide["duration_us"] < 10
+    assert sorted(each["io"] for each in wide["tensors"].values()) == ["in", "in", "out"]
+    sites = {each.site.partition(":")[0] for each in run.timed[0].result.timeline.slices()}
+    assert "ascendc/scaled_sum.asc" in sites
+
+
+@needs_capi
+@needs_cffi
+def test_products_as_objects_are_right_and_faults_are_told(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """NZ, parts of the depth, channels, blocks taken later; and an operand that ends too early."""
+    run = run_program(str(programs["products"]), ["nz", "deep", "split", "later"], "Ascend910B3")
+    said = capfd.readouterr().out
+    assert (said.count("status 0\n"), said.count("wrong 0\n"), run.faults) == (4, 4, [])
+    assert "later 2 64 64 64\n" in said  # the cut that a kernel reckons with: columns first
+    wrong = npusim(capfd, "exec -s 910B3", programs["products"], "--", "beyond")
+    assert wrong.code == 1  # though the program ended with 0
+    assert "is used up to byte 65536, but ends at byte 65504" in wrong.err
+    assert "the program ended with 0, but these stopped with a fault: nz" in wrong.err
+
+
+@needs_capi
+@needs_cffi
+def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = run_program(str(programs["names"]), [], "Ascend910B3")
+    dumps, told = [], []
+    for line in capfd.readouterr().out.splitlines():
+        (dumps if line.startswith("asc_dump") else told).append(line)
+    assert run.faults == []
+    assert dumps == [
+        "asc_dump_gm: desc=7, block 0: 1 2 3",
+        "asc_dump_ubuf: desc=8, block 0: 1 3",
+    ]
+    orders = [f"order {each} 0" for each in range(1, 8)]
+    assert told == ["signs 0", *orders, *(f"product {each} 0" for each in range(4))]
+
+
+@needs_capi
+@pytest.mark.parametrize(
+    ("header", "instead"),
+    [
+        ("tiling_api.h", 'Write #include "tiling/tiling_api.h", or give the folder'),
+        ("lib/matmul_intfs.h", 'Write #include "lib/matmul_intf.h", or give the folder'),
+        ("mine/of_my_own.h", "Give the folder of your own header with -I"),
+    ],
+)
+def test_a_missing_header_is_told_with_the_folder(
+    header: str, instead: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "program.asc"
+    source.write_text(f'#include "{header}"\nint main() {{}}\n')
+    with pytest.raises(RejectedError, match=f"{header} is in none of the folders") as error:
+        compile_program([source], tmp_path / "program")
+    assert instead in error.value.remedy
+    assert "npusim capi --include-dir" in str(error.value)
+
+
+@needs_capi
+@needs_cffi
+def test_weights_in_blocks_come_no_faster_than_memory_gives_them(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """64 MiB that are read once: not taken for what L2 holds."""
+    run = run_program(str(programs["products"]), ["large"], "Ascend910B4", with_products=False)
+    assert "status 0" in capfd.readouterr().out
+    bytes_per_us = load_profile("Ascend910B4").memory.hbm_nominal_gbps * 1e3
+    assert run.calls[0]["duration_us"] > (1 << 26) / bytes_per_us
+
+
+@needs_capi
+@needs_cffi
+def test_cube_and_vector_cores_work_together(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A product on the cube, flags between cores, atomic sums behind a barrier, and a long loop."""
+    run = run_program(str(programs["cores"]), ["1000"], "Ascend910B3", with_timelines=True)
+    assert run.exit_code == 0
+    said = capfd.readouterr().out
+    assert said == "0 wrong of the product\n0 wrong of the sum\n1000 after 1000 turns\n"
+    product, _, turns = run.calls
+    assert (product["op"], turns["op"]) == ("cut_product", "turns")
+    played = run.timed[0].result.timeline.slices()
+    assert {"mad", "copy_matrix_cc_to_gm", "vrelu"} <= {each.name for each in played}
+    # A turn is some 250 cycles and two ways to memory and back.
+    assert 100 < turns["duration_us"] < 1000
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910A"])
+def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
+    programs: dict[str, Path], soc: str
+) -> None:
+    run = run_program(str(programs["cores"]), ["10"], soc)
+    (problem,) = run.problems
+    assert "kernel cut_product: it is for cube cores with vector cores" in problem["message"]
+    assert f"a core of {soc} is both" in problem["message"]
+    assert {each["op"] for each in run.calls} == {"add_up", "turns"}
+
+
+@needs_capi
+@needs_cffi
+def test_products_can_be_timed_alone(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong numbers, the same times; the rest of the program computes as ever."""
+    runs = [
+        run_program(str(programs["cores"]), ["10"], "Ascend910B3", with_products=products)
+        for products in (True, False)
+    ]
+    first, second = capfd.readouterr().out.split("10 after 10 turns\n")[:2]
+    assert first.startswith("0 wrong of the product\n")
+    assert not second.startswith("0 wrong of the product\n")
+    assert "0 wrong of the sum\n" in second
+    with_them, without = ([each["cycles"] for each in run.calls] for run in runs)
+    assert with_them == without
+
+
+@pytest.fixture(scope="module")
+def said(programs: dict[str, Path]) -> dict[str, tuple[int, str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECONDS_VARIABLE, "1")
+        run = run_program(str(programs["faults"]), [], "Ascend910B3")
+    assert run.exit_code == 0  # whatever a kernel does to end the program
+    assert json.dumps(run.as_json())
+    # Two other cores' words, and its own, are fetched from memory.
+    scalar = load_profile("Ascend910B3").scalar
+    (polls,) = (each["cycles"] for each in run.calls if each["op"] == "clean_words")
+    (alone,) = (each["cycles"] for each in run.calls if each["op"] == "clean_scalar")
+    assert polls - alone > 3 * scalar.gm_miss_cycles
+    told = [_TOLD.search(each["message"]) for each in run.problems]
+    return {each[1]: (int(each[2]), each[3]) for each in told if each}
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("name", planted())
+def test_a_planted_fault_is_told_with_its_line(said: dict[str, tuple[int, str]], name: str) -> None:
+    """And of a kernel without one, nothing."""
+    lines = planted()[name]
+    assert bool(lines) == (name in said)
+    if lines:
+        where, message = said[name]
+        assert any(where == number and text in message for number, text in lines), said[name]
+
+
+def what_is_slow() -> dict[str, str]:
+    """Kernels of slow.asc, and what the first suggestion has to say."""
+    return dict(re.findall(r" void (\w+)\(.*\) // (.*)", (SOURCES / "slow.asc").read_text()))
+
+
+@pytest.fixture(scope="module")
+def suggested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    program = compile_program([SOURCES / "slow.asc"], tmp_path_factory.mktemp("slow") / "slow")
+    run = run_program(str(program), [], "Ascend910B3", with_timelines=True)
+    assert run.exit_code == 0
+    assert not run.problems
+    return {
+        call.result.op: [str(each) for each in suggestions(own, call.result.timeline.profile)]
+        for call in run.timed
+        for own in call.result.timeline.runs
+    }
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("name", what_is_slow())
+def test_the_first_suggestion_names_what_is_slow(
+    suggested: dict[str, list[str]], name: str
+) -> None:
+    assert suggested[name], "nothing is suggested"
+    assert re.search(what_is_slow()[name], suggested[name][0]), suggested[name]
+
+
+@pytest.mark.slow
+@needs_capi
+@needs_cffi
+def test_published_steps_come_in_their_order(tmp_path: Path) -> None:
+    """Steps of an addition: tiles, two buffers, inputs past L2; and what goes past it says so."""
+    times = []
+    for step in ("CORES=1", "LENGTH=4096 BUFFERS=1", "BUFFERS=1", "BUFFERS=2", "PAST_L2=1"):
+        flags = [f"-D{macro}" for macro in step.split()]
+        program = compile_program([STEPS / "add.asc"], tmp_path / "add", flags)
+        run = run_program(str(program), [], "Ascend910B1", with_timelines=step == "PAST_L2=1")
+        times.append(run.calls[0]["duration_us"])
+    assert times == sorted(times, reverse=True)
+    details = {each.detail for each in run.timed[0].result.timeline.slices()}
+    assert any(each.endswith("past L2") for each in details)
+
+
+def test_sweeps_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two points are swapped, and the best of the fastest quarter is the second."""
+    monkeypatch.syspath_prepend(str(STEPS.parent))
+    programs = importlib.import_module("programs")
+    steps = [
+        programs.Step("", "", measured, simulated)
+        for measured, simulated in zip((1, 2, 3, 4), (6, 5, 7, 8), strict=True)
+    ]
+    together, lost = programs.ranking(steps)
+    assert (together, lost) == (pytest.approx(0.8), 1.0)
+    assert programs.ranks([3.0, 1.0, 3.0]) == [1.5, 0.0, 1.5]
+
+
+def test_launches_are_calls_on_the_same_line() -> None:
+    source = (
+        "__global__ __cube__ void f(int *x) {}\n"
+        "void g() {\n    f<4, B<2>><<<n(1, 2),\n        nullptr, s>>>(x, (y));\n}\n"
+    )
+    made = translated(source, "a.asc").splitlines()
+    assert made[0] == '#line 1 "a.asc"'
+    assert '::npusim::launch("f", 1, n(1, 2), s, [=]() mutable { f<4, B<2>>(x, (y)); })' in made[3]
+    assert made[5] == "}"
+    body = "{ REGIST_MATMUL_OBJ(a, b, c); }"
+    asks = f"__global__ __aicore__ void f() {body}\nvoid g() {{ f<<<1, 0, s>>>(); }} // <<<"
+    assert '"f", 2, 1' in translated(asks, "a.asc")
+    assert '"f", 1, 1' in translated(f"#define ASCENDC_CUBE_ONLY\n{asks}", "a.asc")
+    held = "__global__ __mix__(1, 2) void f() {}\nauto g = [] { return f; }();\ng<<<1, 0, s>>>();"
+    assert '"g", 2, 1' in translated(held, "a.asc")
+    with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
+        translated("f<<<1>>>(x);", "a.asc")
+    with pytest.raises(RejectedError, match="doesn't come to its end"):
+        translated("f<<<1, 0, s>>>(x;", "a.asc")

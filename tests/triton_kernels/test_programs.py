@@ -1,0 +1,126 @@
+"""Programs with Triton kernels, as they are; skipped where triton-ascend or torch is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from npusim.capi.python_program import run_python
+from npusim.runtime.device import Device
+
+pytest.importorskip("triton.backends.ascend")
+pytest.importorskip("torch")
+
+HEAD = """
+import torch
+import torch_npu
+import triton
+import triton.language as tl
+"""
+
+
+def run(folder: Path, text: str, soc: str = "Ascend910B3") -> Any:
+    program = folder / "program.py"
+    program.write_text(HEAD + dedent(text), encoding="utf-8")
+    return run_python([str(program)], Device(soc))
+
+
+def test_numbers_and_times_of_a_program(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        @triton.jit
+        def gelu(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + at, mask=at < n).to(tl.float32)
+            y = 0.5 * x * (1 + tl.erf(x * 0.70710678))
+            tl.store(out_ptr + at, y.to(tl.bfloat16), mask=at < n)
+
+        x = torch.randn(3, 1111, dtype=torch.bfloat16, device="npu")
+        out = torch.empty_like(x)
+        gelu[(triton.cdiv(x.numel(), 512),)](x, out, x.numel(), BLOCK=512)
+        torch.testing.assert_close(out, torch.nn.functional.gelu(x), rtol=1e-2, atol=1e-2)
+        """,
+    )
+    assert done.exit_code == 0
+    (call,) = done.calls
+    assert call["op"] == "gelu"
+    assert call["block_dim"] == 7
+    assert 1 < call["duration_us"] < 100
+
+
+def test_addresses_without_a_pattern_atomics_and_scalars(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        @triton.jit
+        def move(x_ptr, to_ptr, out_ptr, sum_ptr, n, BLOCK: tl.constexpr):
+            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            to = tl.load(to_ptr + at, mask=at < n, other=0)
+            x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+            tl.store(out_ptr + to, x, mask=at < n)
+            tl.atomic_add(sum_ptr, tl.sum(x, 0))
+
+        n = 300
+        x, to = torch.randn(n, device="npu"), torch.randperm(n, device="npu").to(torch.int32)
+        out, total = torch.empty(n, device="npu"), torch.zeros(1, device="npu")
+        move[(3,)](x, to, out, total, n, BLOCK=128)
+        assert torch.equal(out[to.long()], x)
+        torch.testing.assert_close(total[0], x.sum())
+        """,
+    )
+    assert done.exit_code == 0
+
+
+def test_autotune_takes_the_fastest_and_leaves_no_launches(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        @triton.autotune([triton.Config({"BLOCK": size}) for size in (64, 4096)], key=["n"])
+        @triton.jit
+        def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+        n = 100_000
+        x = torch.randn(n, device="npu")
+        out = torch.empty_like(x)
+        double[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+        assert torch.equal(out, x * 2)
+        assert double.best_config.kwargs == {"BLOCK": 4096}
+        """,
+    )
+    assert done.exit_code == 0
+    assert len(done.calls) == 1
+
+
+def test_products_without_triton_in_the_product_line_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+    @triton.jit
+    def nothing(x_ptr):
+        tl.store(x_ptr, 1.0)
+
+    nothing[(1,)](torch.zeros(1, device="npu"))
+    """
+    assert run(tmp_path, text, "Ascend310P3").exit_code == 1
+    assert "Ascend310P3: triton-ascend has no back end for it" in capsys.readouterr().err
+
+
+def test_a_refusal_names_the_line_of_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+    @triton.jit
+    def beyond(x_ptr, BLOCK: tl.constexpr):
+        at = tl.arange(0, BLOCK)
+        tl.store(x_ptr + at, at)
+
+    beyond[(1,)](torch.zeros(8, dtype=torch.int32, device="npu"), BLOCK=16)
+    """
+    assert run(tmp_path, text).exit_code == 1
+    assert "program.py:10: elements 0 to 15 of x_ptr are touched" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""Python verbs given the wrong kinds of things: one sentence that names the parameter."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import npusim
+from npusim.ascendc import TPosition, TQue
+from npusim.operators import family, register, whole
+from npusim.values.errors import ArgumentError, KernelError, UsageError
+from npusim.values.takes import REAL, TEXT, WHOLE, each, maybe, takes
+from support.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLES = ROOT / "examples"
+STRANGE: tuple[Any, ...] = (
+    np.array([None]), object(), b"910b3", 1j, {print}, print, ..., [[1], 2],
+)  # fmt: skip
+CHIP, MODEL = "Ascend910B3", str(EXAMPLES / "model.yaml")
+
+
+@npusim.kernel
+def idle(core: Any, x: Any) -> None:
+    """Do nothing."""
+
+
+def call(**arguments: Any) -> Any:
+    return npusim.Device(CHIP).estimate("aclnnRelu", self="fp16[64]", **arguments)
+
+
+# What is asked, with a parameter left for something strange.
+ASKED: dict[str, Callable[[Any], object]] = {
+    "model": npusim.Model.read,
+    "shapes": lambda it: npusim.Model.read(MODEL, shapes=it),
+    "without": lambda it: npusim.Model.read(MODEL, without=it),
+    "mode": lambda it: npusim.Model.read(MODEL, mode=it),
+    "device": lambda it: npusim.Model.read(MODEL).estimate(it),
+    "batch": lambda it: npusim.Model.read(MODEL).estimate(CHIP, batch=it),
+    "host_dispatch_us": lambda it: npusim.Model.read(MODEL).estimate(CHIP, host_dispatch_us=it),
+    "measured_on": lambda it: npusim.Model.read(MODEL).estimate(CHIP, measured_on=it),
+    "batches": lambda it: npusim.Model.read(MODEL).curve(CHIP, it),
+    "question": npusim.plan,
+    "folder": lambda it: npusim.plan({}, folder=it),
+    "products": lambda it: npusim.recommend(MODEL, rate_per_s=1, limit_ms=1, products=it),
+    "file": lambda it: npusim.judge(it, CHIP),
+    "step": lambda it: npusim.calibrate("x.csv", CHIP, step=it),
+    "operation": lambda it: npusim.collective(it, CHIP, cards=2, nbytes=8),
+    "soc": lambda it: npusim.collective("allreduce", it, cards=2, nbytes=8),
+    "cards": lambda it: npusim.collective("allreduce", CHIP, cards=it, nbytes=8),
+    "question ": npusim.sweep,
+    "workers": lambda it: npusim.sweep({}, workers=it),
+    "table": npusim.validate,
+    "chips": lambda it: npusim.validate("x.csv", chips=it),
+    "path": lambda it: npusim.report(call(), it),
+    "results": lambda it: npusim.report(it, "x.html"),
+    "result": lambda it: npusim.trace(it, "x.json"),
+    "window_us": lambda it: npusim.trace(call(), "x.json", window_us=it),
+    "variants": npusim.rank,
+    "top": lambda it: npusim.rank({}, top=it),
+    "the time of 'a'": lambda it: npusim.rank({"a": lambda: it}),
+    "cores": lambda it: npusim.trace(call(), "x.json", cores=it),
+    "until_us": lambda it: list(call().timeline.slices(until_us=it)),
+    "block_dim": lambda it: npusim.Device(CHIP).launch(idle, np.ones(8), block_dim=it),
+    "a feature": lambda it: npusim.load_profile(CHIP).has(it),
+    "a dtype": lambda it: npusim.load_profile(CHIP).cube_peak_tops(it),
+    "itemsize": lambda it: npusim.load_profile(CHIP).vector_peak_tops(it),
+    "a definition": register,
+    "a definition ": lambda it: family("norm", it),
+    "the name of a parameter": whole,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_a_wrong_kind_is_named(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for it in STRANGE:
+        with pytest.raises(UsageError) as refused:
+            ASKED[what](it)
+        assert what.strip() in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_are_what_they_are() -> None:
+    assert type(WHOLE(np.int8(3), "x")) is int
+    assert type(REAL(np.float16(0.5), "x")) is float
+    assert REAL(Fraction(1, 2), "x") == 0.5
+    assert each(WHOLE)(np.arange(3), "x") == (0, 1, 2)
+    assert maybe(TEXT)(None, "x") is None
+    for value in (True, "3", None, float("nan"), 10**400, Fraction(10**400)):
+        with pytest.raises(ArgumentError):
+            REAL(value, "x")
+    for value in (True, 3.0, np.float32(3), np.ones(1, int)):
+        with pytest.raises(ArgumentError):
+            WHOLE(value, "x")
+    with pytest.raises(ArgumentError, match="Give a list"):
+        each(TEXT)("910b3", "products")
+
+
+def test_a_wrong_number_of_arguments_is_pythons_to_refuse() -> None:
+    @takes(x=WHOLE)
+    def one(x: int, *more: object) -> tuple[object, ...]:
+        return (x, *more)
+
+    assert one(np.int64(1), "a", "b") == (1, "a", "b")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        one()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        one(1, y=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("slots", "nbytes"), [(0, 32), (-1, 32), (2**62, 0), (1, -32)])
+def test_buffers_of_no_size(slots: int, nbytes: int) -> None:
+    @npusim.kernel
+    def own(core: Any, x: Any) -> None:
+        core.pipe.init_buffer(TQue(TPosition.VECIN, 1, x.buffer.name), slots, nbytes)
+
+    with pytest.raises(KernelError, match="one slot or more"):
+        npusim.Device(CHIP).launch(own, np.ones(8, np.float32))
+
+
+def test_a_profile_knows_what_it_lacks() -> None:
+    profile = npusim.load_profile(CHIP)
+    with pytest.raises(UsageError, match="unknown dtype of the cube 'complex64'"):
+        profile.cube_peak_tops("complex64")
+    with pytest.raises(ArgumentError, match="1 byte or more"):
+        profile.vector_peak_tops(0)
+
+
+@pytest.mark.parametrize("chip", [CHIP, "Ascend310P3"])
+@pytest.mark.parametrize("op", ["Add", "Softmax", "Transpose"])
+def test_a_task_that_writes_nothing_takes_no_time(chip: str, op: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(f"calls: [{{op: {op}, inputs: ['fp16[2,0]'], outputs: ['fp16[2,0]']}}]")
+    step = npusim.Model.read(file).estimate(chip)
+    assert (step.duration_us, step.items[0].timing.how.value) == (0, "simulated")

@@ -253,7 +253,7 @@ class _Planner:
         spare = plan.fleet.spare_replicas
         if candidate.decode is not None:
             start = (chosen.replicas - spare, chosen.answering - spare)
-            return sizer.sized(candidate, apart=start, seeds=_SEEDS).cards or None
+            return sizer.sized(candidate, apart=start).cards or None
         other = _Planner(plan, self._model, self._progress, sizer)
         again = sizer.sized(candidate)
         found = other.needed(again) if again.meets else None

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from npusim.serving.sizing import Sizer
 
 _READING: Final = 0.75  # of what cards read at most: beyond, prompts wait for each other
-_NEAR: Final = 1.25  # estimates within this of the best are simulated
 _SIMULATED: Final = 4
 _MIDDLE: Final = 2  # powers of two: four ranks
 _ONE: Final = Layout()
@@ -94,13 +93,14 @@ class Search:
     def _sized(self, like: Candidate, guesses: list[_Guess]) -> Iterator[Option]:
         """Guesses simulated as far as they may be the best, the best of them with finer steps."""
         simulated = list[tuple[_Guess, Option]]()
-        self._sizer.coarse = True
+        self._sizer.coarse, fewest = True, inf
         for number, guess in enumerate(guesses):
-            if problem := self._left_out(guess, guesses[0], number):
+            if problem := self._left_out(guess, fewest, number):
                 yield Option(guess.candidate, problem=problem, simulated=False)
                 continue
             self._progress(f"{like.product} {guess.candidate.where} {like.dtype}")
             simulated.append((guess, self._sizer.sized(guess.candidate, apart=guess.apart)))
+            fewest = min(fewest, simulated[-1][1].cards or inf)
         self._sizer.coarse = False
         fine = set[int]()
         while simulated:
@@ -113,12 +113,12 @@ class Search:
             fine.add(best)
         yield from (option for _, option in simulated)
 
-    def _left_out(self, guess: _Guess, best: _Guess, number: int) -> str:
+    def _left_out(self, guess: _Guess, fewest: float, number: int) -> str:
         """Why a guess isn't simulated; nothing where it is. All that a plan names itself are."""
         if not guess.cards:
             return "not simulated: by its steps no sequence decodes in time beside prompts"
         named = self._plan.fleet.tensor_parallel is not None and guess.candidate.decode is None
-        if not named and (guess.cards > _NEAR * best.cards or number >= _SIMULATED):
+        if not named and (guess.cards > fewest or number >= _SIMULATED):
             return f"not simulated: by its steps it takes some {guess.cards} cards"
         return ""
 

@@ -179,6 +179,7 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> LlmPlanResult:
     return answer
 
 
+@pytest.mark.slow
 def test_a_search_says_of_every_layout_what_became_of_it(mixture: LlmPlanResult) -> None:
     """Simulated, impossible, too dear by its bound, or left out: each with its reason."""
     layouts = {(each.candidate.layout, each.candidate.decode) for each in mixture.options}
@@ -191,6 +192,7 @@ def test_a_search_says_of_every_layout_what_became_of_it(mixture: LlmPlanResult)
     assert "can't" not in page
 
 
+@pytest.mark.slow
 def test_the_command_of_a_plan_gives_what_it_promises(
     mixture: LlmPlanResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +206,7 @@ def test_the_command_of_a_plan_gives_what_it_promises(
     assert said["goodput_req_s"] >= 0.9 * said["req_s"]
 
 
+@pytest.mark.slow
 def test_no_layout_takes_fewer_cards_than_its_bound(mixture: LlmPlanResult) -> None:
     model, chip = mixture.model, load_profile("A3")
     precision = precision_on(model, chip, "w8a8")
@@ -215,6 +218,7 @@ def test_no_layout_takes_fewer_cards_than_its_bound(mixture: LlmPlanResult) -> N
         assert option.cards * option.candidate.chips_per_card >= ranks
 
 
+@pytest.mark.slow
 def test_a_draft_and_a_sampler_are_keys(tmp_path: Path) -> None:
     text = PLAN.replace(
         "requests_per_s: 60",

@@ -50,8 +50,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
-        signals sites spelling status suggest takes templates tensors version
+        arithmetic display drawing dtypes errors formats garbage guard host layouts locks
+        promotion signals sites spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
@@ -111,7 +111,7 @@ DOORS = {
         training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "triton": "programs",
+    "triton": "programs tuning",
     "pyasc": "enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import AsJson, Force, JsonFile, ProgramSoc
+from npusim.cli.options import AsJson, Explain, Force, JsonFile, ProgramSoc
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,10 +48,6 @@ Words = Annotated[
 TraceFile = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
-]
-Explain = Annotated[
-    bool,
-    typer.Option("--explain", help="Say why each kernel takes so long, and what would help."),
 ]
 Leaks = Annotated[
     bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")

@@ -22,6 +22,33 @@ def asked() -> bool:
     return VARIABLE in os.environ
 
 
+def operators_beginning(incomplete: str) -> list[str]:
+    """The aclnn names and operator types that a word on the command line may become."""
+    from npusim.operators.registry import op_types, operators
+
+    called = operators()
+    short = [name.removeprefix("aclnn") for name in called]
+    return _beginning(incomplete, [*called, *short, *op_types()])
+
+
+def chips_beginning(incomplete: str) -> list[str]:
+    """The chips and products that -s may be given, in the spelling that was begun."""
+    from npusim.hardware.loading import profile_names
+    from npusim.hardware.products import product_names
+
+    done, comma, last = incomplete.rpartition(",")
+    chips = profile_names()
+    short = [name.removeprefix("Ascend") for name in chips]
+    found = _beginning(last, [*chips, *short, *product_names(), "all"])
+    return [f"{done}{comma}{name}" for name in found]
+
+
+def _beginning(incomplete: str, names: list[str]) -> list[str]:
+    wanted = incomplete.casefold()
+    rests = {name[len(wanted) :] for name in names if name.casefold().startswith(wanted)}
+    return sorted(f"{incomplete}{rest}" for rest in rests)  # a shell keeps what was typed
+
+
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help=f"One of {', '.join(SHELLS)}.")],
 ) -> None:

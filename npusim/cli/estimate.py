@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from npusim.cli import calls, profiling
+from npusim.cli import calls, output, profiling
 from npusim.cli.chips import chips
-from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Force, Operator, Socs
+from npusim.cli.options import (
+    L2,
+    AsJson,
+    Assignments,
+    Assume,
+    Exact,
+    Explain,
+    Force,
+    Operator,
+    Socs,
+)
 from npusim.values.errors import ArgumentError
 
 
@@ -19,6 +29,7 @@ def estimate(
     form: profiling.OutputFormat = None,
     timestamp: profiling.Timestamp = None,
     force: Force = False,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """How long does it take? Latency, band, cycles, bound.
@@ -41,6 +52,10 @@ def estimate(
     if path is not None and answers[0].result is not None:
         profiling.write(answers[0].result, path, timestamp, force=force)
     calls.show(question, answers, as_json=as_json)
+    if explain and not as_json:
+        from npusim.reporting.explain import explained
+
+        output.emit(*(explained(each.result) for each in answers if each.result is not None))
 
 
 def _number(text: str) -> tuple[str, float]:

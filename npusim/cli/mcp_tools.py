@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -37,7 +38,11 @@ Tensors are spelled dtype[shape], e.g. gradOut = "bf16[2,64,4096]"; parameters a
 operator's aclnn page (tool `operator`), or x, y ... for operator types such as MatMulV3.
 """
 
-Arguments = dict[str, str | int | float | bool | list[Any] | None]
+Arguments = dict[str, str | int | float | bool | list[Any] | None] | list[str] | str
+"""Parameters by name, or words as on the command line: "self=bf16[64] dim=0"."""
+
+Socs = str | list[str]
+"""One chip or product, or several: as a list, or with commas as on the command line."""
 
 
 def server(*, allow_run: bool = False) -> MCPServer:
@@ -60,12 +65,17 @@ def server(*, allow_run: bool = False) -> MCPServer:
     return made
 
 
-def check(op: str, arguments: Arguments, soc: list[str]) -> dict[str, Any]:
-    """Will this operator run on these chips, with these dtypes and shapes; if not, what to do."""
+def check(op: str, soc: Socs = "all", arguments: Arguments | None = None) -> dict[str, Any]:
+    """Will this operator run on these chips, with these dtypes and shapes; if not, what to do.
+
+    Without arguments: which dtypes it takes there. `soc` is one name, several, or "all".
+    """
     return _asked("check", [*_socs(soc)], [op, *_assigned(arguments)])
 
 
-def estimate(op: str, arguments: Arguments, soc: list[str], l2: str = "cold") -> dict[str, Any]:
+def estimate(
+    op: str, arguments: Arguments | None = None, soc: Socs = "", l2: str = "cold"
+) -> dict[str, Any]:
     """How long an operator takes on these chips, in us with an 80 % band, and what limits it.
 
     `l2` is what the L2 cache holds at the start: cold, warm or in_graph.
@@ -79,15 +89,19 @@ def operator(op: str) -> dict[str, Any]:
 
 
 def model(
-    file: str, soc: list[str], batch: int | None = None, shape: dict[str, str] | None = None
+    file: str,
+    soc: Socs = "",
+    batch: int | str | None = None,
+    shape: dict[str, str] | str | None = None,
 ) -> dict[str, Any]:
     """How long a step of a model takes: an ONNX file, a YAML list of calls, or a profiler's CSV.
 
-    `shape` are shapes of inputs, e.g. {"input": "8,3,224,224"}.
+    `shape` are shapes of inputs, e.g. {"input": "8,3,224,224"}; `batch` may be several: "1,8".
     """
     more = [] if batch is None else ["--batch", str(batch)]
-    for name, sizes in (shape or {}).items():
-        more += ["--shape", f"{name}={sizes}"]
+    shapes = [shape] if isinstance(shape, str) else [f"{n}={s}" for n, s in (shape or {}).items()]
+    for each in shapes:
+        more += ["--shape", each]
     return _asked("model", [*_socs(soc), *more], [file])
 
 
@@ -103,6 +117,22 @@ def plan(question: str | dict[str, Any]) -> dict[str, Any]:
         file = folder / "plan.yaml"
         file.write_text(json.dumps(question), encoding="utf-8")  # JSON is YAML
         return _asked("plan", [], [str(file)])
+
+
+def recommend(
+    model: str,
+    rate_per_s: float,
+    limit_ms: float,
+    soc: Socs = "",
+    options: dict[str, str | int | float] | None = None,
+) -> dict[str, Any]:
+    """How many cards for one model at a rate of requests under a latency limit, by product.
+
+    `model` is a file as for `model`, or a language model's config.json, where the limit is of the
+    first token. `options` are those of `npusim recommend`, e.g. {"quantile": "p95", "tpot": 50}.
+    """
+    more = [f"--rate={rate_per_s:g}", f"--slo={limit_ms:g}", *_options(options)]
+    return _asked("recommend", [*_socs(soc), *more], [model])
 
 
 def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
@@ -122,7 +152,7 @@ def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[
 
 
 def llm_step(
-    config: str, soc: list[str], options: dict[str, str | int] | None = None
+    config: str, soc: Socs = "", options: dict[str, str | int | float] | None = None
 ) -> dict[str, Any]:
     """A step of a language model, by its config.json: tokens/s, milliseconds, memory.
 
@@ -131,15 +161,18 @@ def llm_step(
     return _asked("llm", ["step", *_socs(soc), *_options(options)], [config])
 
 
-def collective(operation: str, soc: list[str], cards: int, nbytes: int) -> dict[str, Any]:
+def collective(operation: str, soc: Socs, cards: int, nbytes: int) -> dict[str, Any]:
     """How long allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv takes."""
     more = ["--cards", str(cards), "--bytes", str(nbytes)]
     return _asked("collective", [*_socs(soc), *more], [operation])
 
 
-def judge(file: str, soc: str) -> dict[str, Any]:
-    """Is my speed normal: a kernel_details.csv, its kernels against what they usually take."""
-    return _asked("judge", ["-s", soc], [file])
+def judge(file: str, soc: str = "") -> dict[str, Any]:
+    """Is my speed normal: a kernel_details.csv, its kernels against what they usually take.
+
+    Without `soc` the file has to tell its chip.
+    """
+    return _asked("judge", ["-s", soc] if soc else [], [file])
 
 
 def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
@@ -153,7 +186,7 @@ def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    check, estimate, operator, model, plan, llm_step, collective, judge, calibrate
+    check, estimate, operator, model, plan, recommend, llm_step, collective, judge, calibrate
 )  # fmt: skip
 
 
@@ -261,17 +294,31 @@ def _refusal(done: subprocess.CompletedProcess[str]) -> Exception:
     return refusal
 
 
-def _socs(soc: Sequence[str]) -> Iterator[str]:
-    for name in soc:
-        yield from ("-s", name)
+def _socs(soc: Socs) -> list[str]:
+    """The -s options; what to say where there is none."""
+    names = [soc] if isinstance(soc, str) else soc
+    if not any(names):
+        from mcp.server.mcpserver.exceptions import ToolError
+
+        raise ToolError(
+            'which chip? Give soc, e.g. "Ascend910B3", "910B3,310P3", an Atlas product such as '
+            '"Atlas 800I A2", or "all" to compare.'
+        )
+    return [word for name in names for word in ("-s", name)]
 
 
-def _options(options: Mapping[str, str | int] | None) -> Iterator[str]:
+def _options(options: Mapping[str, str | int | float] | None) -> Iterator[str]:
     for name, value in (options or {}).items():
         yield f"--{name.replace('_', '-')}={value}"
 
 
-def _assigned(arguments: Mapping[str, Any]) -> list[str]:
+def _assigned(arguments: Arguments | None) -> list[str]:
+    if arguments is None:
+        return []
+    if isinstance(arguments, str):
+        return shlex.split(arguments)
+    if isinstance(arguments, list):
+        return arguments
     return [f"{name}={_word(value)}" for name, value in arguments.items()]
 
 

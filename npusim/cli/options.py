@@ -7,19 +7,26 @@ from typing import Annotated
 
 import typer
 
+from npusim.cli.completion import chips_beginning, operators_beginning
+
 SOC_FLAGS = ("-s", "--soc-version", "--soc_version", "--soc")
 
 Operator = Annotated[
     str,
     typer.Argument(
         metavar="OP",
+        autocompletion=operators_beginning,
         help="The operator, e.g. aclnnGroupNormBackward or GroupNormBackward, or an operator "
         "type such as MatMulV3; `npusim ops` lists them.",
     ),
 ]
 OptionalOperator = Annotated[
     str | None,
-    typer.Argument(metavar="[OP]", help="The operator: aclnnGroupNormBackward, Add, MatMulV2 ..."),
+    typer.Argument(
+        metavar="[OP]",
+        autocompletion=operators_beginning,
+        help="The operator: aclnnGroupNormBackward, Add, MatMulV2 ...",
+    ),
 ]
 Model = Annotated[
     Path | None,
@@ -43,13 +50,20 @@ Socs = Annotated[
     typer.Option(
         *SOC_FLAGS,
         metavar="SOC",
+        autocompletion=chips_beginning,
         help="A chip (Ascend910B3, 310p3), an Atlas product, the path of your own profile, or "
         "'all'; several with commas, or given several times.",
     ),
 ]
 ProgramSoc = Annotated[
     str | None,
-    typer.Option(*SOC_FLAGS, metavar="SOC", envvar="NPUSIM_SOC", help="The chip to run on."),
+    typer.Option(
+        *SOC_FLAGS,
+        metavar="SOC",
+        envvar="NPUSIM_SOC",
+        autocompletion=chips_beginning,
+        help="The chip to run on.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 JsonFile = Annotated[  # `--json FILE.json` is another spelling of it, see app.as_words
@@ -69,6 +83,10 @@ Assume = Annotated[
         metavar="NAME=NUMBER",
         help="A number that only data could tell; the result names those it assumes.",
     ),
+]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Say why each kernel takes so long, and what would help."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 Output = Annotated[

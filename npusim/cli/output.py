@@ -36,15 +36,19 @@ def emit(*parts: Page | Block | str) -> None:
 
     from npusim.reporting.renderers.terminal import renderable
 
-    width = Console().width if sys.stdout.isatty() else PIPED_WIDTH
+    is_given = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = Console().width if is_given else PIPED_WIDTH
     with standard_output():
         for number, part in enumerate(map(renderable, parts)):
             console = Console(width=width, highlight=False, markup=False, emoji=False)
-            unlimited = console.options.update(width=_ENDLESS)
-            console.width = max(width, console.measure(part, options=unlimited).minimum)
+            if not is_given:
+                unlimited = console.options.update(width=_ENDLESS)
+                console.width = max(width, console.measure(part, options=unlimited).minimum)
             if number:
                 console.print()
-            console.print(part)
+            with console.capture() as printed:
+                console.print(part)
+            sys.stdout.writelines(f"{line.rstrip(' ')}\n" for line in printed.get().splitlines())
 
 
 def emit_text(text: str) -> None:

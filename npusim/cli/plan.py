@@ -11,6 +11,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.chips import names
+from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
 from npusim.values.errors import UsageError
@@ -41,6 +42,7 @@ Products = Annotated[
     typer.Option(
         *SOC_FLAGS,
         metavar="PRODUCT",
+        autocompletion=chips_beginning,
         help="A product or chip to compare, or 'all' products; several with commas, or given "
         "several times.",
     ),

@@ -38,6 +38,14 @@ Flags = Annotated[
     typer.Option("--flag", metavar="FLAG", help="One for the C++ compiler (--flag=-O3)."),
 ]
 Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Show the fastest K.")]
+PruneFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prune",
+        metavar="FILE.py",
+        help="Write prune_configs_by for triton.autotune: the fastest K of each kernel.",
+    ),
+]
 CsvFile = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write all variants as CSV.")
 ]
@@ -52,25 +60,33 @@ def tune(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
+    prune: PruneFile = None,
     force: Force = False,
 ) -> None:
     """Run a program with every combination of values, and rank them by the time of its kernels.
 
+    Without --param, the configurations of its triton.autotune.
+
     Example: npusim tune kernel.py -s 910b3 --param TILE=1024,2048
     """
     from npusim.cli.chips import one_chip
-    from npusim.reporting.document import Table
     from npusim.reporting.files import claim_all, write_text
-    from npusim.values.display import significant
 
-    if not soc or not param:
+    autotuned = not param and words[0].endswith(".py")
+    if not soc or not (param or autotuned):
         what = "parameters" if soc else "chip"
         raise UsageError(
             f"which {what}?", "Say e.g. -s Ascend910B3 --param TILE=1024,2048 --param DEPTH=1,2."
         )
     chip = one_chip([soc], "a program runs on one chip")
-    claim_all(json_file, csv_file, force=force)
-    ranked = _ranked(words, chip.address, dict(map(_values, param)), flag)
+    claim_all(json_file, csv_file, prune, force=force)
+    if autotuned:
+        groups, module = _autotuned(words, chip.address, top)
+        if prune is not None:
+            write_text(prune, module, force=force)
+    else:
+        groups = {"": _ranked(words, chip.address, dict(map(_values, param)), flag)}
+    ranked = [each for group in groups.values() for each in group]
     runs = [each for each in ranked if each.runs]
     told = [
         {"variant": each.name, "duration_us": each.duration_us if each.runs else None,
@@ -80,16 +96,8 @@ def tune(
     if as_json:
         output.emit_json(told)
     else:
-        best = runs[0].duration_us if runs else 0.0
-        rows = [
-            (str(place), each.name, significant(each.duration_us, 4),
-             f"{each.duration_us / best:.2f}")
-            for place, each in enumerate(runs[:top], 1)
-        ]  # fmt: skip
-        columns = ("rank", "variant", "time (us)", "of the best")
-        output.emit(Table(columns, rows, (columns[0], *columns[2:]), f"on {chip.address}"))
-        for each in ranked[len(runs) :]:
-            output.note(f"{each.name}: {each.refusal}")
+        for of, group in groups.items():
+            _show(group, f"{of} on {chip.address}".strip(), top)
     if json_file is not None:
         output.write_json(json_file, told, force=force)
     if csv_file is not None:
@@ -98,6 +106,40 @@ def tune(
         text = csv_text(tuple(told[0]), [each.values() for each in told])
         write_text(csv_file, text, force=force)
     raise typer.Exit(0 if runs else 1)
+
+
+def _show(ranked: list[Ranked], title: str, top: int) -> None:
+    """The fastest to standard output; what is refused, to standard error."""
+    from npusim.reporting.document import Table
+    from npusim.values.display import significant
+
+    runs = [each for each in ranked if each.runs]
+    best = runs[0].duration_us if runs else 0.0
+    rows = [
+        (str(place), each.name, significant(each.duration_us, 4), f"{each.duration_us / best:.2f}")
+        for place, each in enumerate(runs[:top], 1)
+    ]
+    columns = ("rank", "variant", "time (us)", "of the best")
+    output.emit(Table(columns, rows, (columns[0], *columns[2:]), title))
+    for each in ranked[len(runs) :]:
+        output.note(f"{each.name}: {each.refusal}")
+
+
+def _autotuned(words: list[str], address: str, keep: int) -> tuple[dict[str, list[Ranked]], str]:
+    """What the program's autotuned Triton kernels try, and the module that keeps the fastest."""
+    from npusim.runtime.device import Device
+    from npusim.triton.tuning import prune_file
+    from npusim.triton.tuning import tune as tuned
+
+    code, found = tuned(words[0], words[1:], Device(address))
+    if not found:
+        raise UsageError(
+            f"{words[0]} ended with {code} and autotuned no kernel",
+            "Give values to try (--param TILE=1024,2048), or decorate a kernel with "
+            "triton.autotune.",
+        )
+    groups = {f"{each.kernel} of {each.arguments}": list(each.ranked) for each in found}
+    return groups, prune_file(found, keep)
 
 
 def _ranked(

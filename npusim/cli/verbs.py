@@ -13,6 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+_WHOLE: Final = 1_000  # characters of a verb's first sentence that help shows
 _WORD: Final = str
 _WORDS: Final = list[str]
 
@@ -38,6 +39,14 @@ class Verb(TyperCommand):
 
 class Verbs(TyperGroup):
     """The same of a command with verbs."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs with the whole first sentence of each, as wide as the help is."""
+        verbs: list[Any] = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
+        rows = [(each.name, each.get_short_help_str(_WHOLE)) for each in verbs if not each.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
     def get_params(self, ctx: Any) -> Any:
         """Its options, and ``--help``."""

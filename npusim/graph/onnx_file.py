@@ -1,6 +1,6 @@
 """ONNX files: loaded within limits, axes bound to sizes, shape arithmetic folded, shapes inferred.
 
-Needs ``npusim[onnx]``. Weights need no contents: their sizes are all that time depends on.
+Weights need no contents: their sizes are all that time depends on.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def onnx_package() -> tuple[Any, type[Exception]]:
         unreadable: type[Exception] = import_module("google.protobuf.message").DecodeError
     except ImportError:
         problem = "reading ONNX models needs the onnx package"
-        raise UsageError(problem, "Install it: pip install 'npusim[onnx]'") from None
+        raise UsageError(problem, "Install it: pip install onnx") from None
     return onnx, unreadable
 
 

@@ -67,9 +67,26 @@ class _Finder(MetaPathFinder):
             torch._register_device_module(NAME, npu)
             torch.Tensor.npu = torch.nn.Module.npu = _there
         torch.npu = npu
+        self._opened.enter_context(_default_device_on_cpu(torch))
         around = AnsweringModule("torch_npu", {"npu": npu})
         sys.modules.update(dict(zip(_STAND_INS, (around, npu, npu), strict=True)))
         self._opened.enter_context(_on_cpu(torch))
+
+
+@contextmanager
+def _default_device_on_cpu(torch: Any) -> Iterator[None]:
+    """Inside, tensors of a program whose default device is ours are the CPU's."""
+    original = torch.set_default_device
+
+    def set_default_device(device: Any) -> None:
+        ours = str(getattr(device, "type", device)).partition(":")[0] == NAME
+        original("cpu" if ours else device)
+
+    torch.set_default_device = set_default_device
+    try:
+        yield
+    finally:
+        torch.set_default_device = original
 
 
 class _Made(Loader):
@@ -190,6 +207,7 @@ def _npu_module(torch: Any) -> AnsweringModule:
         "torch.npu",
         dict.fromkeys(names, done)
         | {
+            "utils": AnsweringModule("torch.npu.utils", dict.fromkeys(names, done)),
             "is_available": lambda: True,
             "is_initialized": lambda: True,
             "_is_in_bad_fork": lambda: False,

@@ -6,10 +6,12 @@ different things; `renderers` has one module for each medium.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
+
+from npusim.hardware.naming import caution_of
 
 Tone = Literal["good", "bad", "open", "changed", "soft"]
 
@@ -140,6 +142,13 @@ class Page:
     facts: Sequence[tuple[str, str]] = ()
     sections: Sequence[Section] = ()
     footer: str = ""
+
+
+def cautions(socs: Iterable[str]) -> Iterator[Verdict]:
+    """What to say beside an answer where the name of a chip may stand for another one."""
+    for soc in dict.fromkeys(socs):
+        if text := caution_of(soc):
+            yield Verdict(text, "open")
 
 
 def bullets(title: str, lines: Sequence[str]) -> list[Section]:

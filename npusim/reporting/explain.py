@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from npusim.runtime.results import Result
 
 _LINES = 8
+NOTHING_HELPS = "Nothing that was tried makes it faster."
 
 
 def explained(result: Result) -> Page:
@@ -43,10 +44,18 @@ def explained(result: Result) -> Page:
             ("code",),
         )
         lines = [str(each) for each in suggestions(run, timeline.profile)]
-        advice = Bullets(lines or ["Nothing that was tried makes it faster."])
+        advice = Bullets(lines or [NOTHING_HELPS])
         found.append(Section(task.name, (pipes, path)))
         found.append(Section("What would make it faster, each played", (advice,)))
     return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
+
+
+def suggested(result: Result) -> list[str]:
+    """What would make the longest task of a result faster, each played, the best one first."""
+    pairs = zip(result.tasks, result.timeline.runs, strict=True)
+    if (longest := max(pairs, key=lambda pair: pair[0].duration_us, default=None)) is None:
+        return []
+    return [str(each) for each in suggestions(longest[1], result.timeline.profile)]
 
 
 def pipes_table(name: str, told: Explanation) -> Table:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import npusim
 from npusim.reporting.call.figures import products_figure
-from npusim.reporting.document import Block, Code, Page, Section, Table, Tone, Verdict, bullets
+from npusim.reporting.document import (
+    Block,
+    Code,
+    Page,
+    Section,
+    Table,
+    Tone,
+    Verdict,
+    bullets,
+    cautions,
+)
 from npusim.reporting.model import (
     assumption_lines,
     class_table,
@@ -41,7 +51,10 @@ def network_page(results: Sequence[StepResult], command: str = "") -> Page:
     refusals = [f"{each.soc}: {line}" for each in results for line in dtype_lines(each)]
     return Page(
         title=f"{step_title(focus)}: how fast, on which product",
-        verdicts=[Verdict(headline(each), _tone(each)) for each in results],
+        verdicts=[
+            *(Verdict(headline(each), _tone(each)) for each in results),
+            *cautions(each.soc for each in results),
+        ],
         # How much memory was counted stands below, where there is room for it.
         facts=list({**dict(step_facts(focus)), "memory": memory_word(focus.memory)}.items()),
         sections=[

@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from npusim.triton.copies import Copies
     from npusim.triton.mlir import Operation
 
-_BY_COPY = {  # what MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin)
+
+def _unsigned(work: np.ufunc) -> Any:
+    def combined(before: Any, values: Any) -> Any:
+        wide = f"u{before.dtype.itemsize}"
+        return work(before.view(wide), values.view(wide)).view(before.dtype)
+
+    return combined
+
+
+# What MTE3 does on its way (Ascend C: SetAtomicAdd, SetAtomicMax, SetAtomicMin).
+_BY_COPY: dict[str, Any] = {
     "fadd": np.add, "add": np.add, "max": np.maximum, "min": np.minimum, "fmax": np.maximum,
-    "fmin": np.minimum,
+    "fmin": np.minimum, "umax": _unsigned(np.maximum), "umin": _unsigned(np.minimum),
 }  # fmt: skip
 _OTHERS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 _DTYPES = (FLOAT, FLOAT16, BFLOAT16, INT8, INT16, INT32)
@@ -30,7 +40,7 @@ def kind_of(operation: Operation) -> str:
     return ""
 
 
-def combination(kind: str) -> np.ufunc | None:
+def combination(kind: str) -> Any:
     """What is computed of the numbers before and the given ones; None for an exchange."""
     return _BY_COPY.get(kind) or _OTHERS.get(kind)
 
@@ -45,15 +55,13 @@ def play(player: Copies, operation: Operation) -> None:
     if not isinstance(target, GlobalPiece):
         raise player.unknown(operation, "an atomic operation on UB")
     combine = combination(kind)
-    if (combine is None and kind != "exch") or len(given) != 1:
+    wanted = 2 if kind == "cas" else 1
+    if (combine is None and kind not in ("exch", "cas")) or len(given) != wanted:
         raise player.unknown(operation, f"the atomic operation {kind}")
-    if operation.results or _is_read(player, operation):
-        raise player.unknown(operation, "the value that an atomic operation returns")
     if not target.numel:
         return
     player.check_inside(operation, target)
-    source = given[0]
-    core, tile = player.core, source.tile if isinstance(source, LocalPiece) else source
+    core, tile = player.core, _tile(given[-1])
     if core.recording:
         if tile.loan is not None:
             player.ready(tile.loan)
@@ -61,14 +69,23 @@ def play(player: Copies, operation: Operation) -> None:
             _write_down(player, operation, kind, target, tile)
     if core.numerics and player.stores:
         place: Any = target.array()
-        values = player.array(tile)
-        values = values[source.cut] if isinstance(source, LocalPiece) else values
-        values = values.reshape(target.sizes)
-        if combine is None:
-            place[...] = values
+        values = [_values(player, each).reshape(target.sizes) for each in given]
+        if kind == "cas":  # the second where memory is the first
+            place[...] = np.where(place == values[0], values[1], place)
+        elif combine is None:
+            place[...] = values[0]
         else:
             with np.errstate(all="ignore"):
-                place[...] = combine(place, values)
+                place[...] = combine(place, values[0])
+
+
+def _tile(given: Any) -> Any:
+    return given.tile if isinstance(given, LocalPiece) else given
+
+
+def _values(player: Copies, given: Any) -> Any:
+    values = player.array(_tile(given))
+    return values[given.cut] if isinstance(given, LocalPiece) else values
 
 
 def _write_down(
@@ -84,11 +101,3 @@ def _write_down(
     # The compiler holds a lock of its own around a load, the operation and a store.
     player.vector.by_scalar(f"atomic_{kind}", player.local(tile), 2)
     player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
-
-
-def _is_read(player: Copies, operation: Operation) -> bool:
-    """Whether what was there before is used: the front half keeps it in the tile's memory."""
-    source = operation.ins[1]
-    root = player.program.root(source)
-    users = player.program.users.get(root, []) if root is not None else []
-    return any(each.name == "bufferization.to_tensor" for each in users)

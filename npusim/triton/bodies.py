@@ -10,7 +10,7 @@ from npusim.triton import numbers
 from npusim.triton.scalar import constant, predicate_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from npusim.triton.mlir import Operation, Region
 
@@ -69,17 +69,26 @@ def typed(values: Any, element: str) -> Any:
 
 
 def folded(
-    region: Region, inputs: list[Any], so_far: list[Any], unknown: Callable[[Operation], Exception]
+    region: Region,
+    inputs: list[Any],
+    so_far: list[Any],
+    outer: Sequence[Any],
+    unknown: Callable[[Operation], Exception],
 ) -> list[Any]:
-    """What a body yields for its arguments."""
+    """What a body yields for its arguments; ``outer`` are the values around it, by number."""
     env: Lookup = {}
     for value, each in zip(region.arguments, [*inputs, *so_far], strict=True):
         env[value.number] = each
     for operation in region.operations:
         if operation.name == "linalg.yield":
-            return [env[each.number] for each in operation.operands]
-        found = element_work(operation, [env[each.number] for each in operation.operands])
+            return [_of(each.number, env, outer) for each in operation.operands]
+        operands = [_of(each.number, env, outer) for each in operation.operands]
+        found = element_work(operation, operands)
         if found is None:
             raise unknown(operation)
         env[operation.results[0].number] = found
     return []
+
+
+def _of(number: int, env: Lookup, outer: Sequence[Any]) -> Any:
+    return env[number] if number in env else outer[number]

@@ -53,6 +53,11 @@ def _of_library(player: Copies, operation: Operation, name: str) -> None:
     row = library_row(name)
     if row is None:
         raise player.unknown(operation, f"libdevice's {name}")
+    library_call(player, operation, row)
+
+
+def library_call(player: Copies, operation: Operation, row: numbers.Row) -> None:
+    """A function of elements."""
     operands = operation.ins or operation.operands
     if operation.results[0].type.is_scalar:
         given = [player.env[each.number] for each in operands]

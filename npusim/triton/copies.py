@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from npusim.triton.held import UNKNOWN, GlobalPiece, Loan, LocalPiece, Tile
 from npusim.triton.scalar import Scalars
 from npusim.triton.vector import VectorWork, new_tile
 from npusim.values.errors import KernelError
+from npusim.values.sites import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +48,8 @@ class Copies(Scalars):
         self.loops = 0
         self.moves = []
         self.queues: dict[object, TQue] = {}
+        self.shared = launch.shared if core.unit.kind == "vector" else {}
+        self.alone = not launch.shared and core.unit.sub_block == 1
 
     def is_mine(self, operation: Operation) -> bool:
         """Whether this core does an operation: the cube core of a mix serves products alone."""
@@ -140,7 +144,9 @@ class Copies(Scalars):
             if found.dtype != dtype.numpy:
                 found = found.astype(dtype.numpy)
             array = np.broadcast_to(found, shape) if found.shape != shape else found
-        tile = self.new(dtype, shape, array)
+        tile = Tile(dtype, shape, array)
+        if self.core.recording:
+            tile.local = new_tile(self.core, dtype, self.own_shape(value, shape), "tile")
         self.give_tile(value, tile)
         return tile
 
@@ -149,6 +155,31 @@ class Copies(Scalars):
         tile.loan = source.loan
         if tile.loan is not None:
             tile.loan.holders += 1
+
+    def own_rows(self, whole: int, size: int) -> tuple[int, int]:
+        """Of ``size`` rows of a tile of ``whole``: this core's first one, and how many."""
+        half = -(-whole // 2)
+        first = half if self.core.unit.sub_block else 0
+        return min(first, size), max(0, min(size - first, whole - half if first else half))
+
+    def own_shape(self, value: Value, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What of a tile this vector core works on, where the two of a block share the rows."""
+        axis = self.shared.get(value)
+        if axis is None:
+            return shape
+        rows = max(1, self.own_rows(shape[axis], shape[axis])[1])
+        return (*shape[:axis], rows, *shape[axis + 1 :])
+
+    def own_piece(self, value: Value, piece: GlobalPiece) -> GlobalPiece:
+        """What of a piece of global memory this vector core copies."""
+        axis = self.shared.get(value)
+        if axis is None or axis >= len(piece.sizes):
+            return piece
+        whole = (value.type.shape or piece.sizes)[axis]
+        first, rows = self.own_rows(whole if whole > 0 else piece.sizes[axis], piece.sizes[axis])
+        offsets = tuple(first if each == axis else 0 for each in range(len(piece.sizes)))
+        sizes = tuple(rows if each == axis else n for each, n in enumerate(piece.sizes))
+        return piece.cut(offsets, sizes, (1,) * len(sizes))
 
     def queue(self, key: object, position: TPosition, nbytes: int) -> TQue:
         """The queue of an operation: two slots within a loop where the compiler doubles buffers."""
@@ -183,7 +214,7 @@ class Copies(Scalars):
             position = TPosition.A1 if self.core.unit.kind == "cube" else TPosition.VECIN
             queue = self.queue(operation, position, self._slot_bytes(dtype, shape))
             with self.core.schedules():
-                tile.local = queue.alloc_tensor(dtype, *shape)
+                tile.local = queue.alloc_tensor(dtype, *self.own_shape(value, shape))
             unread = Pipe.MTE1 if self.core.unit.kind == "cube" else Pipe.VECTOR
             tile.loan = Loan(queue, tile.local, by=unread)
         whole = tuple(slice(0, size) for size in shape)
@@ -275,15 +306,52 @@ class Copies(Scalars):
     def _load(self, operation: Operation, source: GlobalPiece, target: LocalPiece) -> None:
         if not source.numel:
             return
-        self.check_inside(operation, source)
         tile, core = target.tile, self.core
+        beyond = self._is_beyond(operation, source)
         if core.numerics:
-            target.array()[...] = source.array()
+            target.array()[...] = self._with_what_lies_behind(source) if beyond else source.array()
         if core.recording and tile.local is not None:
-            part = tile.local.same_place(*target.sizes)
+            own = self.own_piece(operation.operands[1], source)
+            part = tile.local.same_place(*own.sizes)
             part.tile = tile.local.tile
-            with core.schedules():
-                self.bring(part, self.gm_slice(source))
+            if own.numel and not self.alone:
+                with core.schedules():
+                    self.bring(part, self.gm_slice(own))
+
+    def _is_beyond(self, operation: Operation, piece: GlobalPiece) -> bool:
+        """Whether a load goes beyond its tensor, which is told once for each line.
+
+        The card loads what lies there, unless nothing does; a kernel that doesn't store what comes
+        of it is right all the same.
+        """
+        if piece.offset is UNKNOWN:
+            raise self.needs_data(operation)
+        first, end = piece.reach()
+        held = piece.buffer.nbytes // piece.dtype.itemsize
+        if first >= 0 and end <= held:
+            return False
+        if operation not in self.launch.told:
+            self.launch.told.add(operation)
+            line = site_of(operation.line.file, operation.line.line)
+            sys.stderr.write(
+                f"note: kernel {self.program.name}, {line}: elements {first} to {end - 1} of "
+                f"{piece.buffer.name} are loaded, which has {held}: what lies beyond is taken for "
+                "0 here; mask the load\n"
+            )
+        return True
+
+    def _with_what_lies_behind(self, piece: GlobalPiece) -> NDArray[Any]:
+        """The numbers of a piece, 0 where it leaves its tensor."""
+        data = piece.data
+        if data is None:
+            raise KernelError(self.program.name, f"{piece.buffer.name} has no numbers")
+        places: Any = piece.offset
+        for axis, (size, step) in enumerate(zip(piece.sizes, piece.strides, strict=True)):
+            around = [1] * len(piece.sizes)
+            around[axis] = size
+            places = places + (np.arange(size) * step).reshape(around)
+        inside = (places >= 0) & (places < data.size)
+        return np.where(inside, data[np.where(inside, places, 0)], data.dtype.type(0))
 
     def bring(self, part: LocalTensor, source: GmSlice) -> None:
         """Global memory to UB; the cube core turns rows into fractals on the way to L1."""
@@ -321,7 +389,9 @@ class Copies(Scalars):
         if core.recording:
             with core.schedules():
                 self.local(tile)
-                self.take_away(operation, self.gm_slice(target), tile.dtype, target.sizes)
+                own = self.own_piece(operation.operands[0], target)
+                if own.numel and not self.alone:
+                    self.take_away(operation, self.gm_slice(own), tile.dtype, own.sizes)
         if core.numerics and self.stores:
             target.array()[...] = self.array(tile)[cut].reshape(target.sizes)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from npusim.pyasc.session import session
 from npusim.triton.launching import launch, program_of, timing_only
-from npusim.values.errors import KernelError
+from npusim.triton.trials import refusals
+from npusim.values.errors import KernelError, NpusimError
 
 _BEFORE_VALUES = 6  # of a launcher's arguments behind the grid
 
@@ -149,5 +150,9 @@ def _launcher(source: Any, metadata: Any) -> _Launcher:
 def _taken_us(fn: Callable[[], object]) -> float:
     """Microseconds of all kernels that a function launches; their numbers aren't computed."""
     with timing_only() as launched:
-        fn()
+        try:
+            fn()
+        except NpusimError as error:
+            refusals.append(error.message)
+            raise
     return sum(each.duration_us for each in launched)

@@ -96,7 +96,8 @@ class Elements(Copies):
             tile.array = self.array(source).view(kind)
         if self.core.recording:
             own = self.local(source)
-            tile.local = own.same_place(*tile.shape, dtype=tile.dtype)
+            shape = self.own_shape(operation.results[0], tile.shape)
+            tile.local = own.same_place(*shape, dtype=tile.dtype)
         self.share(tile, source)
         self.give_tile(operation.results[0], tile)
 

@@ -130,25 +130,32 @@ class _Plan:
                 self._end(value)
 
     def _carry(self, loop: Operation) -> None:
-        """What a loop carries lies in one buffer: where it starts, and in all turns."""
+        """What a loop carries lies in one buffer, where it starts and in all turns."""
         if loop.name != "scf.for":
             return
-        for argument in loop.regions[0].arguments[1:]:
-            if self._size(argument) and not self._program.is_carried(argument):
+        dying = self._program.last_uses.get(loop, ())
+        for argument, start in zip(loop.regions[0].arguments[1:], loop.operands[3:], strict=False):
+            if not self._size(argument) or self._program.is_carried(argument):
+                continue
+            place = self._shown.get(start)
+            if self._in_place and place and start in dying and self._holders[place] == 1:
+                self._show(argument, place)
+            else:
                 self._begin_buffer(argument, loop, 1)
                 self._show(argument, argument)
 
     def _give_results(self, loop: Operation) -> None:
         if loop.name == "scf.for":
-            for argument, result in zip(loop.regions[0].arguments[1:], loop.results, strict=False):
-                if argument in self._alive:
-                    self._show(result, argument)
-                    self._holders[argument] = 1
-        else:
-            for result in loop.results:
-                if self._size(result):
-                    self._begin_buffer(result, loop, 1)
-                    self._show(result, result)
+            arguments = loop.regions[0].arguments[1:]
+            for argument, result in zip(arguments, loop.results, strict=False):
+                place = self._shown.pop(argument, None)
+                if place is not None:
+                    self._shown[result] = place
+            return
+        for result in loop.results:
+            if self._size(result):
+                self._begin_buffer(result, loop, 1)
+                self._show(result, result)
 
     def _operation(self, operation: Operation, dying: tuple[Value, ...], depth: int) -> None:
         if operation.name in MATMULS:

@@ -84,6 +84,8 @@ class _Lanes:
         self.player = player
         self.work = _Work()
         self.computes = player.core.numerics
+        self._kept: list[Tile] = []
+        self._carried: set[int] = set()  # tiles that loops hand on, by identity
 
     def loop(self, operation: Operation, here: _Here) -> list[Any]:
         """One loop within the turns so far."""
@@ -109,6 +111,8 @@ class _Lanes:
         tile = Tile(carried.dtype, carried.shape)
         if self.computes:
             tile.array = self.player.array(carried).copy()
+        self._carried.add(id(tile))
+        self._kept.append(tile)
         return tile
 
     def _region(self, region: Region, here: _Here) -> list[Any]:
@@ -137,7 +141,7 @@ class _Lanes:
             raise self.player.unknown(each, f"{name} in a loop over single elements")
 
     def _compute(self, each: Operation, here: _Here) -> None:
-        operands = [self._of(one.number, here.env) for one in each.operands]
+        operands = [self._single(each, self._of(one.number, here.env)) for one in each.operands]
         if any(one is UNKNOWN for one in operands):
             here.env[each.results[0].number] = UNKNOWN
             return
@@ -146,6 +150,16 @@ class _Lanes:
         if found is None:
             raise self.player.unknown(each, f"{each.name} in a loop over single elements")
         here.env[each.results[0].number] = found
+
+    def _single(self, operation: Operation, held: Any) -> Any:
+        """A tile of one element is its number."""
+        if not isinstance(held, Tile):
+            return held
+        if held.is_number:
+            return held.number
+        if held.numel != 1:
+            raise self.player.unknown(operation, "work on tiles in a loop over single elements")
+        return self.player.array(held).reshape(-1)[0] if self.computes else UNKNOWN
 
     def _branch(self, each: Operation, here: _Here) -> None:
         test = self._of(each.operands[0].number, here.env)
@@ -234,7 +248,7 @@ class _Lanes:
     def _insert(self, each: Operation, here: _Here) -> None:
         number, tile = (self._of(one.number, here.env) for one in each.operands[:2])
         self.work.stores += here.mask.size
-        if not isinstance(tile, Tile) or tile.numel == 1:
+        if not isinstance(tile, Tile) or id(tile) not in self._carried:
             here.env[each.results[0].number] = number
             return
         if self.computes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.ascendc import UINT8, GlobalTensor, GmBuffer
 from npusim.triton.program import MATMULS
+from npusim.triton.sharing import shared_of
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Launch:
     ) -> None:
         self.program, self.grid, self.given = program, grid, tuple(given)
         self.programs = prod(grid)
+        self.shared = shared_of(program)
+        self.told: set[object] = set()  # operations that something has been said about
         self._left: dict[object, list[Any]] = {}  # numbers that cores of a block have stored
         self._crossings: dict[object, Crossing] = {}
         self.workspace = GmBuffer("workspace", 0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc import GmBuffer
 from npusim.ascendc.flat.copies import DeviceMemory
 from npusim.pyasc.session import session
 from npusim.triton import numbers
@@ -17,7 +19,8 @@ from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
 from npusim.triton.launch import Launch
 from npusim.triton.program import LoweredProgram
-from npusim.values.errors import ArgumentError, KernelError
+from npusim.values.dtypes import BOOL
+from npusim.values.errors import ArgumentError, BufferOverflowError, KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from npusim.runtime.results import Result
     from npusim.triton.launch import Grid
     from npusim.triton.mlir import Type
+    from npusim.values.dtypes import DType
+    from npusim.values.tensors import TensorSpec
 
 _programs: dict[str, LoweredProgram] = {}
 _timing: list[list[Result]] = []
@@ -36,6 +41,28 @@ def program_of(key: str, text: str, options: dict[str, object]) -> LoweredProgra
     if key not in _programs:
         _programs[key] = LoweredProgram(text, options)
     return _programs[key]
+
+
+class Shaped:
+    """A tensor that has a shape and no numbers, as Triton's runtime asks of arguments."""
+
+    def __init__(self, name: str, spec: TensorSpec) -> None:
+        self.shape, self.dtype = spec.shape, _Spelled(spec.dtype)
+        self.memory = GmBuffer(name, spec.dtype.nbytes(prod(spec.shape)))
+
+    def data_ptr(self) -> int:
+        """An address that is a multiple of whatever is asked."""
+        return 0
+
+
+class _Spelled:
+    """A dtype whose text is torch's, which is what Triton reads."""
+
+    def __init__(self, dtype: DType) -> None:
+        self._name = f"torch.{dtype.numpy}" if dtype is not BOOL else "torch.bool"
+
+    def __str__(self) -> str:
+        return self._name
 
 
 @contextmanager
@@ -52,7 +79,10 @@ def timing_only() -> Iterator[list[Result]]:
 def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> Result:
     """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
     check_grid(program.name, grid)
-    check_fits(program, session().device.profile.buffers.ub_bytes)
+    try:
+        check_fits(program, session().device.profile.buffers.ub_bytes)
+    except BufferOverflowError as error:
+        raise _as_the_compilers(error) from None
     kernel, memories = made(program, grid, given)
     here = session()
     if not _timing:
@@ -64,6 +94,19 @@ def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> 
         del here.launched[before:]
     _timing[-1].append(result)
     return result
+
+
+def _as_the_compilers(error: BufferOverflowError) -> BufferOverflowError:
+    """The same as an error of Triton's compiler too, which programs and autotuners catch."""
+    errors = sys.modules.get("triton.compiler.errors")
+    own = getattr(errors, "MLIRCompilationError", None)
+    if own is None:
+        return error
+    kind: Any = type("UbOverflowError", (BufferOverflowError, own), {})
+    both: BufferOverflowError = kind.__new__(kind)
+    both.args = error.args
+    vars(both).update(vars(error))
+    return both
 
 
 def check_grid(name: str, grid: Grid) -> None:
@@ -119,6 +162,8 @@ def _piece(name: str, value: Any, kind: Type, memories: dict[int, DeviceMemory])
             f"{name}: elements of type {kind.element} aren't simulated",
             f"Known: {', '.join(each for each in numbers.DTYPES if each != 'index')}.",
         )
+    if isinstance(value, Shaped):
+        return GlobalPiece(value.memory, None, dtype)
     raw, first = _bytes_of(name, value)
     place = raw.__array_interface__["data"][0]
     if place not in memories:

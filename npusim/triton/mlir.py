@@ -195,7 +195,7 @@ class _Reader:
         if opens:
             header, inner = _header(name, header)
         operation = Operation(
-            name, tuple(self._look_up(each) for each in _operands(name, header)), (), header,
+            name, tuple(self._look_up(each) for each in _operands(header, inner)), (), header,
             (), tuple(self._list(each) for each in _lists(header)), self._place(place),
         )  # fmt: skip
         operation.ins, operation.outs = (
@@ -366,10 +366,10 @@ def _loop_arguments(header: str) -> list[tuple[str, str]]:
     return found
 
 
-def _operands(name: str, header: str) -> list[str]:
+def _operands(header: str, inner: list[tuple[str, str]]) -> list[str]:
     """The values that an operation takes, in the order of the text."""
     found = _NAME.findall(header)
-    own = {each for each, _ in _header(name, header)[1]}
+    own = {each for each, _ in inner}
     return [each for each in found if each not in own]
 
 

@@ -81,7 +81,7 @@ class Order(Elements):
         elif self.core.numerics and not source.is_number:
             tile.array = self.array(source).reshape(shape)
         if self.core.recording and source.local is not None:
-            tile.local = source.local.same_place(*shape)
+            tile.local = source.local.same_place(*self.own_shape(operation.results[0], shape))
             tile.local.tile = source.local.tile
         self.share(tile, source)
         self.give_tile(operation.results[0], tile)
@@ -109,12 +109,13 @@ class Order(Elements):
             self.share(tile, source)
         elif self.core.recording:
             whole = self.local(source)
+            own = self.own_shape(operation.results[0], shape)
             if self._is_start(operation, offsets, steps):
-                tile.local = whole.same_place(*shape)
+                tile.local = whole.same_place(*own)
                 tile.local.tile = whole.tile
                 self.share(tile, source)
             else:
-                tile.local = new_tile(self.core, source.dtype, shape, "tile")
+                tile.local = new_tile(self.core, source.dtype, own, "tile")
                 with self.core.schedules():
                     self.vector.move(tile.local, whole)
         self.give_tile(operation.results[0], tile)

@@ -9,7 +9,7 @@ from npusim.ascendc.mistakes import on_behalf
 from npusim.triton import calls, lanes
 from npusim.triton.held import UNKNOWN, LocalPiece, Tile
 from npusim.triton.products import Products
-from npusim.triton.program import MATMULS, SCALAR_LOOP
+from npusim.triton.program import MATMULS, is_over_elements
 from npusim.triton.scalar import Scalars
 from npusim.triton.scouting import DependsOnDataError, Scout
 from npusim.values.sites import site_of
@@ -59,7 +59,7 @@ class Player(Products):
     def _operation(self, operation: Operation) -> Steps:
         name = operation.name
         if name == "scf.for":
-            if operation.has(SCALAR_LOOP):
+            if is_over_elements(operation):
                 if self.is_mine(operation):
                     lanes.play(self, operation)
             else:

@@ -77,8 +77,8 @@ class Products(Tiles):
         if self.core.recording:
             with self.core.schedules():
                 self.local(tile)
-                shape = tile.shape
-                if prod(shape):
+                shape = self.own_shape(value, tile.shape)
+                if not self.alone:
                     target = self._workspace(crossing, tile.dtype, shape)
                     self.take_away((operation, place), target, tile.dtype, shape)
         self.core.cross_core_set_flag(crossing.flag, Pipe.MTE3)
@@ -94,11 +94,11 @@ class Products(Tiles):
         if self.core.numerics:
             tile.array = self.launch.take(self.core, crossing)
         if self.core.recording:
-            own = shape
+            own = self.own_shape(value, shape)
             queue = self.queue(crossing, TPosition.VECIN, self._slot_bytes(dtype, own))
             with self.core.schedules():
                 tile.local = queue.alloc_tensor(dtype, *own)
-                if prod(own):
+                if not self.alone:
                     self.core.copy_runs(tile.local, self._workspace(crossing, dtype, own))
             tile.loan = Loan(queue, tile.local)
         self.give_tile(value, tile)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from npusim.triton.mlir import Function, Operation, Region, Value
 
-SCALAR_LOOP = "ExtractedLoadOrStore"  # the front half marks loops over single elements with it
+_MARK = "ExtractedLoadOrStore"  # of loops that the front half makes of addresses without a pattern
+_OF_TILES = ("memref.copy", "memref.subview", "memref.alloc", "bufferization.to_tensor")
 _HIDDEN_BEFORE, _HIDDEN_BEHIND = 2, 6  # arguments: lock and workspace; numbers and ids of programs
 _STORES = (
     "bufferization.materialize_in_destination",
@@ -297,10 +298,17 @@ def _used(operation: Operation) -> Iterator[Value]:
             yield from each.operands
 
 
+def is_over_elements(operation: Operation) -> bool:
+    """Whether a loop goes through single elements; others of its kind bring rows, one by one."""
+    return operation.has(_MARK) and not any(
+        each.name in _OF_TILES for region in operation.regions for each in region.walk()
+    )
+
+
 def _is_plain(operation: Operation) -> bool:
     """Whether an operation works on numbers of the scalar unit, or cuts memory by them."""
     if operation.name in ("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition"):
-        return not operation.has(SCALAR_LOOP)
+        return not is_over_elements(operation)
     if operation.name in ("memref.subview", "memref.reinterpret_cast", "tensor.extract_slice"):
         return True
     if operation.name in ("builtin.unrealized_conversion_cast", "memref.cast", "memref.alloc"):

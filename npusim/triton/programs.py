@@ -13,6 +13,7 @@ from npusim.pyasc.import_hooks import when_imported
 from npusim.reading.kept import cache_folder
 from npusim.triton.driver import StandInDriver
 from npusim.triton.front_half import without_device_compiler
+from npusim.triton.trials import listen_to
 
 _TESTED = ("3.2.0",)
 _INFO, _CACHE = "TRITON_DISABLE_LINE_INFO", "TRITON_CACHE_DIR"
@@ -50,6 +51,7 @@ def _attach(triton: Any) -> None:
     without_device_compiler(backends["ascend"].compiler)
     driver = StandInDriver()
     import_module("triton.runtime.driver").driver.set_active(driver)
+    listen_to(import_module("triton.runtime.autotuner").Autotuner)
     testing: Any = import_module("triton.testing")
     testing.do_bench = driver.get_benchmarker()
     testing.do_bench_npu = driver.bench_us

@@ -41,7 +41,7 @@ def play(player: Copies, operation: Operation) -> None:
         arrays = [player.array(each) for each in sources]
         with np.errstate(all="ignore"):
             if fold is not None:
-                found = [_at_once(body[0], fold, arrays[0], player.array(starts[0]), axes)]
+                found = [_at_once(player, body[0], arrays[0], starts[0], axes)]
             else:
                 found = _one_by_one(player, operation, arrays, starts, axes)
     for index in range(count):
@@ -54,13 +54,20 @@ def play(player: Copies, operation: Operation) -> None:
 
 
 def _at_once(
-    operation: Operation, fold: Fold, values: Any, start: Any, axes: tuple[int, ...]
+    player: Copies, operation: Operation, values: Any, start: Tile, axes: tuple[int, ...]
 ) -> Any:
-    folded_values = values
+    fold = _FOLDS[operation.name]
     for axis in sorted(axes, reverse=True):
-        folded_values = fold.function.reduce(folded_values, axis=axis, dtype=values.dtype)
+        values = fold.function.reduce(values, axis=axis, dtype=values.dtype)
+    if _is_empty(start):
+        return values
     row = numbers.BINARY[operation.name.partition(".")[2]]
-    return row.compute(folded_values, start)
+    return row.compute(values, player.array(start))
+
+
+def _is_empty(start: Tile) -> bool:
+    """Whether nothing has been put where a reduction begins: it begins with the first element."""
+    return start.number is None and start.array is None
 
 
 def _one_by_one(
@@ -74,10 +81,13 @@ def _one_by_one(
     lines = [each.transpose([*axes, *rest]) for each in arrays]
     length = prod(arrays[0].shape[axis] for axis in axes)
     lines = [each.reshape(length, *each.shape[len(axes) :]) for each in lines]
-    so_far: list[Any] = [player.array(each) for each in starts]
-    for index in range(length):
+    first = int(all(map(_is_empty, starts)))
+    so_far: list[Any] = (
+        [each[0] for each in lines] if first else [player.array(each) for each in starts]
+    )
+    for index in range(first, length):
         here = [each[index] for each in lines]
-        so_far = folded(operation.regions[0], here, so_far, player.unknown)
+        so_far = folded(operation.regions[0], here, so_far, player.env, player.unknown)
     return so_far
 
 
@@ -88,18 +98,19 @@ def _write_down(
     if target is None:
         return
     own = player.local(source)
+    shape = own.shape
     if source.dtype is INT64:
         player.vector.by_scalar("reduce", own, 1)
         core.filled(target)
         return
     wide = _WIDE.get(source.dtype, source.dtype)
     if wide is not source.dtype:
-        cast = new_tile(core, wide, source.shape, "tile")
+        cast = new_tile(core, wide, shape, "tile")
         player.vector.convert(cast, own)
         own = cast
-    last = len(source.shape) - 1
-    length = prod(source.shape[axis] for axis in axes)
-    rest = max(1, source.numel // length)
+    last = len(shape) - 1
+    length = prod(shape[axis] for axis in axes)
+    rest = max(1, own.numel // length)
     kind = fold or LARGEST
     times = 1 if fold is not None else max(1, steps)
     for _ in range(times):
@@ -108,7 +119,7 @@ def _write_down(
             result = LocalTensor(core, wide, (rest,), "tile", target.slot, depth=0)
             core.whole_reduce(kind, result, rows) if kind.final else _halves(player, rows)
         else:
-            behind = prod(source.shape[max(axes) + 1 :])
+            behind = prod(shape[max(axes) + 1 :])
             rows = LocalTensor(
                 core, wide, (length * (rest // behind), behind), "tile", own.slot, depth=0
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from npusim.triton import numbers
-from npusim.triton.held import UNKNOWN, GlobalPiece
+from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece
 from npusim.values.errors import KernelError
 from npusim.values.sites import site_of
 
@@ -73,8 +73,9 @@ class Scalars:
             found = self._computed(operation, name, operands)
         if operation.results:
             self.env[operation.results[0].number] = found
-            for other in operation.results[1:]:
-                self.env[other.number] = UNKNOWN
+            if found is UNKNOWN:
+                for other in operation.results[1:]:
+                    self.env[other.number] = UNKNOWN
 
     def _computed(self, operation: Operation, name: str, operands: list[Any]) -> Any:
         kind = operation.results[0].type.element if operation.results else ""
@@ -99,9 +100,21 @@ class Scalars:
         if name in numbers.UNARY:
             with np.errstate(all="ignore"):
                 return _plain(numbers.UNARY[name].compute(_typed(operands[0], kind)), kind)
+        if name in ("mulsi_extended", "mului_extended"):
+            return self._wide_number(operation, operands, kind)
         if name == "fma":
             return _plain(numbers.FUSED.compute(*(_typed(each, kind) for each in operands)), kind)
         raise self.refuse(operation, f"{operation.name} on numbers isn't simulated")
+
+    def _wide_number(self, operation: Operation, operands: list[Any], kind: str) -> int:
+        """The lower half of a product; the upper one is the second result."""
+        bits = numbers.INTEGER_BITS[kind]
+        left, right = operands
+        if operation.name == "arith.mului_extended":
+            left, right = left % (1 << bits), right % (1 << bits)
+        whole = left * right
+        self.env[operation.results[1].number] = numbers.wrapped(whole >> bits, kind)
+        return numbers.wrapped(whole, kind)
 
     def _converted(self, operation: Operation, name: str, number: Any) -> Any:
         source, target = operation.operands[0].type.element, operation.results[0].type.element
@@ -159,6 +172,10 @@ class Scalars:
         """One element of global memory, where there are numbers."""
         piece = self.env[operation.operands[0].number]
         places = self.numbers(operation.lists[0])
+        if isinstance(piece, LocalPiece) and piece.tile.array is not None:
+            if UNKNOWN in places:
+                return UNKNOWN
+            return _plain(piece.array()[places], operation.results[0].type.element)
         if not isinstance(piece, GlobalPiece) or piece.data is None:
             return UNKNOWN
         if piece.offset is UNKNOWN or UNKNOWN in places:

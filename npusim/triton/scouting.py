@@ -6,15 +6,21 @@ Operations of the scalar unit are computed; tiles are left alone.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from npusim.triton.held import UNKNOWN, GlobalPiece
 from npusim.triton.scalar import Scalars
+from npusim.triton.steps import step_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from npusim.triton.launch import Launch
     from npusim.triton.mlir import Operation, Region
+    from npusim.triton.program import LoweredProgram
+    from npusim.triton.steps import Step
+
+    Steps = list[tuple[Operation, Step | None]]
 
 
 class DependsOnDataError(Exception):
@@ -60,9 +66,11 @@ class Scout(Scalars):
         return tuple(self._told)
 
     def _region(self, region: Region) -> list[Any]:
-        env = self.env
-        for each in self.program.decides[region]:
-            if each.name == "scf.for":
+        env, told, places = self.env, self._told, self._places
+        for each, step in _steps(self.program, region):
+            if step is not None:
+                step(env, told, places)
+            elif each.name == "scf.for":
                 self._loop(each)
             elif each.name == "scf.if":
                 self._branch(each)
@@ -72,6 +80,8 @@ class Scout(Scalars):
                 return [env[operand.number] for operand in each.operands]
             else:
                 self._scalar(each)
+        if any(size is UNKNOWN for size in told):
+            raise DependsOnDataError
         return []
 
     def _scalar(self, operation: Operation) -> None:
@@ -133,7 +143,7 @@ class Scout(Scalars):
             if found and found[-1][1] == told:
                 group = found[-1][0]
                 if group.count == 1:
-                    group.moves = {each: here[each] - first[each] for each in here}
+                    group.moves = _moved(first, here)
                 group.count += 1
             else:
                 found.append((Turns(started), told))
@@ -145,6 +155,26 @@ class Scout(Scalars):
         if found:
             self._places += [(each, at) for each, at in first.items() if len(found) == 1]
         return found, carried
+
+
+_known_steps: WeakKeyDictionary[LoweredProgram, dict[int, Steps]] = WeakKeyDictionary()
+
+
+def _steps(program: LoweredProgram, region: Region) -> Steps:
+    """The operations of a region that decide something, with their quick forms."""
+    known = _known_steps.setdefault(program, {})
+    found = known.get(id(region))
+    if found is None:
+        found = known[id(region)] = [
+            (each, step_of(each, program)) for each in program.decides[region]
+        ]
+    return found
+
+
+def _moved(first: dict[object, Any], here: dict[object, Any]) -> dict[object, int]:
+    """How far what an operation addresses moves from a turn to the next, where that is known."""
+    both = {each: (first[each], at) for each, at in here.items() if each in first}
+    return {each: b - a for each, (a, b) in both.items() if UNKNOWN not in (a, b)}
 
 
 def _first(places: list[tuple[object, int]]) -> dict[object, int]:

@@ -9,7 +9,7 @@ import numpy as np
 from npusim.triton import atomics, calls, generic, numbers, reductions
 from npusim.triton.copies import PIECES, Copies
 from npusim.triton.elements import Elements
-from npusim.triton.held import UNKNOWN, GlobalPiece
+from npusim.triton.held import UNKNOWN, GlobalPiece, LocalPiece, Tile
 from npusim.triton.order import Order
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _CASTS = frozenset(
         "index_cast",
     ]
 )
+
+_NAMED = {"mod": numbers.BINARY["remf"], "powf": numbers.POWER}
 
 
 class Tiles(Order):
@@ -107,8 +109,11 @@ class Tiles(Order):
     def _store_element(self, operation: Operation) -> None:
         number, piece = (self.env[each.number] for each in operation.operands[:2])
         places = self.numbers(operation.lists[0])
+        if isinstance(piece, LocalPiece) and UNKNOWN not in places:
+            self._put_element(piece, places, number)
+            return
         if not isinstance(piece, GlobalPiece) or UNKNOWN in places:
-            raise self.unknown(operation, "a store of one element to UB")
+            raise self.needs_data(operation)
         one = piece.cut(tuple(places), (1,) * len(places), (1,) * len(places))
         self.check_inside(operation, one)
         if self.core.recording:
@@ -116,6 +121,44 @@ class Tiles(Order):
                 self.core.emit_scalar("st_gm", stores=1, detail=piece.buffer.name)
         if self.core.numerics and self.stores:
             one.array()[...] = number
+
+    def _put_element(self, piece: LocalPiece, places: tuple[int, ...], number: Any) -> None:
+        """One element of UB, by the scalar unit."""
+        if self.core.numerics:
+            piece.array()[places] = number
+        if self.core.recording and piece.tile.local is not None:
+            with self.core.schedules():
+                self.core.emit_scalar("st_ub", stores=1, detail="tile")
+                self.core.filled(piece.tile.local)
+
+    def _named(self, operation: Operation) -> None:
+        """Elementwise operations that the front half names instead of writing them out."""
+        name = operation.text.split("_fn<", 1)[1].split(">", 1)[0]
+        if name not in _NAMED:
+            raise self.unknown(operation, f"{operation.name} {name}")
+        calls.library_call(self, operation, _NAMED[name])
+
+    def _from_elements(self, operation: Operation) -> None:
+        """A tile of numbers that the scalar unit has."""
+        given = [self.env[each.number] for each in operation.operands]
+        shape = operation.results[0].type.shape or ()
+        dtype = numbers.DTYPES[operation.results[0].type.element]
+        if len(given) == 1:
+            self.give_tile(operation.results[0], Tile(dtype, shape, number=given[0]))
+            return
+        tile = self.result(operation, lambda: np.array(given, dtype.numpy).reshape(shape), [])
+        if self.core.recording and tile.local is not None:
+            with self.core.schedules():
+                self.core.emit_scalar("st_ub", stores=len(given), detail="tile")
+                self.core.filled(tile.local)
+
+    def _called(self, operation: Operation) -> None:
+        calls.play(self, operation)
+
+    def _barrier(self, operation: Operation) -> None:  # noqa: ARG002 - there is one kind
+        if self.core.recording:
+            with self.core.schedules():
+                self.core.pipe_barrier()
 
     def _generic(self, operation: Operation) -> None:
         if operation.has("GenericAtomic"):
@@ -195,6 +238,12 @@ class Tiles(Order):
         "tensor.insert_slice": Order.put,
         "tensor.concat": Order.concat,
         "tensor.insert": _insert,
+        "tensor.from_elements": _from_elements,
         "annotation.mark": _nothing,
         "memref.dealloc": _nothing,
+        "gpu.barrier": _barrier,
+        "llvm.intr.assume": _nothing,
+        "linalg.map": _called,
+        "hfusion.elemwise_binary": _named,
+        "hfusion.elemwise_unary": _named,
     }

@@ -45,7 +45,15 @@ def test_completion_scripts_ask_npusim(capsys, shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [("npusim esti", "estimate"), ("npusim estimate --l", "--l2")]
+    ("words", "expected"),
+    [
+        ("npusim esti", "estimate"),
+        ("npusim estimate --l", "--l2"),
+        ("npusim estimate GroupNormB", "GroupNormBackward"),
+        ("npusim estimate aclnnGroupNormB", "aclnnGroupNormBackward"),
+        ("npusim estimate Gelu -s 910b", "910b3"),
+        ("npusim estimate Gelu -s 910B3,ascend310p", "910B3,ascend310p3"),
+    ],
 )
 def test_a_shell_gets_what_could_come_next(words: str, expected: str) -> None:
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}

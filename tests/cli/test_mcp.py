@@ -38,7 +38,26 @@ def test_the_tools_say_what_they_take() -> None:
     tools = {tool.name: tool for tool in asyncio.run(listed())}
     assert {"check", "estimate", "model", "plan", "kernel_run", "calibrate"} <= set(tools)
     assert all(tool.description for tool in tools.values())
-    assert set(tools["estimate"].input_schema["required"]) == {"op", "arguments", "soc"}
+    assert set(tools["estimate"].input_schema["required"]) == {"op"}
+
+
+def test_agents_may_ask_as_people_do() -> None:
+    relu = {"self": "bf16[64]"}
+    by_list, by_name, by_words, alone, nowhere, cards = asked(
+        ("estimate", {"op": "aclnnRelu", "arguments": relu, "soc": ["910b3", "310P3"]}),
+        ("estimate", {"op": "aclnnRelu", "arguments": relu, "soc": "910b3"}),
+        ("estimate", {"op": "aclnnRelu", "arguments": "self=bf16[64]", "soc": "Atlas 800T A2"}),
+        ("check", {"op": "aclnnRelu", "soc": "910b3,310p3"}),
+        ("estimate", {"op": "aclnnRelu", "arguments": relu}),
+        ("recommend", {"model": "examples/model.yaml", "rate_per_s": 9, "limit_ms": "30"}),
+    )
+    assert not by_list.is_error
+    for one in (by_name, by_words):
+        assert [each["soc"] for each in one.structured_content["answers"]] == ["Ascend910B3"]
+    assert not alone.is_error
+    for refused in (nowhere, cards):
+        assert refused.is_error
+        assert "which chip? Give soc" in refused.content[0].text
 
 
 def test_programs_run_only_where_the_user_allows_it(tmp_path) -> None:

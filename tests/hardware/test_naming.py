@@ -80,7 +80,7 @@ def test_910b_without_a_digit_is_the_first_generation_and_says_so(text: str) -> 
     assert found.name == "Ascend910B"
     assert load_profile(found.name).cores.ai_cores == 30
     assert "first generation (30 cores" in found.note
-    assert "910B1 to 910B4" in found.note
+    assert "910B1, 910B2, 910B3 or 910B4" in found.note
 
 
 def test_an_exact_chip_needs_no_note_and_a_product_gets_one() -> None:
@@ -162,10 +162,10 @@ def test_a_wrong_list_of_products_is_refused(
     (tmp_path / "products.yaml").write_text(
         "products:\n"
         "- {name_en: Card, name_zh: 卡, soc: Ascend310P3, chips_per_card: 0, cards_per_server: 1,\n"
-        "   interconnect: x,\n"
+        "   interconnect: x, purpose: inference,\n"
         "   memory_bytes_per_chip: 1, power_w: null, source: rt, confidence: assumed}\n"
         "- {name_en: Card, name_zh: 卡, soc: Ascend310P3, chips_per_card: 1, cards_per_server: 1,\n"
-        "   interconnect: x,\n"
+        "   interconnect: x, purpose: inference,\n"
         "   memory_bytes_per_chip: 1, power_w: null, source: hearsay, confidence: sure}\n",
         encoding="utf-8",
     )

@@ -121,10 +121,18 @@ def test_a_grid_that_no_launch_has_is_refused_with_what_helps() -> None:
         played(lowered("add"), (1, 70000, 1), **given, n=8)
 
 
-def test_an_access_beyond_a_tensor_is_refused() -> None:
+def test_a_load_beyond_a_tensor_is_told_and_a_store_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     given = {"x": numbers(8), "y": numbers(8), "out": np.empty(8, np.float32)}
-    with pytest.raises(KernelError, match=r"elements 0 to 1023 of x are touched, which has 8"):
+    with pytest.raises(KernelError, match=r"elements 0 to 1023 of out are touched, which has 8"):
         played(lowered("add"), (1, 1, 1), **given, n=5000)
+    said = capsys.readouterr().err
+    assert "elements 0 to 1023 of x are loaded, which has 8" in said
+    given["out"] = np.empty(1024, np.float32)
+    played(lowered("add"), (1, 1, 1), **given, n=1024)
+    np.testing.assert_array_equal(given["out"][:8], given["x"] + given["y"])
+    assert not given["out"][8:].any()
 
 
 def test_an_operation_that_is_not_simulated_is_named() -> None:
@@ -148,3 +156,30 @@ def test_what_cannot_fit_is_refused_in_the_compilers_unit() -> None:
     text = (TEXTS / "add.mlir").read_text(encoding="utf-8").replace("1024", "48000")
     with pytest.raises(BufferOverflowError, match="requires 3072000 bits while 1572864 bits"):
         check_fits(LoweredProgram(text), 196608)
+
+
+FIRST = """
+module {
+  func.func @lowest(%arg0: memref<?xi8>, %arg1: memref<?xi8>, %arg2: memref<?xf32>, %arg3: memref<?xf32>, %arg4: i32, %arg5: i32, %arg6: i32, %arg7: i32, %arg8: i32, %arg9: i32) attributes {mix_mode = "aiv"} {
+    %r = memref.reinterpret_cast %arg2 to offset: [0], sizes: [4, 8], strides: [8, 1] : memref<?xf32> to memref<4x8xf32, strided<[8, 1]>>
+    %alloc = memref.alloc() : memref<4x8xf32>
+    memref.copy %r, %alloc : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32>
+    %t = bufferization.to_tensor %alloc restrict writable : memref<4x8xf32>
+    %0 = tensor.empty() : tensor<4xf32>
+    %reduced = linalg.reduce ins(%t : tensor<4x8xf32>) outs(%0 : tensor<4xf32>) dimensions = [1]
+      (%in: f32, %init: f32) {
+        %1 = arith.maxnumf %in, %init : f32
+        linalg.yield %1 : f32
+      }
+    %o = memref.reinterpret_cast %arg3 to offset: [0], sizes: [4], strides: [1] : memref<?xf32> to memref<4xf32, strided<[1]>>
+    bufferization.materialize_in_destination %reduced in writable %o : (tensor<4xf32>, memref<4xf32, strided<[1]>>) -> ()
+    return
+  }
+}
+"""  # noqa: E501 - as it is written
+
+
+def test_a_reduction_that_begins_with_nothing_begins_with_the_first_element() -> None:
+    x, out = -1 - np.abs(numbers(4, 8)), np.empty(4, np.float32)
+    played(LoweredProgram(FIRST), (1, 1, 1), x=x, out=out)
+    np.testing.assert_array_equal(out, x.max(1))

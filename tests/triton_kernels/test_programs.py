@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from npusim.capi.python_program import run_python
 from npusim.runtime.device import Device
+from support.commands import npusim
 
 pytest.importorskip("triton.backends.ascend")
 pytest.importorskip("torch")
@@ -124,3 +126,60 @@ def test_a_refusal_names_the_line_of_the_program(
     """
     assert run(tmp_path, text).exit_code == 1
     assert "program.py:10: elements 0 to 15 of x_ptr are touched" in capsys.readouterr().err
+
+
+TUNED = """
+@triton.autotune([triton.Config({"BLOCK": size}) for size in (64, 4096, 65536)], key=["n"])
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+n = 100_000
+x = torch.randn(n, device="npu")
+out = torch.empty_like(x)
+double[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+"""
+
+
+def test_tune_ranks_what_autotune_tries_and_writes_the_fastest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, kept = tmp_path / "program.py", tmp_path / "fastest.py"
+    program.write_text(HEAD + TUNED, encoding="utf-8")
+    words = ["tune", str(program), "-s", "910b3", "--top", "1", "--prune", str(kept)]
+    said = npusim(capsys, "", *words)
+    assert said.code == 0
+    assert "BLOCK=4096" in said.out
+    assert "BLOCK=65536: kernel double, " in said.err
+    names: dict[str, Any] = {}
+    exec(kept.read_text(encoding="utf-8"), names)  # noqa: S102 - what was written
+    assert names["FASTEST"] == {"double": [{"BLOCK": 4096}]}
+
+
+def test_estimates_from_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import npusim.triton as ours
+    from npusim import TensorSpec
+
+    (tmp_path / "shaped.py").write_text(
+        HEAD.replace("import torch_npu\n", "").replace("import torch\n", "")
+        + dedent(
+            """
+            @triton.jit
+            def negate(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+                at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                tl.store(out_ptr + at, -tl.load(x_ptr + at, mask=at < n), mask=at < n)
+            """
+        ),
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kernel = import_module("shaped").negate
+    spec = TensorSpec((1 << 34,), "bfloat16")  # 32 GiB that nobody allocates
+    given = {"x_ptr": spec, "out_ptr": spec, "n": 1 << 20, "BLOCK": 8192}
+    small = ours.estimate(kernel, (128,), given)
+    large = ours.estimate(
+        kernel, lambda meta: (meta["n"] // meta["BLOCK"],), given | {"n": 1 << 28}
+    )
+    assert small.duration_us < 40
+    assert large.duration_us > 1000

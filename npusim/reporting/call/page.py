@@ -15,8 +15,18 @@ from npusim.reporting.call.figures import (
     timeline_figure,
 )
 from npusim.reporting.call.tables import refused
-from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
-from npusim.reporting.explain import pipes_table
+from npusim.reporting.document import (
+    Block,
+    Bullets,
+    Code,
+    Page,
+    Section,
+    Table,
+    Text,
+    Verdict,
+    cautions,
+)
+from npusim.reporting.explain import NOTHING_HELPS, pipes_table, suggested
 from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
@@ -48,9 +58,13 @@ def operator_page(
     """
     results = [answer.result for answer in answers if answer.result is not None]
     focus = min(results, key=lambda res: res.duration_us, default=None)
+    played: Sequence[str] = ()
     sections = [Section("Products side by side", list(_products(answers, results, focus)))]
     if focus is not None:
         sections.append(Section(f"Where the time goes on {focus.soc}", list(_time(focus))))
+        played = suggested(focus)
+        advice = Bullets(played or [NOTHING_HELPS])
+        sections.append(Section("What would make it faster, each played", [advice]))
         if (work := longest_work(focus.timeline)) is not None:
             sections.append(Section("Where the cycles go", list(_cycles(work))))
     if arguments:
@@ -64,7 +78,7 @@ def operator_page(
     return Page(
         title=f"{operator}: how long, and why",
         subtitle=summary,
-        verdicts=list(_verdicts(answers, results, focus)),
+        verdicts=list(_verdicts(answers, results, focus, played)),
         facts=list(_facts(focus)) if focus else (),
         sections=sections,
         footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
@@ -72,7 +86,10 @@ def operator_page(
 
 
 def _verdicts(
-    answers: Sequence[Answer], results: Sequence[Result], focus: Result | None
+    answers: Sequence[Answer],
+    results: Sequence[Result],
+    focus: Result | None,
+    played: Sequence[str],
 ) -> Iterator[Verdict]:
     if focus is None:
         yield Verdict("None of the products asked runs this call.", "bad")
@@ -90,13 +107,14 @@ def _verdicts(
             "good",
         )
     if focus is not None and focus.tasks:
-        yield Verdict(what_limits(focus), "open")
+        yield Verdict(what_limits(focus), "open", "Played: " + played[0] if played else "")
+    yield from cautions(each.soc for each in results)
     for reason, socs in refused(answers, alike=True).items():
         yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
 
 
 def what_limits(res: Result) -> str:
-    """What the bound of the longest task means here, and what to do about it."""
+    """What the bound of the longest task means here."""
     task = max(res.tasks, key=lambda each: each.duration_us)
     counted = {"VECTOR", "CUBE"} if task.bound == "compute bound" else set(task.pipes)
     shares = [(share, pipe) for pipe, share in task.pipes.items() if pipe in counted]
@@ -105,27 +123,20 @@ def what_limits(res: Result) -> str:
     least = percent(BOUND_RATIO)
     match task.bound:
         case "compute bound":
-            return f"Compute bound: {most}. Fewer or cheaper instructions make it faster."
+            return f"Compute bound: {most}."
         case "memory bound":
-            return (
-                f"Memory bound: HBM or L2 carry more than {least} of what they can. Fewer bytes, "
-                "or bytes that are still in L2, make it faster."
-            )
+            return f"Memory bound: HBM or L2 carry more than {least} of what they can."
         case "latency bound: pipeline caused":
             return (
                 f"Latency bound: nothing is used for {least} of the time, {most}; pipes wait for "
-                "each other. Larger copies and more tiles under way make it faster."
+                "each other."
             )
     if pipe == "SCALAR" and busy >= BOUND_RATIO:
-        return (
-            f"Latency bound: {most}: it issues instructions that are too small for the others. "
-            "Fewer and larger ones make it faster."
-        )
+        return f"Latency bound: {most}: it issues instructions that are too small for the others."
     share = (task.duration_us - task.launch_us) / task.duration_us if task.duration_us else 0.0
     return (
         f"Latency bound: {most}, but cores work for {percent(share)} of the task, or not all at "
-        f"once, so that no roof of the chip is reached to {least}. More work in a call, or fewer "
-        "calls, use it better."
+        f"once, so that no roof of the chip is reached to {least}."
     )
 
 

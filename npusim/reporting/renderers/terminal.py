@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Line
@@ -22,6 +23,7 @@ _STYLES: dict[Tone, str] = {
     "soft": "dim",
 }
 _NARROWEST = 12  # characters of a column that may wrap
+_BESIDE = 2  # characters between columns
 _INDENT = (0, 0, 0, 2)
 
 
@@ -30,7 +32,7 @@ def renderable(part: Page | Block | str) -> RenderableType:
     if isinstance(part, Page):
         return Group(*_page(part))
     if isinstance(part, Table):
-        return _table(part)
+        return _Grid(part)
     if isinstance(part, Facts):
         return _facts(part.pairs)
     if isinstance(part, Bullets):
@@ -77,20 +79,57 @@ def _facts(pairs: Iterable[tuple[str, str]]) -> Grid:
     return table
 
 
-def _table(table: Table) -> Grid:
-    """Columns of names and numbers are never cut.
+class _Grid:
+    """A table in a terminal, where columns of names and numbers are never cut.
 
-    A terminal that is too narrow for them wraps the lines; that is ugly, and a cut number is wrong.
+    What is too wide comes in parts below each other, each of which begins with the first column.
     """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._widths = [self._width(place) for place in range(len(table.columns))]
+
+    def _width(self, place: int) -> int:
+        name = self._table.columns[place]
+        if name in self._table.wide:
+            return _NARROWEST
+        return _widest(name, self._table.rows, place)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As wide as all columns beside each other."""
+        return Measurement.get(console, options, _grid(self._table, range(len(self._widths))))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The parts."""
+        del console
+        for number, places in enumerate(self._parts(options.max_width)):
+            if number:
+                yield ""
+            yield _grid(self._table, places, is_first=not number)
+
+    def _parts(self, width: int) -> Iterator[list[int]]:
+        part = [0]
+        for place in range(1, len(self._widths)):
+            taken = sum(self._widths[each] + _BESIDE for each in part)
+            if taken + self._widths[place] > width and len(part) > 1:
+                yield part
+                part = [0]
+            part.append(place)
+        yield part
+
+
+def _grid(table: Table, places: Iterable[int], *, is_first: bool = True) -> Grid:
     grid = Grid(
-        title=_line(table.caption, "bold") if table.caption else None,
+        title=_line(table.caption, "bold") if table.caption and is_first else None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         collapse_padding=True,
     )
-    for place, name in enumerate(table.columns):
+    shown = list(places)
+    for place in shown:
+        name = table.columns[place]
         wraps = name in table.wide
         grid.add_column(
             _line(name),
@@ -100,7 +139,7 @@ def _table(table: Table) -> Grid:
             overflow="fold",
         )
     for row in table.rows:
-        grid.add_row(*map(_line, row))
+        grid.add_row(*(_line(row[place]) for place in shown))
     return grid
 
 

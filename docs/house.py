@@ -110,7 +110,7 @@ DOORS = {
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "triton": "programs tuning",
-    "pyasc": "enums import_hooks running session tensors tilings tuning values",
+    "pyasc": "answering enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 

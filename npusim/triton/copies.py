@@ -48,6 +48,7 @@ class Copies(Scalars):
         self.loops = 0
         self.moves = []
         self.queues: dict[object, TQue] = {}
+        self.before: dict[int, NDArray[Any]] = {}  # memory before it was compared and swapped
         self.shared = launch.shared if core.unit.kind == "vector" else {}
         self.alone = not launch.shared and core.unit.sub_block == 1
 
@@ -309,7 +310,10 @@ class Copies(Scalars):
         tile, core = target.tile, self.core
         beyond = self._is_beyond(operation, source)
         if core.numerics:
-            target.array()[...] = self._with_what_lies_behind(source) if beyond else source.array()
+            before = self.before.pop(operation.operands[0].number, None)
+            if before is None:
+                before = self._with_what_lies_behind(source) if beyond else source.array()
+            target.array()[...] = before
         if core.recording and tile.local is not None:
             own = self.own_piece(operation.operands[1], source)
             part = tile.local.same_place(*own.sizes)

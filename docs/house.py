@@ -50,8 +50,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display drawing dtypes errors formats garbage guard host layouts promotion
-        signals sites spelling status suggest takes templates tensors version
+        arithmetic display drawing dtypes errors formats garbage guard host layouts locks
+        promotion signals sites spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup run_store tables",
     "hardware": """

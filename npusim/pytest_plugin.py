@@ -40,9 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def npusim_device(request: pytest.FixtureRequest) -> Device:
     """A simulated chip: that of the test's mark ``npusim(soc)``, else of the setting npusim_soc."""
     from npusim.runtime.device import Device
+    from npusim.values.takes import takes
 
     mark = request.node.get_closest_marker("npusim")
-    return Device(mark.args[0] if mark else request.config.getini(_INI))
+    return Device(
+        takes()(npusim)(*mark.args, **mark.kwargs) if mark else request.config.getini(_INI)
+    )
+
+
+def npusim(soc: str) -> str:
+    """What the mark takes."""
+    return soc
 
 
 def assert_faster_than(

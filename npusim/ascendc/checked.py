@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -12,6 +11,7 @@ from npusim.ascendc.block import Block, units_of
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.following import EnoughError, Follower, Launch
 from npusim.ascendc.mistakes import is_own_code, is_shipped, told
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _known: WeakKeyDictionary[type[Kernel], set[Hashable]] = WeakKeyDictionary()
-_lock = Lock()
+_lock = lock()
 
 
 def check_once(kernel: Kernel, profile: Profile) -> None:

@@ -8,17 +8,18 @@ until all have come to the barrier, and done in the order of the blocks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from math import ceil
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.values.errors import KernelError
 from npusim.values.host import cores
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -53,8 +54,10 @@ class _OneBlasThread:
     """
 
     def __init__(self) -> None:
-        self._entering, self._inside = Lock(), 0
+        self._entering, self._inside = lock(), 0
         self._limits: Any = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_anew)
 
     def __enter__(self) -> None:
         with self._entering:
@@ -63,6 +66,12 @@ class _OneBlasThread:
 
                 self._limits = threadpool_limits(1, "blas")
             self._inside += 1
+
+    def _begin_anew(self) -> None:
+        """Nobody is inside in a forked process: threads that were stayed behind."""
+        if self._inside:
+            self._inside = 0
+            self._limits.restore_original_limits()
 
     def __exit__(self, *_: object) -> None:
         with self._entering:

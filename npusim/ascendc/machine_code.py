@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from platform import machine
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc import blockwise
 from npusim.ascendc.loop_text import MOST_OUTER_AXES, Operand, Structure, name_of, text_of
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Code = Callable[[int], None]
 
-_compiling = Lock()
+_compiling = lock()
 
 
 @cache

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
-from npusim.ascendc.reuse import Cycle, Touch, note
+from npusim.ascendc.reuse import Cycle, Moved, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
@@ -77,7 +78,8 @@ class Recorder:
         self._frames = [Frame(self.program.body)]
         self._pending: dict[Pipe, list[int]] = {}
         self._vector_unread = False
-        self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
+        self._first_touch: dict[tuple[object, ...], int] = {}  # by the clock of what was moved
+        self._moved = Moved()
         self._noted: list[_Emitted | _Flagged] | None = None  # of a passage
 
     def passage(self, work: Callable[[], object]) -> Passage | None:
@@ -159,15 +161,13 @@ class Recorder:
         frame = self._frames[-1]
         assert instruction.transfer is not None
         earlier = self._first_touch.get(key)
-        now = self._moved()
         if earlier is not None:
-            between = {buffer: nbytes - earlier.get(buffer, 0.0) for buffer, nbytes in now.items()}
-            note(instruction, 1.0, between)
+            note(instruction, 1.0, self._moved.since(earlier))
         buffer, nbytes = instruction.transfer.buffer, instruction.transfer.traffic_bytes
         if earlier is None:
             frame.touches.append(Touch(instruction, buffer, nbytes, moves))
-        self._first_touch[key] = now
-        frame.moved[buffer] = frame.moved.get(buffer, 0.0) + nbytes
+        self._first_touch[key] = self._moved.clock
+        self._move(frame, buffer, nbytes)
 
     def store(self, transfer: Transfer, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a store touches: it takes room in L2 too."""
@@ -234,7 +234,10 @@ class Recorder:
     def leave_turn(self) -> Frame:
         """The body of one turn, for :meth:`close_loop`."""
         self._flush()
-        return self._frames.pop()
+        frame = self._frames.pop()
+        for buffer, nbytes in frame.moved.items():
+            self._moved.add(buffer, -nbytes)
+        return frame
 
     def next_turn(self) -> None:
         """What follows is another turn of the loop that was left, which isn't closed yet."""
@@ -246,7 +249,7 @@ class Recorder:
         for touch in inner.touches:
             left = touch.leave(depth, count, inner.touches)
             frame.touches.append(left)
-            frame.moved[left.buffer] = frame.moved.get(left.buffer, 0.0) + left.nbytes
+            self._move(frame, left.buffer, left.nbytes)
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
@@ -256,13 +259,15 @@ class Recorder:
     @contextmanager
     def rehearsed(self) -> Iterator[None]:
         """What is written down inside is forgotten."""
-        kept = self._frames, self._pending, self._vector_unread, self._first_touch
+        kept = self._frames, self._pending, self._vector_unread, self._first_touch, self._moved
         self._frames, self._pending = [*self._frames, Frame()], {}
-        self._first_touch = dict(self._first_touch)
+        self._first_touch, self._moved = dict(self._first_touch), deepcopy(self._moved)
         try:
             yield
         finally:
-            self._frames, self._pending, self._vector_unread, self._first_touch = kept
+            (
+                self._frames, self._pending, self._vector_unread, self._first_touch, self._moved
+            ) = kept  # fmt: skip
 
     def barrier(self) -> None:
         """SyncAll: nobody passes before everybody has come."""
@@ -280,14 +285,12 @@ class Recorder:
         """Forget what was written down: its core and it know each other, which delays the end."""
         self.program = Program()
         self._frames = [Frame(self.program.body)]
-        self._first_touch = {}
+        self._first_touch, self._moved = {}, Moved()
 
-    def _moved(self) -> dict[int, float]:
-        total: dict[int, float] = {}
-        for frame in self._frames:
-            for buffer, nbytes in frame.moved.items():
-                total[buffer] = total.get(buffer, 0.0) + nbytes
-        return total
+    def _move(self, frame: Frame, buffer: int, nbytes: float) -> None:
+        """So many bytes of a buffer are moved in a body."""
+        frame.moved[buffer] = frame.moved.get(buffer, 0.0) + nbytes
+        self._moved.add(buffer, nbytes)
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)

@@ -7,6 +7,7 @@ turns.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -53,6 +54,39 @@ class Touch:
     def _cycle(self, depth: int, count: int) -> Cycle:
         places, period = self.moves.get(depth, (1, 1))
         return (places, period) if places else (count, count)
+
+
+class Moved:
+    """The bytes that have been moved of each buffer, now and at any time before.
+
+    ``clock`` counts the changes.
+    """
+
+    __slots__ = ("_changed", "_history", "clock")
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self._history: dict[int, tuple[list[int], list[float]]] = {}  # when, and what from then on
+        self._changed: dict[int, None] = {}  # buffers, the one that changed last at the end
+
+    def add(self, buffer: int, nbytes: float) -> None:
+        """So many more bytes of a buffer, or fewer."""
+        self.clock += 1
+        when, totals = self._history.setdefault(buffer, ([0], [0.0]))
+        when.append(self.clock)
+        totals.append(totals[-1] + nbytes)
+        self._changed.pop(buffer, None)
+        self._changed[buffer] = None
+
+    def since(self, clock: int) -> dict[int, float]:
+        """Bytes of the buffers of which some have been moved since; only those are looked at."""
+        found: dict[int, float] = {}
+        for buffer in reversed(self._changed):
+            when, totals = self._history[buffer]
+            if when[-1] <= clock:
+                break
+            found[buffer] = totals[-1] - totals[bisect_right(when, clock) - 1]
+        return dict(reversed(found.items()))
 
 
 def distinct(touches: Iterable[Touch], depth: int, count: int, turns: int) -> dict[int, float]:

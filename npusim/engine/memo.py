@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable
 from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from npusim.reading import run_store
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from npusim.engine.program import CoreGroup
@@ -131,7 +131,7 @@ class _Shelf(Generic[T]):
     def __init__(self, limit_bytes: float) -> None:
         self.held_bytes = 0
         self._limit_bytes = limit_bytes
-        self._lock = Lock()
+        self._lock = lock()
         self._kept: dict[Hashable, tuple[T, int, int]] = {}  # with its bytes, and its lot
         self._lots: list[Hashable] = []
         self._draw = random.Random(0).randrange  # noqa: S311 - no secret

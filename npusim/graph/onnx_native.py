@@ -57,7 +57,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
+        self._lock, self._owner = threading.Lock(), os.getpid()
         atexit.register(self.close)
 
     def begin(self) -> None:
@@ -93,7 +93,9 @@ class _Worker:
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """End it; a forked process leaves it to whoever started it."""
+        if os.getpid() != self._owner:
+            return
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -37,6 +37,7 @@ from npusim.hardware.groups import (
 from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
+from npusim.values.takes import takes
 
 _FEATURES = frozenset(Features.model_fields)
 
@@ -111,6 +112,7 @@ class Profile(Group):
         elements = self.vector.repeat_bytes // itemsize
         return 2 * cores * elements * self.clocks.vector_mhz * 1e6 / 1e12
 
+    @takes()
     def provenance_of(self, key: str) -> Provenance:
         """The provenance of ``memory.l2_gbps``; of a group of values, that of the least sure one.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from threading import Lock
 from typing import TYPE_CHECKING, Final, cast
 
 from npusim.operators.contract import TensorArg
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_CALLS: Final = 1000
 _proven: Final[OrderedDict[Hashable, tuple[Contract, list[Profile]]]] = OrderedDict()
-_lock: Final = Lock()
+_lock: Final = lock()
 
 
 def remember(call: Call) -> None:

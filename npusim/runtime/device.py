@@ -18,6 +18,7 @@ from npusim.runtime.listening import Heard, is_heard, overridden, tell
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import ArgumentError, UnknownNameError, error_of, expect
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -41,6 +42,7 @@ class Device:
     Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
     """
 
+    @takes()
     def __init__(
         self,
         soc_version: str | PathLike[str] | Profile,
@@ -74,6 +76,7 @@ class Device:
     def __repr__(self) -> str:
         return f"Device({self.profile.name!r})"
 
+    @takes()
     def run(self, op: str, /, *, stream: Stream | None = None, **arguments: object) -> Result:
         """Run an operator on arrays: numbers and time.
 
@@ -87,6 +90,7 @@ class Device:
         """
         return self._call(op, arguments, numerics=True, stream=stream)
 
+    @takes()
     def estimate(
         self,
         op: str,
@@ -107,6 +111,7 @@ class Device:
         """
         return self._call(op, arguments, numerics=False, stream=stream, assume=assume)
 
+    @takes()
     def launch(
         self,
         kernel: type[Kernel],
@@ -145,6 +150,7 @@ class Device:
             tell(Heard(task.kernel.block_dim, read, written, result))
         return result
 
+    @takes()
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why and what to do.
 
@@ -155,6 +161,7 @@ class Device:
         """
         return check(op, self.profile, arguments)
 
+    @takes()
     def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
         """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`.
 
@@ -163,6 +170,7 @@ class Device:
         contract = require_kernel(op, self.profile, arguments)
         return calls.get_workspace_size(contract, self.profile, arguments, numerics=True)
 
+    @takes()
     def create_stream(self) -> Stream:
         """A stream to execute on."""
         return Stream(self.profile, self.exact, self.l2, self.memo)

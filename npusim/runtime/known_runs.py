@@ -178,6 +178,9 @@ class _NamelessError(Exception):
 def _tell(parts: list[str], told: Any) -> None:
     kind: type = type(told)
     if kind is tuple:
+        if _PLAIN.issuperset(map(type, told)):
+            parts.append(f"{told!r},")
+            return
         parts.append("(")
         for each in told:
             _tell(parts, each)

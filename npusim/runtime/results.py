@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.display import frame, latency, notebook_html
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,7 @@ class Result:
         made = "estimate" if self.outputs is None else ", ".join(self.outputs)
         return f"<Result {self.op} on {self.soc}: {time}, {self.bound}; {made}>"
 
+    @takes()
     def to_frame(self) -> Any:
         """The tasks in their order, a row each, times in us, as a pandas DataFrame.
 
@@ -65,6 +67,7 @@ class Result:
             for task in self.tasks
         )
 
+    @takes()
     def plot_timeline(self, ax: Axes | None = None) -> Axes:
         """What the pipes of up to three cores do over the call, busy share over us; needs no `ax`.
 
@@ -74,6 +77,7 @@ class Result:
 
         return timeline(self.timeline, self.op, self.duration_us, ax=ax)
 
+    @takes()
     def plot_roofline(self, ax: Axes | None = None) -> Axes:
         """The longest task below the chip's roofs, as shares of them, both axes logarithmic.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.oracle import has_run, refused_by_kernel
@@ -18,10 +17,13 @@ from npusim.runtime.call import Executor
 from npusim.runtime.results import Result
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.runtime.timeline import Timeline
+from npusim.values import locks
 from npusim.values.errors import ArgumentError, KernelError, expect
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
+    from threading import RLock
+
     from numpy.typing import NDArray
 
     from npusim.ascendc import Kernel
@@ -44,7 +46,7 @@ class Stream:
     exact: bool = False
     l2: str | None = None
     memo: Memo | None = None
-    lock: RLock = field(default_factory=RLock, repr=False)
+    lock: RLock = field(default_factory=locks.lock, repr=False)
     """Held by whoever queues a call and waits for it; threads that share a stream take turns."""
     _pending: list[Executor] = field(default_factory=list)
     _places: Places = field(default_factory=Places)

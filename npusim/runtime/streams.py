@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from npusim.engine import Code, CoreGroup, Memo
     from npusim.hardware.profile import Profile
 
-_PLAIN = frozenset({NoneType, bool, int, float, str, bytes})
+_PLAIN = {each: each.__name__ for each in (NoneType, bool, int, float, str, bytes)}
+_PLAIN_LISTS: dict[type, str] = {each: each.__name__ for each in (tuple, list)}
 _ATOMS = (*_PLAIN, Enum, type, np.ufunc, DType)
 _DEEPEST = 50  # attributes in attributes
 _SMALL_BYTES = 1 << 14  # of an array that is looked at
@@ -134,7 +135,7 @@ def _fields_of(value: object, kind: type) -> list[object]:
 def _is_small(value: object) -> bool:
     kind: type = type(value)
     if isinstance(value, tuple):
-        return _PLAIN.issuperset(map(type, value))
+        return all(type(each) in _PLAIN for each in value)
     return kind in _PLAIN or _is_atom(kind)
 
 
@@ -159,15 +160,17 @@ class _Description:
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind: type = type(value)
-        if kind in _PLAIN or _is_atom(kind):
+        if (name := _PLAIN.get(kind)) is not None:
+            return name, value
+        if _is_atom(kind):
             return kind, value
         if value is self._profile:
             return "profile"
         if depth > _DEEPEST:
             raise _UnknownError
         if isinstance(value, tuple | list):
-            if _PLAIN.issuperset(kinds := tuple(map(type, value))):
-                return kind, kinds, tuple(value)
+            if None not in (names := tuple([_PLAIN.get(type(each)) for each in value])):
+                return _PLAIN_LISTS.get(kind, kind), names, tuple(value)
             return kind, tuple([self._told(each, depth + 1) for each in value])
         if isinstance(value, GmBuffer):
             return self._buffer(value)
@@ -188,6 +191,8 @@ class _Description:
         if id(value) in self._met:
             return "met before", self._met[id(value)]
         self._met[id(value)] = len(self._met)
+        if (source := getattr(value, "follows_from", None)) is not None and is_shipped(kind):
+            return kind, self._told(source, depth + 1)
         if (parts := _parts[kind]) is not None:
             return kind, tuple([self._told(getattr(value, name), depth + 1) for name in parts])
         if get_origin(value) is not None:

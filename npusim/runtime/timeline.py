@@ -102,6 +102,7 @@ class Timeline:
         }
         return tuple(_name(self._profile, *place) for place in sorted(places))
 
+    @takes()
     def work(self) -> tuple[TaskWork, ...]:
         """What the cores did in each task, added up by instruction."""
         from npusim.runtime.work import work_of

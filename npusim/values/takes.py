@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any, Final, ParamSpec, TypeVar
 
-from npusim.values.errors import ArgumentError, brief, expect
+from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -26,10 +26,22 @@ Kind = Callable[[Any, str], Any]
 
 
 def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Have a function look at its parameters of these names first; others are its own affair."""
+    """Have a function look at its parameters of these names first; others are its own affair.
+
+    A call with parameters that it hasn't, or without some that it needs, is told those it has.
+    """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        names = tuple(inspect.signature(function).parameters)
+        signature = inspect.signature(function)
+        names = tuple(signature.parameters)
+
+        @wraps(function)
+        def told(*args: _P.args, **named: _P.kwargs) -> _R:
+            try:
+                return function(*args, **named)
+            except TypeError:
+                _refuse_call(function, signature, args, named)
+                raise
 
         @wraps(function)
         def looked_at(*args: _P.args, **named: _P.kwargs) -> _R:
@@ -41,11 +53,31 @@ def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
                 name: kinds[name](value, name) if name in kinds else value
                 for name, value in named.items()
             }
-            return function(*given, *args[len(names) :], **more)  # type: ignore[arg-type]
+            return told(*given, *args[len(names) :], **more)  # type: ignore[arg-type]
 
-        return looked_at
+        return looked_at if kinds else told
 
     return wrap
+
+
+def _refuse_call(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> None:
+    """Raise UnknownNameError or ArgumentError where a call doesn't fit the signature."""
+    try:
+        signature.bind(*args, **named)
+    except TypeError as mismatch:
+        known = [each for each in signature.parameters if each != "self"]
+        name = function.__qualname__.removesuffix(".__init__")
+        for each in named:
+            if each not in known:
+                remedy = f"Parameters: {', '.join(known) or 'none'}."
+                raise UnknownNameError(f"parameter of {name}", each, known, remedy) from None
+        problem = f"{name}: {mismatch}"
+        raise ArgumentError(problem, f"Parameters: {', '.join(known)}.") from None
 
 
 def of(*types: type) -> Kind:

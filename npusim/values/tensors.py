@@ -13,6 +13,7 @@ from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, NpusimError, brief, expect
 from npusim.values.formats import Format, format_of
 from npusim.values.layouts import BLOCK_ROWS
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,6 +66,7 @@ class TensorSpec:
     strides: tuple[int, ...]
     offset: int
 
+    @takes()
     def __init__(
         self,
         shape: Iterable[int],
@@ -86,11 +88,13 @@ class TensorSpec:
         set_field(self, "strides", steps)
         set_field(self, "offset", first)
 
+    @takes()
     def recast(self, wanted: DType) -> TensorSpec:
         """The same tensor in another dtype."""
         return TensorSpec(self.shape, wanted, self.format, self.strides, self.offset)
 
     @classmethod
+    @takes()
     def of(
         cls,
         array: np.ndarray[Any, Any],

@@ -18,8 +18,10 @@ from fuzz import odd
 from fuzz.api_cases import api_objects
 from fuzz.api_verbs import api_verbs
 from fuzz.configurations import configurations
+from fuzz.edges import numbers
 from fuzz.files import folders, onnx_models, onnx_nodes, programs
 from fuzz.graphs import onnx_graphs
+from fuzz.kernels import cpp_kernels, python_kernels
 from fuzz.surroundings import surround
 from support.plans import plan
 
@@ -642,5 +644,5 @@ MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
     (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
     (onnx_models, 2), (onnx_nodes, 2), (onnx_graphs, 6), (folders, 2), (programs, 0.6), (api_verbs, 8),
-    (configurations, 6),
+    (configurations, 6), (numbers, 6), (python_kernels, 6), (cpp_kernels, 0.4),
 )  # fmt: skip

@@ -23,12 +23,22 @@ def test_odd_cases_end_in_answers_or_clean_refusals() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="every case is a forked process")
-def test_random_and_broken_onnx_graphs_end_in_answers_or_clean_refusals() -> None:
-    pytest.importorskip("onnx")
-    command = [sys.executable, str(TESTS / "fuzz"), "--cases", "400", "--show"]
-    done = subprocess.run(
-        [*command, "--only", "onnx_graphs"], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize(
+    ("kind", "cases"),
+    [
+        ("onnx_graphs", 500),
+        ("configurations", 500),
+        ("api_verbs", 500),
+        ("numbers", 500),
+        ("python_kernels", 500),
+        ("cpp_kernels", 60),
+    ],
+)
+def test_cases_of_each_kind_end_in_answers_or_clean_refusals(kind: str, cases: int) -> None:
+    if kind == "onnx_graphs":
+        pytest.importorskip("onnx")
+    command = [sys.executable, str(TESTS / "fuzz"), "--cases", str(cases), "--show"]
+    done = subprocess.run([*command, "--only", kind], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "success" in done.stdout
 

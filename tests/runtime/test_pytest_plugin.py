@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,32 @@ def here(request):
 
 def test_the_chip_is_that_of_the_configuration(here) -> None:
     assert here.profile.name == "Ascend910B3"
+
+
+def test_what_a_mark_says_wrongly_is_told(here, tmp_path: Path) -> None:
+    assert here
+    (tmp_path / "test_marks.py").write_text("""
+import pytest
+
+@pytest.mark.npusim(soc="310p3")
+def test_named(npusim_device):
+    assert npusim_device.profile.name == "Ascend310P3"
+
+@pytest.mark.npusim(chip="310p3")
+def test_wrong(npusim_device): ...
+
+@pytest.mark.npusim
+def test_nothing(npusim_device): ...
+
+@pytest.mark.npusim("910x")
+def test_unknown(npusim_device): ...
+""")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    assert "1 passed, 3 errors" in said
+    assert "unknown parameter of npusim 'chip'" in said
+    assert "npusim: missing a required argument: 'soc'" in said
+    assert "'910x'" in said
 
 
 def test_budgets() -> None:

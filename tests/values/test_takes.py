@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,15 +104,15 @@ def test_numbers_are_what_they_are() -> None:
         each(TEXT)("910b3", "products")
 
 
-def test_a_wrong_number_of_arguments_is_pythons_to_refuse() -> None:
+def test_a_wrong_number_of_arguments_is_refused() -> None:
     @takes(x=WHOLE)
     def one(x: int, *more: object) -> tuple[object, ...]:
         return (x, *more)
 
     assert one(np.int64(1), "a", "b") == (1, "a", "b")  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
+    with pytest.raises(ArgumentError, match="missing a required argument: 'x'"):
         one()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match=r"unknown parameter of .*one 'y'"):
         one(1, y=2)  # type: ignore[call-arg]
 
 
@@ -140,3 +141,90 @@ def test_a_task_that_writes_nothing_takes_no_time(chip: str, op: str, tmp_path: 
     file.write_text(f"calls: [{{op: {op}, inputs: ['fp16[2,0]'], outputs: ['fp16[2,0]']}}]")
     step = npusim.Model.read(file).estimate(chip)
     assert (step.duration_us, step.items[0].timing.how.value) == (0, "simulated")
+
+
+# Parameters that there are none of, or too few ---------------------------------------------------
+
+_MADE_BY_US = ("Profile", "Result", "Slice", "Status", "TaskResult", "Timeline", "Model")
+"""Classes whose objects verbs give; nobody else makes any."""
+
+
+def _functions() -> dict[str, Callable[..., object]]:
+    """Every public function, constructor and method that takes a parameter."""
+    found: dict[str, Callable[..., object]] = {}
+    for name in npusim.__all__:
+        each = getattr(npusim, name)
+        if not isinstance(each, type):
+            found |= {name: each} if callable(each) else {}
+        elif not issubclass(each, Exception):
+            own = {key: vars(each)[key] for key in vars(each) if not key.startswith("_")}
+            own = {key: getattr(each, key) for key, value in own.items() if not _is_data(value)}
+            found |= {f"{name}.{key}": value for key, value in own.items()}
+            found |= {} if name in _MADE_BY_US else {name: each}
+    asked = {name: list(inspect.signature(each).parameters) for name, each in found.items()}
+    return {name: each for name, each in found.items() if set(asked[name]) - {"self"}}
+
+
+def _is_data(value: object) -> bool:
+    return not callable(value) and not isinstance(value, classmethod | staticmethod)
+
+
+_OURS = ("Profile.has", "Profile.supports", "Profile.vector_", "Profile.cube_", "Profile.load3d_",
+         "Profile.model_", "Status.")  # fmt: skip
+"""Asked by kernels and by ourselves."""
+
+
+@pytest.mark.parametrize("name", sorted(_functions()))
+def test_a_wrong_keyword_is_told_with_the_right_ones(name: str) -> None:
+    function = _functions()[name]
+    if name.startswith(_OURS):
+        pytest.skip("not for users")
+    known = [each for each in inspect.signature(function).parameters if each != "self"]
+    if any(
+        each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values()
+    ):
+        with pytest.raises(UsageError):
+            function()
+        return
+    with pytest.raises(UsageError, match=r"unknown parameter of .*'bogus_keyword'") as caught:
+        function(bogus_keyword=1)
+    assert all(each in caught.value.remedy for each in known)
+    near = known[0] + "s"
+    with pytest.raises(UsageError, match=f"Did you mean '?{known[0]}"):
+        function(**{near: 1})
+
+
+def test_missing_and_superfluous_parameters_are_told_too() -> None:
+    with pytest.raises(UsageError, match=r"recommend: missing a required .*rate_per_s"):
+        npusim.recommend(MODEL, products=["x"])  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="load_profile: too many positional"):
+        npusim.load_profile(CHIP, CHIP)  # type: ignore[call-arg]
+
+
+def test_what_a_function_itself_gets_wrong_stays_what_it_was() -> None:
+    @takes(x=WHOLE)
+    def broken(x: int) -> object:
+        return x.missing()  # type: ignore[attr-defined]
+
+    @takes()
+    def typed(x: int) -> object:
+        return len(x)  # type: ignore[arg-type]
+
+    with pytest.raises(AttributeError):
+        broken(1)
+    with pytest.raises(TypeError, match="has no len"):
+        typed(1)
+
+
+class _Unspeakable:
+    def __repr__(self) -> str:
+        raise KeyError("not so")
+
+
+def test_an_object_whose_repr_raises_is_told_by_its_type() -> None:
+    for ask in (npusim.load_profile, npusim.Device, npusim.Model.read, npusim.TensorSpec.of):
+        with pytest.raises(UsageError, match="_Unspeakable"):
+            ask(_Unspeakable())  # type: ignore[operator]
+    for arguments in ({"self": _Unspeakable()}, {"self": [_Unspeakable()]}):
+        with pytest.raises(UsageError):
+            npusim.Device(CHIP).run("aclnnRelu", **arguments)

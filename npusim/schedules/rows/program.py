@@ -72,7 +72,7 @@ class RowProgram:
     """A formula's steps on a kernel's tensors, and which buffers they take.
 
     ``whole`` is the plan for rows that fit into UB, ``pieces`` are those of the passes over rows
-    that don't.
+    that don't. ``follows_from`` is all that it is made from, for who compares kernels.
     """
 
     def __init__(
@@ -94,6 +94,9 @@ class RowProgram:
         )
         made = tuple(None if each is None else each.dtype for each in outputs)
         found = _recorded(formula, record, given, made, attributes, raw=raw)
+        told = formula.profile, formula.dtype, formula.columns, formula.spreads
+        tensors = tuple(inputs), tuple(forms), tuple(outputs)
+        self.follows_from = *told, formula.in_fractals, record, *tensors, {**attributes}, raw
         self.steps = found.steps
         self.operands = [each for each in _bound(inputs, found.terms) if each.term in found.used]
         self.results = _bound(outputs, found.stored)

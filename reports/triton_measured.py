@@ -7,6 +7,7 @@ kernels are those of `triton_kernels.py`; the chip is Ascend910B3 where a source
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,7 @@ sys.path.insert(0, str(HERE))
 
 from npusim import Device, TensorSpec, triton  # noqa: E402
 from npusim.triton.fitting import Need, need_of  # noqa: E402
+from npusim.triton.grouping import VARIABLE  # noqa: E402
 from npusim.triton.launching import launched_programs  # noqa: E402
 from npusim.values.errors import KernelError  # noqa: E402
 
@@ -182,11 +184,23 @@ _FAILED: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def _add_us(n: int, block: int, programs: int | None = None, dtype: str = "float32") -> float:
-    x = _of(dtype, n)
+def _add_us(n: int, block: int) -> float:
+    x = _of("float32", n)
     given = {"x_ptr": x, "y_ptr": x, "out_ptr": x, "n": n, "BLOCK": block}
-    grid = (programs or -(-n // block),)
-    return triton.estimate(_kernels().add, grid, given, device=CHIP).duration_us
+    return triton.estimate(_kernels().add, (-(-n // block),), given, device=CHIP).duration_us
+
+
+def _many_programs(grouped: str = "0") -> str:
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = grouped
+    try:
+        return f"70,000 programs take {_add_us(70_000 * 512, 512):.0f} us"
+    except KernelError as error:
+        return f"refused: {error.message}"
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def answers() -> str:
@@ -194,7 +208,6 @@ def answers() -> str:
     ranked = {block: _add_us(98_432, block) for block in (16, 256, 512, 1024)}
     best = min(ranked, key=lambda block: ranked[block])
     small, large = _add_us(1024, 512), _add_us(65_536, 512)
-    few, many = _add_us(98_432, 2461), _add_us(98_432, 2461, 2442)
     told = ", ".join(f"{block}: {us:.2f}" for block, us in ranked.items())
     rows = [
         ("triton-lang/triton-ascend/issues/633",
@@ -203,9 +216,10 @@ def answers() -> str:
         ("Ascend/triton-ascend/issues/8",
          "add of 1,024 to 65,536 elements takes 0.17 to 0.22 ms whatever its size",
          f"the kernel takes {small:.2f} to {large:.2f} us: the rest is the host's"),
-        ("flagos-ai/libtriton_jit/issues/51",
-         "2,442 programs instead of 40 for the same tensor: slower",
-         f"{few:.2f} us with 40, {many:.2f} us with 2,442, most of which do nothing"),
+        ("vllm-project/vllm-ascend/pull/10138",
+         "more than 65,535 programs: the runtime refuses them", _many_programs()),
+        ("vllm-project/vllm-ascend/pull/6301",
+         "with TRITON_ALL_BLOCKS_PARALLEL=1 such grids run", _many_programs(grouped="1")),
     ]  # fmt: skip
     lines = ["| thread | there | here |", "|---|---|---|"]
     lines += [f"| {_link('https://github.com/' + path)} | {seen} | {said} |"

@@ -133,13 +133,18 @@ class Copies(Scalars):
         compute: Callable[[], Any],
         likes: Sequence[Tile],
         index: int = 0,
+        *,
+        is_known: bool = False,
     ) -> Tile:
-        """A new tile with what is computed, if the run has numbers."""
+        """A new tile with what is computed, if the run has numbers or all that it needs is known.
+
+        A run without numbers knows single elements that the scalar unit has put into tiles.
+        """
         value = operation.results[index]
         dtype = numbers.DTYPES[value.type.element]
         shape = self.shape_of(value, *likes)
         array = None
-        if self.core.numerics:
+        if self.core.numerics or is_known:
             with np.errstate(all="ignore"):
                 found = np.asarray(compute())
             if found.dtype != dtype.numpy:

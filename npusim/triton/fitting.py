@@ -70,11 +70,15 @@ class Need:
 
 @lru_cache(maxsize=256)
 def need_of(program: LoweredProgram) -> Need:
-    """What a kernel needs of UB; vector cores of a mix hold half of the rows each."""
+    """What a kernel needs of UB.
+
+    Vector cores of a mix hold half of the rows each where the compiler can bind them to halves
+    (its option enable_auto_bind_sub_block), or all: which of them it is, isn't published.
+    """
     share = 2 if program.has_products else 1
-    single = [_Plan(program, share, doubled=False, in_place=each).peak() for each in (True, False)]
-    doubled = [_Plan(program, share, doubled=True, in_place=each).peak() for each in (True, False)]
-    return Need(single[0][0], doubled[1][0], single[0][1])
+    least, buffers = _Plan(program, share, doubled=False, in_place=True).peak()
+    most, _ = _Plan(program, 1, doubled=True, in_place=False).peak()
+    return Need(least, most, buffers)
 
 
 def check_fits(program: LoweredProgram, capacity_bytes: int) -> str:

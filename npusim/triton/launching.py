@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _programs: dict[Hashable, LoweredProgram] = {}
 _timing: list[list[Result]] = []
+_watching: list[list[LoweredProgram]] = []
 _MOST_PROGRAMS = 65535  # coreDim has 16 bits (the device: "grid should be less than 65536")
 
 
@@ -84,8 +85,21 @@ def timing_only() -> Iterator[list[Result]]:
         _timing.pop()
 
 
+@contextmanager
+def launched_programs() -> Iterator[list[LoweredProgram]]:
+    """The programs that are launched inside, those among them that the chip refuses."""
+    found: list[LoweredProgram] = []
+    _watching.append(found)
+    try:
+        yield found
+    finally:
+        _watching.pop()
+
+
 def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> Result:
     """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
+    for watcher in _watching:
+        watcher.append(program)
     if not program.is_grouped:
         check_grid(program.name, grid)
     here = session()

@@ -52,10 +52,18 @@ def built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     refresh()
 
 
+def copied(project: Path) -> None:
+    """The example for one dtype, which compiles in half the time."""
+    shutil.copytree(EXAMPLE, project)
+    host = project / HOST_FILE
+    text = host.read_text(encoding="utf-8").replace("DataType({ge::DT_FLOAT16, ", "DataType({")
+    host.write_text(text.replace("Format({ge::FORMAT_ND, ", "Format({"), encoding="utf-8")
+
+
 def changed(tmp_path: Path, change: Callable[[str], str], file: str) -> Path:
     """The example with one file changed."""
     project = tmp_path / "project"
-    shutil.copytree(EXAMPLE, project)
+    copied(project)
     path = project / file
     text = path.read_text(encoding="utf-8")
     assert change(text) != text
@@ -117,7 +125,7 @@ def test_errors_name_the_projects_lines(tmp_path: Path, capfd: pytest.CaptureFix
     )
     with pytest.raises(RejectedError, match="op_host doesn't compile"):
         build(project, tmp_path / "out")
-    assert f"{project / HOST_FILE}:41:" in capfd.readouterr().err
+    assert f"{project / HOST_FILE}:35:" in capfd.readouterr().err
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -136,13 +144,13 @@ def test_faults_at_run_time(tmp_path: Path) -> None:
         tmp_path, lambda text: text.replace("from[at], run", "from[at + 64], run"), KERNEL_FILE
     )
     host = project / HOST_FILE
-    text = host.read_text(encoding="utf-8")
-    host.write_text(text.replace("GetFloat(0)", "GetFloat(1)", 1), encoding="utf-8")
-    words = [sys.executable, "-m", "npusim"]
+    first = "*context->GetAttrs()->GetFloat(0)"
+    broken = first.replace("(0)", f"({first} == 0 ? 1 : 0)")
+    host.write_text(host.read_text(encoding="utf-8").replace(first, broken), encoding="utf-8")
 
     def said(*more: str) -> str:
         done = subprocess.run(
-            [*words, *more],
+            [sys.executable, "-m", "npusim", *more],
             env={**os.environ, "NPUSIM_OPS": str(tmp_path / "out")},
             capture_output=True,
             text=True,
@@ -152,18 +160,16 @@ def test_faults_at_run_time(tmp_path: Path) -> None:
         return " ".join((done.stdout + done.stderr).split())
 
     said("op", "build", str(project), "-o", str(tmp_path / "out"))
-    asked = ("ScaledShift", "-s", "910b3", "x=fp16[640]")
-    assert "uses memory that isn't there" in said("check", *asked)
-    host.write_text(text, encoding="utf-8")
-    said("op", "build", str(project), "-o", str(tmp_path / "out"), "--force")
+    asked = ("ScaledShift", "-s", "910b3", "x=fp32[640]")
+    assert "uses memory that isn't there" in said("check", *asked, "scale=0")
     told = said("run", *asked)
-    assert "scaled_shift.cpp:25" in told
-    assert "a copy goes beyond" in told or "ends at byte" in told
+    assert "op_kernel/scaled_shift.cpp:23" in told
+    assert "ends at byte" in told
 
 
 def test_names_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = tmp_path / "relu"
-    shutil.copytree(EXAMPLE, named)
+    copied(named)
     for file in named.rglob("*.*"):
         text = file.read_text(encoding="utf-8")
         file.write_text(

@@ -216,8 +216,10 @@ def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:
         remedy = f"Build it again: npusim op build {told['project']} -o {folder.parent} --force."
         raise FileError(folder, "was built by another version of npusim", remedy)
     ops = host_code(folder / HOST).operators()
+    fields = {name: tuple(Field(*each) for each in of) for name, of in told["fields"].items()}
+    kinds, prefix = told["kinds"], told["prefix"]
     return tuple(
-        ProjectOperator(folder, each, told["kinds"][each.name], told["prefix"]) for each in ops
+        ProjectOperator(folder, each, kinds[each.name], prefix, fields[each.name]) for each in ops
     )
 
 

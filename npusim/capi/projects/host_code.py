@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from npusim.capi.kernel_calls import OP_CALL, OP_HOST
 from npusim.capi.projects.described import Described, described
@@ -21,6 +22,7 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     import numpy as np
 
+    from npusim.capi.runtime.session import Session
     from npusim.hardware.profile import Profile
 
 _FAILED, _BROKE = 1, 2
@@ -45,12 +47,10 @@ class HostCode:
     """The library of a project's op_host."""
 
     def __init__(self, library: Path) -> None:
-        from cffi import FFI
-
-        self._ffi: Any = FFI()
+        self._ffi: Any = import_module("cffi").FFI()  # it has no types
         self._ffi.cdef(OP_CALL + OP_HOST)
         self._lib: Any = self._ffi.dlopen(str(library))
-        self._session: Any = None
+        self._session = cast("Session", None)
         self._answers = (
             self._ffi.callback("int64_t(int)", lambda what: kernel_hosts.chip(self._session, what)),
             self._ffi.callback(
@@ -83,7 +83,8 @@ class HostCode:
         values: Sequence[np.ndarray[Any, Any] | None] = (),
     ) -> Tiling:
         """What the tiling function makes of a call. Raises HostCodeError."""
-        self._session = SimpleNamespace(npu=SimpleNamespace(profile=profile))
+        asked = SimpleNamespace(npu=SimpleNamespace(profile=profile))
+        self._session = cast("Session", asked)
         call, kept = self._call(op, inputs, outputs, attributes, values)
         self._run(self._lib.npusim_op_tile, call, f"the tiling function of {op.name}")
         del kept

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.flat.launching import named_kernel
 from npusim.ascendc.flat.listings import ListedKernel, Listing, Steps
+from npusim.ascendc.kernel import Kernel
 from npusim.capi.kernel_calls import JOB, OP_KERNEL
 from npusim.capi.library import installation
-from npusim.capi.runtime.core_runs import Launch, Played, play_cores
+from npusim.capi.runtime.core_runs import CUBE, MIX, Launch, Played, play_cores
 from npusim.capi.runtime.memory import Block
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import UINT8
-from npusim.values.errors import FileError
+from npusim.values.errors import FileError, KernelCodeError, KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -31,7 +34,7 @@ _FIRST_ADDRESS, _LAST_ADDRESS = 0x2B00_0000_0000, 0x3A00_0000_0000
 _PAGE_BYTES = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelCall:
     """One launch: the kernel's library and cores, its operands, and what the tiling returned.
 
@@ -50,7 +53,7 @@ class KernelCall:
 
     def play(self, *, numerics: bool) -> Played:
         """Runs the cores; with ``numerics`` on the tensors' numbers, else on zeros."""
-        code, tensors = _code(self.library), (*self.inputs, *self.outputs)
+        code = _code(self.library)
         blocks = _blocks([0 if each is None else each.nbytes for each in self.operands])
         for tensor, block in zip(self.inputs, blocks, strict=False):
             if numerics and tensor is not None:
@@ -69,12 +72,14 @@ class KernelCall:
             int(code.ffi.cast("uintptr_t", code.ffi.addressof(code.lib, "npusim_op_body"))),
             int(code.ffi.cast("uintptr_t", context)),
         )
-        played = play_cores(code.ffi, self.profile, launch, blocks)
+        try:
+            played = play_cores(code.ffi, self.profile, launch, blocks)
+        except KernelError as error:  # a mistake in the project: no answer of ours
+            words = (error.kernel, error.problem, error.remedy)
+            raise KernelCodeError(*words, site=error.site) from None
         if numerics:
-            for tensor, block in zip(
-                tensors[len(self.inputs) :], blocks[len(self.inputs) :], strict=False
-            ):
-                _read(block, cast("GlobalTensor", tensor))
+            for tensor, block in zip(self.outputs, blocks[len(self.inputs) :], strict=False):
+                _read(block, tensor)
         return played
 
     @property
@@ -82,34 +87,51 @@ class KernelCall:
         """The kernel's parameters in their order."""
         return (*self.inputs, *self.outputs, self.workspace, self.tiling)
 
-    def listing(self) -> tuple[Played, Listing]:
+    def listing(self) -> Listing:
         """What the cores do."""
-        played = self.play(numerics=False)
         nothing = GlobalTensor(GmBuffer("absent", 1), UINT8, (1,))
-        return played, played.listing([nothing if t is None else t for t in self.operands])
+        played = self.play(numerics=False)
+        return played.listing([nothing if each is None else each for each in self.operands])
 
 
-class ProjectKernel(ListedKernel):
+# What calls do, found when they are first played: no part of what tells kernels apart.
+_listings: WeakKeyDictionary[KernelCall, ListedKernel] = WeakKeyDictionary()
+
+
+class ProjectKernel(Kernel):
     """A kernel of a project: its instructions are listed first, its numbers made when asked for."""
 
-    def __init__(self, call: KernelCall, listing: Listing) -> None:
-        super().__init__(listing)
+    def __init__(self, call: KernelCall) -> None:
         self._call = call
+        self.block_dim = call.made.blocks
         self.reads = tuple(each for each in call.inputs if each is not None)
         self.writes, self.scratch = call.outputs, (call.workspace, call.tiling)
+
+    def _listed(self) -> ListedKernel:
+        if self._call not in _listings:
+            made = named_kernel(
+                ListedKernel, self.op_type, __name__, self.cores, is_mix=self.is_mix
+            )
+            _listings[self._call] = made(self._call.listing())
+        return _listings[self._call]
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """Blocks are alike whose cores have done the same."""
+        return self._listed().block_kind(block_idx)
 
     def process(self, core: Core) -> Steps:
         """The instructions of a core; the first one computes for all of them."""
         is_first = core.get_block_idx() == 0 and (not self.is_mix or core.unit.kind == "cube")
         if core.numerics and is_first:
             self._call.play(numerics=True)
-        yield from super().process(core)
+        yield from self._listed().process(core)
 
 
 def kernel_of(call: KernelCall) -> ProjectKernel:
-    """The kernel of a call. Raises KernelError with the line of the project that is wrong."""
-    played, listing = call.listing()
-    return _class(call.name, played.cores, is_mix=played.is_mix)(call, listing)
+    """The kernel of a call; the line of the project that is wrong is told when it is played."""
+    split = call.profile.cores.style == "split"
+    cores: Literal["vector", "cube"] = "cube" if split and call.kind == CUBE else "vector"
+    return _class(call.name, cores, is_mix=split and call.kind >= MIX)(call)
 
 
 @cache
@@ -125,9 +147,7 @@ class _Code:
 
 @cache
 def _code(library: str) -> _Code:
-    from cffi import FFI
-
-    ffi: Any = FFI()
+    ffi: Any = import_module("cffi").FFI()  # it has no types
     ffi.cdef(JOB + OP_KERNEL)
     installation()  # what it is linked to may have gone from the cache
     try:

@@ -23,7 +23,7 @@ class Field(NamedTuple):
 
     name: str
     code: str
-    count: int
+    many: int
 
 
 def fields_of(text: str, name: str) -> tuple[Field, ...]:
@@ -44,13 +44,11 @@ def fields_of(text: str, name: str) -> tuple[Field, ...]:
 def values_of(fields: Sequence[Field], data: bytes) -> dict[str, object]:
     """The members by name; without fields the 32-bit words."""
     if fields:
-        form = "@" + "".join(f"{max(1, each.count)}{each.code}" for each in fields)
+        form = "@" + "".join(f"{max(1, each.many)}{each.code}" for each in fields)
         if struct.calcsize(form) <= len(data):
             numbers = iter(struct.unpack_from(form, data))
             return {
-                each.name: [next(numbers) for _ in range(each.count)]
-                if each.count
-                else next(numbers)
+                each.name: [next(numbers) for _ in range(each.many)] if each.many else next(numbers)
                 for each in fields
             }
     words = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])

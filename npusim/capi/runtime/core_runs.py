@@ -29,7 +29,7 @@ _PLAY = "int(*)(npusim_job_t *)"
 _MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table", "fixpipe_buffer")
 _MOST_INSTRUCTIONS = 10_000_000  # of a pipe of a core; more are a loop that doesn't end
 _MOST_SECONDS = 60  # of a processor, without an instruction
-_UNIFIED, _CUBE, _MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
+_UNIFIED, CUBE, MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
 
 
 class Launch(NamedTuple):
@@ -55,12 +55,12 @@ class Played:
     @property
     def cores(self) -> Literal["vector", "cube"]:
         """The cores its blocks are."""
-        return "cube" if self.job.kind == _CUBE else "vector"
+        return "cube" if self.job.kind == CUBE else "vector"
 
     @property
     def is_mix(self) -> bool:
         """Whether it ran on cube and vector cores at once."""
-        return bool(self.job.kind >= _MIX)
+        return bool(self.job.kind >= MIX)
 
     def listing(self, memories: Sequence[GlobalTensor]) -> Listing:
         """The instructions of its cores on these tensors, one for each block of memory."""
@@ -72,7 +72,7 @@ def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Bloc
     job = ffi.new("npusim_job_t *")
     split = profile.cores.style == "split"
     vectors = profile.cores.vector_cores // profile.cores.cube_cores if split else 0
-    if not split and launch.kind >= _MIX:
+    if not split and launch.kind >= MIX:
         raise KernelError(launch.name, *_no_mix(profile))
     kind = launch.kind if split else _UNIFIED
     job.body, job.context, job.kind = launch.body, launch.context, kind
@@ -135,7 +135,7 @@ def _listing(ffi: Any, job: Any, memories: Sequence[GlobalTensor], vectors: int)
     entries = [(which, count) for which, count in pairs]
     bodies = [entries[first:last] for first, last in pairwise(starts)]
     roots = [job.roots[place] for place in range(job.cores)]
-    each = vectors + 1 if job.kind >= _MIX else 1
+    each = vectors + 1 if job.kind >= MIX else 1
     grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
     return Listing(symbols, bodies, grouped, memories)
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <iostream> /* programs that print rely on it */
 #include <map>
 #include <memory>
 #include <string>

@@ -97,9 +97,11 @@ DOORS = {
         significance step streams timing waits
         """,
     "cluster": "collectives",
-    "llm": "config engines layout memory results step training workload",
+    "llm": """
+        architecture config engines layout memory precision results step training workload
+        """,
     "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
-    "serving": "asking deployment engine plan planning policy requests results",
+    "serving": "asking deployment engine options plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
         cluster compare coverage comparison csvfile curve document explain files llm llm_plan
@@ -110,7 +112,7 @@ DOORS = {
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "triton": "programs tuning",
-    "pyasc": "enums import_hooks running session tensors tilings tuning values",
+    "pyasc": "answering enums import_hooks running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing tuning",
 }
 

@@ -33,7 +33,7 @@ from npusim.capi.declarations import (
 from npusim.catalogue.facts import catalogue
 from npusim.operators.registry import operators
 from npusim.reading.files import read_text
-from npusim.reading.kept import cache_folder, is_ours
+from npusim.reading.kept import cache_folder, is_ours, own_folder
 from npusim.values.errors import FileError, UsageError
 
 LIBRARY = "libascendcl.so"
@@ -160,7 +160,7 @@ def _locked(root: Path) -> Iterator[None]:
     import fcntl  # Linux has it, and nothing here runs elsewhere
 
     try:
-        root.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(root.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
         with os.fdopen(os.open(root.with_suffix(".lock"), flags, 0o600), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -44,6 +44,7 @@ def _call(launched: Heard, start_us: float) -> dict[str, Any]:
         "band_us": list(result.band_us),
         "cycles": result.cycles,
         "bound": result.bound,
+        "assumptions": list(result.assumptions),
         "tensors": {f"{each['io']} {each['name']}": each for each in tensors},
     }
 

@@ -126,6 +126,8 @@ def execute(
         output.emit_json(run.as_json())
     else:
         _show(run)
+    for told in dict.fromkeys(each for call in run.timed for each in call.result.assumptions):
+        output.note(told)
     if not products:
         output.note("matrix products were timed, not computed: results that need them are wrong")
     if explain and not as_json:

@@ -106,6 +106,8 @@ def serve_(
     draft: said.Draft = 0,
     accepted: said.Accepted = 0.0,
     answers: said.Decoding = None,
+    replicas: said.Replicas = 1,
+    decode_replicas: said.DecodeReplicas = 1,
     ttft: said.TtftMs = None,
     tpot: said.TpotMs = None,
     graph: said.Graph = None,
@@ -138,7 +140,10 @@ def serve_(
         "interconnect": interconnect, "sampling": sampling, "overlap": overlap,
         "progress": output.progress,
     }  # fmt: skip
-    wanted = {"concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot}
+    wanted = {
+        "concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot,
+        "replicas": (replicas, decode_replicas) if answers else replicas,
+    }  # fmt: skip
     found = [_served(model, chip, layouts, policy, asked, options, wanted) for chip in chips(soc)]
     if as_json:
         _emit([serve_json(*each) for each in found])

@@ -113,6 +113,15 @@ Decoding = Annotated[
         help="Layout of cards that decode; the others read prompts.",
     ),
 ]
+Replicas = Annotated[
+    int, typer.Option("--replicas", min=1, max=4096, help="Times that the layout is there.")
+]
+DecodeReplicas = Annotated[
+    int,
+    typer.Option(
+        "--decode-replicas", min=1, max=4096, help="Times that the layout of --decode is there."
+    ),
+]
 TtftMs = Annotated[
     float | None, typer.Option("--ttft-ms", help="Objective for goodput: first token.")
 ]

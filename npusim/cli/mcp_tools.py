@@ -25,6 +25,12 @@ from npusim.values.signals import end_with_parent
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+MOST_AT_ONCE: Final = 4
+"""Processes for requests that come together; others wait for their turn."""
+
+MOST_REPLY: Final = 8 << 20
+"""Characters of an answer: what an agent can't read anyhow."""
+
 LONGEST_S: Final = 600
 """What a tool may take; an agent that waits longer has lost its thread."""
 
@@ -255,6 +261,9 @@ def _cancellable(tool: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     return asked
 
 
+_at_once: Final = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "npusim", *words]
     try:
@@ -265,15 +274,18 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _executed(command: list[str]) -> subprocess.CompletedProcess[str]:
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509 - takes no lock
-    ) as process:
+    with (
+        _at_once,
+        subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509 - takes no lock
+        ) as process,
+    ):
         if (request := _request.get(None)) is not None:
             request.add(process)
         try:
@@ -281,6 +293,9 @@ def _executed(command: list[str]) -> subprocess.CompletedProcess[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             out, errors = "", f"error: it takes more than {LONGEST_S} s; ask for less"
+    if len(out) > MOST_REPLY:
+        problem = f"error: the answer has {len(out):,} characters, more than {MOST_REPLY:,}"
+        return subprocess.CompletedProcess(command, 2, "", f"{problem}; ask for less")
     return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Without a terminal there is no width to respect, but endless lines help nobody either.
 PIPED_WIDTH = 140
+NARROWEST = 40  # where a terminal is narrower, it wraps the lines itself
 _ENDLESS = 10_000
 
 
@@ -37,7 +38,7 @@ def emit(*parts: Page | Block | str) -> None:
     from npusim.reporting.renderers.terminal import renderable
 
     is_given = sys.stdout.isatty() or "COLUMNS" in os.environ
-    width = Console().width if is_given else PIPED_WIDTH
+    width = max(NARROWEST, Console().width) if is_given else PIPED_WIDTH
     with standard_output():
         for number, part in enumerate(map(renderable, parts)):
             console = Console(width=width, highlight=False, markup=False, emoji=False)
@@ -125,7 +126,7 @@ def open_streams() -> None:
     Writing to a standard output that isn't there fails; standard error goes nowhere.
     """
     for name in ("COLUMNS", "LINES"):  # rich takes any digit for a number, superscripts too
-        if not os.environ.get(name, "0").isdecimal():
+        if name in os.environ and not os.environ[name].strip("0").isdecimal():  # or no columns
             del os.environ[name]
     if sys.stdout is None:
         os.open(os.devnull, os.O_RDONLY)  # so that no file gets its number

@@ -90,7 +90,7 @@ def tune(
     runs = [each for each in ranked if each.runs]
     told = [
         {"variant": each.name, "duration_us": each.duration_us if each.runs else None,
-         "refusal": each.refusal}
+         "refusal": each.refusal, "assumptions": list(each.assumptions)}
         for each in ranked
     ]  # fmt: skip
     if as_json:
@@ -103,7 +103,11 @@ def tune(
     if csv_file is not None:
         from npusim.reporting.csvfile import csv_text
 
-        text = csv_text(tuple(told[0]), [each.values() for each in told])
+        rows = [
+            (*list(each.values())[:-1], "; ".join(of.assumptions))
+            for each, of in zip(told, ranked, strict=True)
+        ]
+        text = csv_text(tuple(told[0]), rows)
         write_text(csv_file, text, force=force)
     raise typer.Exit(0 if runs else 1)
 
@@ -121,6 +125,9 @@ def _show(ranked: list[Ranked], title: str, top: int) -> None:
     ]
     columns = ("rank", "variant", "time (us)", "of the best")
     output.emit(Table(columns, rows, (columns[0], *columns[2:]), title))
+    for each in runs[:top]:
+        for told in each.assumptions:
+            output.note(f"{each.name}: {told}")
     for each in ranked[len(runs) :]:
         output.note(f"{each.name}: {each.refusal}")
 

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npusim.hardware.families import plural
 from npusim.hardware.loading import (
     add_profiles,
     profile_in,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _PREFIX = "ascend"
+_UNTIMED = ("310B", "950")  # families that the catalogue knows and no profile is of
 _FIRST_GENERATION = "Ascend910B"
 _NOTE_910B = (
     "910B without a digit is the first generation (30 cores, Atlas training); "
@@ -53,6 +55,13 @@ def resolve_soc(text: str) -> Resolution:
             return Resolution(name, _NOTE_910B if name == _FIRST_GENERATION else _beside(name))
     if found := _sold().get(key) or _nicknames().get(key):
         return found
+    for family in _UNTIMED:
+        if key.removeprefix(_PREFIX).startswith(family.casefold()):
+            remedy = (
+                f"{plural(family)} can't be timed, npusim has no profile of them; what runs there "
+                "says `npusim check`."
+            )
+            raise UnknownNameError("chip or product", text, (), remedy)
     raise UnknownNameError(
         "chip or product", text, _spellings(key), "`npusim profiles` lists what there is."
     )

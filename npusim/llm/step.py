@@ -72,6 +72,11 @@ def step(
     engine = load_engine()
     precision = precision_on(model, chip, dtype)
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
+    if layout.cards > links.most_ranks:
+        raise ArgumentError(
+            f"{layout} takes {layout.cards} x {chip.name}",
+            f"Links join {links.most_ranks} of them.",
+        )
     work = work_of(
         model.architecture, chip, layout, precision,
         batch if chosen == "eager" else batch.captured(layout.tp),

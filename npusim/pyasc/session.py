@@ -30,7 +30,12 @@ class Session:
     launched: list[Heard] = field(default_factory=list)
 
     def play(
-        self, kernel: Kernel, memories: Sequence[DeviceMemory], *, numerics: bool = True
+        self,
+        kernel: Kernel,
+        memories: Sequence[DeviceMemory],
+        *,
+        numerics: bool = True,
+        assumptions: tuple[str, ...] = (),
     ) -> Result:
         """Run a kernel on memories, numbers and time; what it reads comes from HBM."""
         profile = self.device.profile
@@ -39,7 +44,7 @@ class Session:
             (kernel,), profile, cache, numerics=numerics, exact=self.device.exact,
             memo=self.device.memo,
         )  # fmt: skip
-        result = result_of(kernel.op_type, profile, done, None)
+        result = result_of(kernel.op_type, profile, done, None, assumptions=assumptions)
         read, written = (
             tuple(
                 Operand(each.name, tuple(each.shape), each.kind)

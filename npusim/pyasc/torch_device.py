@@ -209,6 +209,7 @@ def _npu_module(torch: Any) -> AnsweringModule:
         | {
             "utils": AnsweringModule("torch.npu.utils", dict.fromkeys(names, done)),
             "is_available": lambda: True,
+            "get_amp_supported_dtype": lambda: [torch.float16, torch.bfloat16, torch.float32],
             "is_initialized": lambda: True,
             "_is_in_bad_fork": lambda: False,
             "device_count": lambda: 1,

@@ -154,11 +154,18 @@ def _plain(value: Any) -> Any:
     return head | {name: _plain(getattr(value, name)) for name in names}
 
 
+def own_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, which only we may look into."""
+    for each in reversed((folder, *folder.parents)):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
 def _write(file: Path, key: str, value: object) -> None:
     scratch = None
     try:
         body = json.dumps(_plain(value), separators=(",", ":")).encode()
-        file.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(file.parent)
         descriptor, scratch = tempfile.mkstemp(dir=file.parent, suffix=".tmp")  # ours alone
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(_head(key, body).encode() + body)

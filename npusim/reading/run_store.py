@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from npusim.reading.kept import is_ours
+from npusim.reading.kept import is_ours, own_folder
 from npusim.values.version import __version__
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class RunStore:
         """The file, made if it isn't there; raises OSError for one that isn't ours alone."""
         import sqlite3
 
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(self._path.parent)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not is_ours(os.fstat(descriptor)):

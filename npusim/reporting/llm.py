@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Facts, Page, Section, Table, Verdict, bullets
 from npusim.reporting.renderers.jsonout import fields
+from npusim.reporting.spelling import percent
 
 if TYPE_CHECKING:
     from npusim.llm import LlmStep
@@ -100,7 +101,7 @@ def _times(found: LlmStep) -> Table:
         ("communication", found.communication_ms),
         ("host", found.host_ms),
     )
-    rows = [(name, f"{ms:.3f}", f"{ms / found.step_ms:.0%}") for name, ms in parts]
+    rows = [(name, f"{ms:.3f}", percent(ms / found.step_ms)) for name, ms in parts]
     return Table(("part", "ms", "share"), rows, ("ms", "share"))
 
 
@@ -125,11 +126,12 @@ def _exchanges(found: LlmStep) -> Table:
 
 
 def _notes(found: LlmStep) -> list[str]:
+    simulated = percent(found.simulated_share)
     return [
-        f"{found.simulated_share:.0%} of compute is simulated, the rest priced by its roofline",
+        f"{simulated} of compute is simulated, the rest priced by its roofline",
         *found.notes,
         *(
-            f"approximated: {each.part}, {each.share:.0%} of compute: {each.why}"
+            f"approximated: {each.part}, {percent(each.share)} of compute: {each.why}"
             for each in found.guesses
         ),
         *_beside(found),

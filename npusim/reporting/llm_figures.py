@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from npusim.serving.planning import LlmPlanResult, Option
+    from npusim.serving.options import Option
+    from npusim.serving.planning import LlmPlanResult
 
 _GIB: Final = 2**30
 
@@ -30,7 +31,7 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
     def paint(drawing: Drawing) -> None:
         above, below = drawing.subplots(2, 1, sharex=True)
         for each in shown:
-            working = each.replicas - spare
+            working = max(1, each.working_replicas - spare)
             loads = [rate * working for rate, _ in each.tried]
             colour = colours[each.candidate.product]
             for axes, latencies in (
@@ -146,4 +147,4 @@ def _limits(axes: Axes, name: str, limit_ms: float, asked_per_s: float) -> None:
 
 def _name(each: Option) -> str:
     cards = f"{each.cards} card{'' if each.cards == 1 else 's'}"
-    return f"{each.candidate.product}: {cards}, {each.candidate.layout}"
+    return f"{each.candidate.product}: {cards}, {each.candidate.where}"

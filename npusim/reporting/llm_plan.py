@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
@@ -15,31 +16,45 @@ from npusim.serving.results import DEFINITIONS, nearest_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from npusim.serving.planning import LlmPlanResult, Option
+    from npusim.serving.options import Option
+    from npusim.serving.plan import LlmSampling
+    from npusim.serving.planning import LlmPlanResult
     from npusim.serving.results import Served
 
 _COLUMNS: Final = (
     "product", "dtype", "layout", "sequences", "requests/s", "tokens/s of a card", "TTFT", "TPOT",
     "cache", "replicas", "cards", "if slow", "power", "price",
 )  # fmt: skip
+_NOT_SEARCHED: Final = (
+    "not searched anywhere: context parallelism, and sequence parallelism beside FlashComm's",
+    "not searched anywhere: redundant experts, layouts of other than powers of two, mixed products",
+)
 _DRAWN: Final = 5  # products whose latency is drawn: more curves can't be told apart
 
 
 def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
     """What a plan found; `command` is what makes the page again."""
     met = [each for each in found.options if each.meets]
-    failed = [
-        f"{each.candidate.product} {each.candidate.dtype} {each.candidate.layout}: {each.problem}"
-        for each in found.options
-        if not each.meets
-    ]
+    failed, left_out = (
+        [
+            f"{each.candidate.product} {each.candidate.dtype} {each.candidate.where}: "
+            f"{each.problem}"
+            for each in found.options
+            if not each.meets and each.simulated == simulated
+        ]
+        for simulated in (True, False)
+    )
     sections = [
         Section("Options", list(_options(found, met))),
         Section("Memory", [figure] if (figure := memory_figure(found)) else []),
         Section("What if", list(_what_ifs(found))),
         *bullets("Not possible", failed),
+        *bullets("Left out of the search", [*left_out, *_NOT_SEARCHED]),
         *bullets("Definitions", [f"{name}: {text}" for name, text in DEFINITIONS.items()]),
     ]
+    if found.chosen is not None:
+        said = serve_command(found, found.chosen)
+        sections.append(Section("Serve it", [Code(said)], detail=True))
     if command:
         sections.append(Section("Do it again", [Code(command)], detail=True))
     return Page(
@@ -75,11 +90,18 @@ def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:
         if caution:
             yield Verdict(caution, "open")
     if chosen is None:
-        unable: dict[str, str] = {}
+        unable: dict[str, list[Option]] = {}
         for each in found.options:
-            unable.setdefault(each.candidate.product, each.problem)
-        for product, problem in unable.items():
-            yield Verdict(f"{product} can't: {problem}.", "bad")
+            unable.setdefault(each.candidate.product, []).append(each)
+        for product, options in unable.items():
+            open_ones = sum(not each.simulated for each in options)
+            if open_ones:
+                said = (
+                    f"{product}: none that was simulated meets the objective; {open_ones} weren't."
+                )
+                yield Verdict(said, "open")
+            else:
+                yield Verdict(f"{product} can't: {options[0].problem}.", "bad")
 
 
 def in_short(found: LlmPlanResult, chosen: Option) -> str:
@@ -106,9 +128,12 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
     name = nearest_name(limits.quantile)
     replicas = f"{chosen.replicas} replica{'' if chosen.replicas == 1 else 's'}"
     kind = f" as {candidate.dtype}" if candidate.dtype else ""
+    if (answers := candidate.decode) is not None:
+        replicas = f"{chosen.answering} x {answers} behind {chosen.replicas}"
     laid_out = (
         f"{replicas} of {candidate.layout}{kind}, up to {candidate.max_sequences} sequences in a "
-        f"step; each gets {significant(chosen.rate_per_s)} requests/s, of which "
+        f"step; {'together they get' if answers else 'each gets'} "
+        f"{significant(chosen.rate_per_s)} requests/s, of which "
         f"{_in_time(served)} are in time, with {name} of TTFT "
         f"{_ms(served.ttft_ms.nearest(limits.quantile))} and of TPOT "
         f"{_ms(served.tpot_ms.nearest(limits.quantile))}."
@@ -134,6 +159,44 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
 
 def _in_time(served: Served) -> str:
     return percent(served.goodput_req_s / served.req_s)
+
+
+def serve_command(found: LlmPlanResult, option: Option) -> str:
+    """The command that serves the plan's requests by an option, as it was simulated."""
+    workload, limits, candidate = found.plan.llm, found.plan.objective, option.candidate
+    served = option.served
+    words = ["npusim llm serve", shlex.quote(workload.config), f"-s {candidate.soc}"]
+    layout = candidate.layout
+    sizes = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.experts}
+    words += [f"--{name} {size}" for name, size in sizes.items() if size > 1]
+    if (answers := candidate.decode) is not None:
+        working = option.replicas - found.plan.fleet.spare_replicas
+        behind = option.answering - found.plan.fleet.spare_replicas
+        words += [f"--decode tp={answers.tp},pp={answers.pp},dp={answers.dp},ep={answers.experts}"]
+        words += [f"--replicas {working} --decode-replicas {behind}"]
+    words += [f"--dtype {candidate.dtype}"] if candidate.dtype else []
+    words += [f"--graph {candidate.graph}"] if candidate.graph else []
+    words += [f"--rate {option.rate_per_s!r} --input {workload.input_tokens}"]
+    words += [f"--output {workload.output_tokens} --max-sequences {candidate.max_sequences}"]
+    words += [f"--max-tokens {found.plan.fleet.max_tokens}"]
+    words += [f"--spread {workload.spread:g}"] if workload.spread else []
+    words += [f"--prefix-share {workload.prefix_share:g}"] if workload.prefix_share else []
+    words += (
+        [f"--draft {candidate.draft} --accepted {workload.accepted:g}"] if candidate.draft else []
+    )
+    words += _sampling_words(workload.sampling)
+    words += [f"--requests {served.requests}"] if served is not None else []
+    words += [f"--seed {found.plan.simulation.seed}"] if found.plan.simulation.seed else []
+    return " ".join([*words, f"--ttft-ms {limits.ttft_ms:g} --tpot-ms {limits.tpot_ms:g}"])
+
+
+def _sampling_words(sampling: LlmSampling) -> list[str]:
+    """Options of a sampler that isn't the usual one."""
+    usual = type(sampling)()
+    words = ["--greedy"] if sampling.greedy else []
+    words += [f"--top-k {sampling.top_k}"] if sampling.top_k != usual.top_k else []
+    words += [f"--top-p {sampling.top_p:g}"] if sampling.top_p != usual.top_p else []
+    return [*words, *(["--penalties"] if sampling.penalties else [])]
 
 
 def _options(found: LlmPlanResult, met: Sequence[Option]) -> Iterator[Block]:
@@ -175,6 +238,7 @@ def llm_plan_json(found: LlmPlanResult) -> dict[str, Any]:
         "cards": None if chosen is None else chosen.cards,
         "product": None if chosen is None else chosen.candidate.product,
         "currency": found.plan.fleet.currency,
+        "serve": None if chosen is None else serve_command(found, chosen),
         "options": [_option(each) for each in found.options],
         "what_ifs": {each.question: each.cards for each in found.what_ifs},
     }
@@ -184,6 +248,10 @@ def _option(each: Option) -> dict[str, Any]:
     said = {
         **fields(each.candidate, "product soc dtype max_sequences"),
         "tp": each.candidate.layout.tp,
+        "layout": str(each.candidate.layout),
+        "decode_layout": None if each.candidate.decode is None else str(each.candidate.decode),
+        **fields(each.candidate, "draft graph"),
+        **fields(each, "answering simulated"),
         **fields(
             each,
             "rate_per_s replicas cards meets problem power_w price confirmed perhaps slow_cards",
@@ -202,14 +270,14 @@ def _row(each: Option, quantile: float) -> tuple[str, ...]:
     return (
         candidate.product,
         candidate.dtype,
-        str(candidate.layout),
+        candidate.where,
         str(candidate.max_sequences),
         f"{each.rate_per_s:.2f}",
         f"{each.per_card(served):.0f}",
         _ms(served.ttft_ms.nearest(quantile)),
         _ms(served.tpot_ms.nearest(quantile)),
         percent(served.most_kv_tokens / served.kv_tokens),
-        str(each.replicas),
+        str(each.replicas) + (f" + {each.answering}" if each.answering else ""),
         str(each.cards),
         "" if not each.confirmed else "none" if each.slow_cards is None else str(each.slow_cards),
         "" if each.power_w is None else f"{count(each.power_w)} W",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Facts, Page, Section, Table, Verdict, bullets
 from npusim.reporting.renderers.jsonout import fields
+from npusim.reporting.spelling import percent
 
 if TYPE_CHECKING:
     from npusim.llm.training import TrainingStep
@@ -33,7 +34,7 @@ def training_page(found: TrainingStep) -> Page:
     ]
     kept = [(name, f"{getattr(found.memory, f'{name}_bytes') / _GIB:.2f} GiB") for name in _KEPT]
     notes = [
-        f"{found.simulated_share:.0%} of compute is simulated",
+        f"{percent(found.simulated_share)} of compute is simulated",
         *(f"{op} isn't on this product: {instead} instead" for op, instead in found.replaced),
     ]
     asked = found.training

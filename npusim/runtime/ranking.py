@@ -18,11 +18,15 @@ Variant = Callable[[], "Result | float"]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A variant with its time in microseconds, or why it doesn't run (infinitely long then)."""
+    """A variant with its time in microseconds, or why it doesn't run (infinitely long then).
+
+    ``assumptions`` are those of its result.
+    """
 
     name: str
     duration_us: float
     refusal: str = ""
+    assumptions: tuple[str, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -52,4 +56,5 @@ def _timed(name: str, variant: Variant) -> Ranked:
     except NpusimError as error:
         return Ranked(name, inf, error.message)
     taken = getattr(answer, "duration_us", answer)
-    return Ranked(name, REAL(taken, f"the time of {brief(name)}"))
+    assumptions = tuple(getattr(answer, "assumptions", ()))
+    return Ranked(name, REAL(taken, f"the time of {brief(name)}"), assumptions=assumptions)

@@ -46,6 +46,21 @@ class Clients:
         more = self._slots > 0 and self._next < len(self._arrivals)
         return self._arrivals[self._next] if more else inf
 
+    @property
+    def wait_for_nobody(self) -> bool:
+        """Whether requests come when they come, however many are open."""
+        return self._slots == inf
+
+    def next_to_ms(self, first: int, count: int, groups: int) -> float:
+        """When a request comes to one of `count` groups from the `first` on, of all that there are.
+
+        They take turns, and nobody waits for a slot.
+        """
+        turn = self._next % groups
+        ahead = 0 if first <= turn < first + count else (first - turn) % groups
+        place = self._next + ahead
+        return self._arrivals[place] if place < len(self._arrivals) else inf
+
     def due(self, now_ms: float) -> Iterator[int]:
         """The requests that are sent now."""
         while (arrival := self.next_ms) <= now_ms:

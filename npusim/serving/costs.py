@@ -94,13 +94,20 @@ def step_costs(
     bases, slopes, band = _decoding(decoded, sizes, longest, tokens_per_step)
     return StepCosts(
         _table(sizes, bases, max_sequences),
-        _table(sizes, slopes, max_sequences),
+        _shares(sizes, slopes, max_sequences),
         *_reading(
             read, _FEW_PROMPTS if coarse else _PROMPTS, prompt, max_tokens,
             max_tokens + max_sequences,
         ),
         band,
     )  # fmt: skip
+
+
+def _shares(sizes: Sequence[int], slopes: Sequence[float], most: int) -> list[float]:
+    """Milliseconds of a token of context by sequences: what all of them together take is even."""
+    together = [slope * size for slope, size in zip(slopes, sizes, strict=True)]
+    table = _table([0, *sizes], [0.0, *together], most)
+    return [slopes[0], *(each / count for count, each in enumerate(table[1:], 1))]
 
 
 def _decoding(

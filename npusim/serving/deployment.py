@@ -47,18 +47,18 @@ class Deployment:
         concurrency: int | None = None,
         ttft_ms: float | None = None,
         tpot_ms: float | None = None,
+        replicas: int = 1,
     ) -> Served:
-        """Serve requests; `concurrency` is of all groups together.
+        """Serve requests on so many replicas alike; `concurrency` is of all of them together.
 
         Raises ArgumentError where a request doesn't ever fit.
         """
         check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
-        groups, mine, slots = self.layout.dp, requests, concurrency
-        if not self.layout.shares_experts:
-            mine = requests.every(groups)
-            slots = None if concurrency is None else max(1, round(concurrency / groups))
-        alike = 1 if self.layout.shares_experts else groups
-        outcome = serve_in_stages(mine, [self.stage(groups // alike)], concurrency=slots)
+        alike = replicas * (1 if self.layout.shares_experts else self.layout.dp)
+        mine = requests if alike == 1 else requests.every(alike)
+        slots = None if concurrency is None else max(1, round(concurrency / alike))
+        groups = self.layout.dp * replicas // alike
+        outcome = serve_in_stages(mine, [self.stage(groups)], concurrency=slots)
         return served(
             mine,
             outcome,
@@ -74,9 +74,9 @@ class Deployment:
         """Tokens that the caches of all groups have room for."""
         return self.policy.kv_tokens * self.layout.dp
 
-    def stage(self, groups: int) -> Stage:
+    def stage(self, groups: int, instances: int = 1) -> Stage:
         """So many of its groups, as they are played."""
-        return Stage(self.costs, self.policy, groups, self.layout.shares_experts)
+        return Stage(self.costs, self.policy, groups, self.layout.shares_experts, instances)
 
 
 def serve_apart(
@@ -87,8 +87,11 @@ def serve_apart(
     concurrency: int | None = None,
     ttft_ms: float | None = None,
     tpot_ms: float | None = None,
+    replicas: tuple[int, int] = (1, 1),
 ) -> Served:
     """Serve requests whose prompts some cards read, and other cards decode (disaggregated).
+
+    `replicas` are how many there are of the cards that read, and of those that decode.
 
     The first token comes from the cards of the prompt. Then every rank of them sends its part of
     the cache, layer by layer behind the prompt's computing in vllm-ascend; here all of it after
@@ -96,20 +99,28 @@ def serve_apart(
     """
     check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
     links = interconnect_of(prompts.chip.name)
-    cards = prompts.layout.cards + answers.layout.cards
+    cards = prompts.layout.cards * replicas[0] + answers.layout.cards * replicas[1]
     per_token = prompts.memory.kv_bytes_per_token
+    if cards > links.most_ranks:
+        raise ArgumentError(
+            f"caches sent among {cards} x {prompts.chip.name}",
+            f"Links join {links.most_ranks} of them.",
+        )
 
     @cache
     def handover_ms(tokens: int) -> float:
         nbytes = tokens * per_token
         return duration_us("sendrecv", links, cards, nbytes, in_graph=False) / 1e3
 
-    stages = [each.stage(each.layout.dp) for each in (prompts, answers)]
+    stages = [
+        each.stage(each.layout.dp, count)
+        for each, count in zip((prompts, answers), replicas, strict=True)
+    ]
     outcome = serve_in_stages(requests, stages, handover_ms=handover_ms, concurrency=concurrency)
     return served(
         requests,
         outcome,
-        kv_tokens=answers.kv_tokens,
+        kv_tokens=answers.kv_tokens * replicas[1],
         block=answers.policy.block,
         ttft_ms=ttft_ms,
         tpot_ms=tpot_ms,

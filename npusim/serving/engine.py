@@ -43,12 +43,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Stage:
-    """So many groups alike that take turns; those that share experts step `together`."""
+    """So many groups alike that take turns; those that share experts step `together`.
+
+    A stage may have several `instances` of them, which wait for nobody.
+    """
 
     costs: StepCosts
     policy: Policy
     groups: int = 1
     together: bool = False
+    instances: int = 1
 
 
 def serve(
@@ -122,6 +126,8 @@ class _Unit:
 
 
 class _Play:
+    """Units wake up when a step is over or a request comes; a heap says who is next."""
+
     def __init__(
         self,
         book: Book,
@@ -134,51 +140,96 @@ class _Play:
         self._handover_ms = handover_ms
         self._moving: list[tuple[float, int]] = []  # when it arrives, request
         self._stages: list[list[Group]] = []
-        self._units: list[_Unit] = []
+        self._units: list[list[_Unit]] = []
+        self._ends: list[list[tuple[float, int]]] = [[] for _ in stages]  # when, which unit
         for number, stage in enumerate(stages, 1):
             last = number == len(stages)
             groups = [
                 Group(book, stage.costs, stage.policy, hands_over=not last)
-                for _ in range(stage.groups)
+                for _ in range(stage.groups * stage.instances)
             ]
             self._stages.append(groups)
-            dealt = [groups] if stage.together else [[group] for group in groups]
-            self._units += [_Unit(each) for each in dealt]
+            each = stage.groups if stage.together else 1
+            dealt = [groups[at : at + each] for at in range(0, len(groups), each)]
+            self._units.append([_Unit(each) for each in dealt])
+        # By unit that decodes: prompts that are read for it, and when caches arrive there.
+        self._reading = [0] * len(self._units[-1])
+        self._arriving: list[list[float]] = [[] for _ in self._units[-1]]
 
     def run(self) -> Outcome:
         now_ms = 0.0
         while now_ms < inf:
-            self._finish(now_ms)
+            woken = self._finish(now_ms)
+            last = len(self._stages) - 1
             for request in self._clients.due(now_ms):
-                self._send(request, self._stages[0])
+                woken.add((0, self._send(request, 0)))
+                self._reading[self._unit_of(request, last)] += 1
             while self._moving and self._moving[0][0] <= now_ms:
-                self._send(heappop(self._moving)[1], self._stages[-1])
-            for unit in self._units:
+                number = self._send(heappop(self._moving)[1], last)
+                heappop(self._arriving[number])
+                woken.add((last, number))
+            for stage, number in sorted(woken):
+                unit = self._units[stage][number]
                 if unit.until_ms == inf:
-                    unit.begin(now_ms, self._next_ms())
+                    unit.begin(now_ms, self._outside_ms(stage, number))
+                    if unit.until_ms < inf:
+                        heappush(self._ends[stage], (unit.until_ms, number))
             now_ms = self._next_ms()
         return self._outcome()
 
-    def _finish(self, now_ms: float) -> None:
-        for unit in self._units:
-            if unit.until_ms > now_ms:
-                continue
-            for request in unit.end():
-                if self._book.finished[request] < inf:
-                    self._clients.served(now_ms)
-                else:
-                    heappush(self._moving, (now_ms + self._on_its_way_ms(request), request))
+    def _finish(self, now_ms: float) -> set[tuple[int, int]]:
+        """Units whose step is over, as stage and number."""
+        woken = set()
+        for stage, ends in enumerate(self._ends):
+            while ends and ends[0][0] <= now_ms:
+                number = heappop(ends)[1]
+                woken.add((stage, number))
+                for request in self._units[stage][number].end():
+                    if self._book.finished[request] < inf:
+                        self._clients.served(now_ms)
+                    else:
+                        self._move(request, now_ms + self._on_its_way_ms(request))
+        return woken
+
+    def _move(self, request: int, until_ms: float) -> None:
+        heappush(self._moving, (until_ms, request))
+        number = self._unit_of(request, len(self._stages) - 1)
+        heappush(self._arriving[number], until_ms)
+        self._reading[number] -= 1
 
     def _on_its_way_ms(self, request: int) -> float:
         return self._handover_ms(self._book.wanted[request]) if self._handover_ms else 0.0
 
-    def _send(self, request: int, groups: Sequence[Group]) -> None:
+    def _send(self, request: int, stage: int) -> int:
+        """Give a request to the group whose turn it is; the number of its unit."""
+        groups = self._stages[stage]
         groups[request % len(groups)].send(request)
+        return self._unit_of(request, stage)
+
+    def _unit_of(self, request: int, stage: int) -> int:
+        groups = len(self._stages[stage])
+        return request % groups * len(self._units[stage]) // groups
+
+    def _outside_ms(self, stage: int, number: int) -> float:
+        """When something may come to a unit from outside; until then its steps are its own.
+
+        Clients that wait for an answer before they ask again may ask anybody at any end of a step.
+        """
+        if not self._clients.wait_for_nobody:
+            return self._next_ms()
+        count = len(self._stages[stage]) // len(self._units[stage])
+        next_ms = self._clients.next_to_ms(number * count, count, len(self._stages[stage]))
+        if not stage:
+            return next_ms
+        read_ms = self._ends[0][0][0] if self._ends[0] and self._reading[number] else inf
+        arriving = self._arriving[number]
+        return min(next_ms, read_ms, arriving[0] if arriving else inf)
 
     def _next_ms(self) -> float:
         """When the next thing happens that is known of."""
-        moving = self._moving[0][0] if self._moving else inf
-        return min(self._clients.next_ms, moving, *(unit.until_ms for unit in self._units))
+        ends = (each[0][0] if each else inf for each in self._ends)
+        moving_ms = self._moving[0][0] if self._moving else inf
+        return min(self._clients.next_ms, moving_ms, *ends)
 
     def _outcome(self) -> Outcome:
         book, last = self._book, self._stages[-1]

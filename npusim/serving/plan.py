@@ -12,6 +12,7 @@
     objective: {ttft_ms: 5000, tpot_ms: 60, quantile: 0.9}
     fleet:
       products: [Atlas 800I A2, Atlas 800T A2]
+      serving: mixed
       tensor_parallel: [2, 4, 8]
       max_sequences: [32, 128]
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -28,13 +29,18 @@ from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Positive
-from npusim.llm import is_id
+from npusim.llm import Sampling, is_id
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Sizes = Annotated[
     tuple[Annotated[int, Field(gt=0, le=4096)], ...], BeforeValidator(as_tuple), Field(min_length=1)
+]
+Graphs = Annotated[
+    tuple[Literal["", "full", "piecewise", "eager"], ...],
+    BeforeValidator(as_tuple),
+    Field(min_length=1),
 ]
 Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
 Rate = Annotated[float, Field(ge=LEAST_RATE, le=1e6)]
@@ -44,8 +50,24 @@ UNTITLED = "language model"
 """The title of a plan without one: pages have the model's name in its place."""
 
 
+class LlmSampling(PlanPart):
+    """How tokens are taken from logits, as `npusim.llm.Sampling` has it."""
+
+    greedy: bool = False
+    top_k: Annotated[int, Field(ge=0, le=1 << 24)] = 20
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    penalties: bool = False
+
+    def as_sampling(self) -> Sampling:
+        """The same for a step."""
+        return Sampling(self.greedy, self.top_k, self.top_p, self.penalties)
+
+
 class LlmWorkload(PlanPart):
-    """The model and what is asked of it; lengths lie evenly within `spread` of the means."""
+    """The model and what is asked of it; lengths lie evenly within `spread` of the means.
+
+    With a `draft` of so many tokens, of which `accepted` are on average, plans try both.
+    """
 
     config: str
     architecture: str | None = None
@@ -55,6 +77,24 @@ class LlmWorkload(PlanPart):
     spread: Annotated[float, Field(ge=0, lt=1)] = 0.0
     prefix_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     requests_per_s: Rate
+    sampling: LlmSampling = LlmSampling()
+    draft: Annotated[int, Field(ge=0, le=15)] = 0
+    accepted: Annotated[float, Field(ge=0, le=15)] = 0.0
+
+    @model_validator(mode="after")
+    def _accepts_what_is_drafted(self) -> LlmWorkload:
+        if self.accepted > self.draft:
+            raise ValueError(f"{self.accepted:g} accepted of a draft of {self.draft}")
+        return self
+
+    @property
+    def drafts(self) -> tuple[int, ...]:
+        """Numbers of tokens that a draft may propose, none first."""
+        return (0, self.draft) if self.draft else (0,)
+
+    def tokens_per_step(self, draft: int) -> float:
+        """Tokens that a sequence gets in a step."""
+        return 1.0 + (self.accepted if draft else 0.0)
 
 
 class LlmObjective(PlanPart):
@@ -66,10 +106,17 @@ class LlmObjective(PlanPart):
 
 
 class LlmFleet(PricedProducts):
-    """What is searched: products, ranks that share a model, and the most sequences of a step."""
+    """What is searched: products, and on each every layout, or those with `tensor_parallel` ranks.
 
-    tensor_parallel: Sizes = (1, 2, 4, 8)
-    max_sequences: Sizes = (64,)
+    ``mixed`` cards read prompts and answer, ``apart`` some do either; `max_sequences` of a step
+    follow from the limits where they aren't said. Steps of `most_layouts` of a product are timed.
+    """
+
+    serving: Literal["both", "mixed", "apart"] = "both"
+    tensor_parallel: Sizes | None = None
+    max_sequences: Sizes | None = None
+    graphs: Graphs = ("",)
+    most_layouts: Annotated[int, Field(ge=1, le=1000)] = 12
     max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = 8192
     spare_replicas: Annotated[int, Field(ge=0, le=100)] = 0
 
@@ -97,7 +144,7 @@ class LlmPlan(PlanPart):
 
     @model_validator(mode="after")
     def _fits_a_step(self) -> LlmPlan:
-        if max(self.fleet.max_sequences) > self.fleet.max_tokens:
+        if max(self.fleet.max_sequences or (0,)) > self.fleet.max_tokens:
             raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
         return self
 

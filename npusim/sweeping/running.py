@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from npusim.sweeping.points import Point
 
 CHUNK_S: Final = 1.0
-LARGEST_CHUNK: Final = 64
+LARGEST_CHUNK: Final = 256
 FIRST_CHUNK: Final = 4
 CHUNKS_PER_WORKER: Final = 3
 """One that is worked on, and what waits so that no worker ever does."""

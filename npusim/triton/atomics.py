@@ -70,7 +70,9 @@ def play(player: Copies, operation: Operation) -> None:
     if core.numerics and player.stores:
         place: Any = target.array()
         values = [_values(player, each).reshape(target.sizes) for each in given]
-        if kind == "cas":  # the second where memory is the first
+        if kind == "cas":  # what was there is read behind it (triton-ascend's own test_atomic_cas)
+            player.before[operation.ins[0].number] = place.copy()
+            # The second where memory is the first.
             place[...] = np.where(place == values[0], values[1], place)
         elif combine is None:
             place[...] = values[0]

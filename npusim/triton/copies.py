@@ -48,6 +48,7 @@ class Copies(Scalars):
         self.loops = 0
         self.moves = []
         self.queues: dict[object, TQue] = {}
+        self.before: dict[int, NDArray[Any]] = {}  # memory before it was compared and swapped
         self.shared = launch.shared if core.unit.kind == "vector" else {}
         self.alone = not launch.shared and core.unit.sub_block == 1
 
@@ -132,13 +133,18 @@ class Copies(Scalars):
         compute: Callable[[], Any],
         likes: Sequence[Tile],
         index: int = 0,
+        *,
+        is_known: bool = False,
     ) -> Tile:
-        """A new tile with what is computed, if the run has numbers."""
+        """A new tile with what is computed, if the run has numbers or all that it needs is known.
+
+        A run without numbers knows single elements that the scalar unit has put into tiles.
+        """
         value = operation.results[index]
         dtype = numbers.DTYPES[value.type.element]
         shape = self.shape_of(value, *likes)
         array = None
-        if self.core.numerics:
+        if self.core.numerics or is_known:
             with np.errstate(all="ignore"):
                 found = np.asarray(compute())
             if found.dtype != dtype.numpy:
@@ -309,7 +315,10 @@ class Copies(Scalars):
         tile, core = target.tile, self.core
         beyond = self._is_beyond(operation, source)
         if core.numerics:
-            target.array()[...] = self._with_what_lies_behind(source) if beyond else source.array()
+            before = self.before.pop(operation.operands[0].number, None)
+            if before is None:
+                before = self._with_what_lies_behind(source) if beyond else source.array()
+            target.array()[...] = before
         if core.recording and tile.local is not None:
             own = self.own_piece(operation.operands[1], source)
             part = tile.local.same_place(*own.sizes)

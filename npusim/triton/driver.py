@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from npusim.pyasc.session import session
-from npusim.triton.launching import launch, program_of, timing_only
-from npusim.triton.trials import refusals
+from npusim.triton import grouping
+from npusim.triton.launching import cores_for, launch, program_of, timing_only
+from npusim.triton.trials import assumptions, refusals
 from npusim.values.errors import KernelError, NpusimError
 
 _BEFORE_VALUES = 6  # of a launcher's arguments behind the grid
@@ -24,11 +25,11 @@ class _Utils:
 
     def get_device_properties(self, _device: object) -> dict[str, int]:
         """The numbers of cores, by the names that programs ask for."""
-        cores = session().device.profile.cores
+        profile = session().device.profile
         return {
             "max_shared_mem": 1,
-            "num_aicore": cores.cube_cores or cores.most,
-            "num_vectorcore": cores.vector_cores or cores.most,
+            "num_aicore": cores_for(profile, products=True),
+            "num_vectorcore": cores_for(profile, products=False),
         }
 
     def get_arch(self) -> str:
@@ -70,7 +71,8 @@ class _Launcher:
             for name in ("multibuffer", "enable_auto_bind_sub_block")
             if hasattr(self._metadata, name)
         }
-        return program_of(self._metadata.hash, self._text, options)
+        options["grouped"] = grouping.is_asked()
+        return program_of((self._metadata.hash, options["grouped"]), self._text, options)
 
 
 class StandInDriver:
@@ -155,4 +157,5 @@ def _taken_us(fn: Callable[[], object]) -> float:
         except NpusimError as error:
             refusals.append(error.message)
             raise
+    assumptions.extend(told for each in launched for told in each.assumptions)
     return sum(each.duration_us for each in launched)

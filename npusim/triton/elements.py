@@ -25,7 +25,10 @@ class Elements(Copies):
         if all(each.is_number for each in tiles):
             self._fold_numbers(operation, row.compute, tiles)
             return
-        tile = self.result(operation, lambda: row.compute(*map(self.operand, tiles)), tiles)
+        is_known = all(each.array is not None or each.is_number for each in tiles)
+        tile = self.result(
+            operation, lambda: row.compute(*map(self.operand, tiles)), tiles, is_known=is_known
+        )
         if self.core.recording and tile.local is not None:
             with self.core.schedules():
                 names, sources = self._with_number(operation.name, row, tiles)
@@ -67,7 +70,10 @@ class Elements(Copies):
             )
             return
         tile = self.result(
-            operation, lambda: numbers.converted(self.array(source), *kinds, name), [source]
+            operation,
+            lambda: numbers.converted(self.array(source), *kinds, name),
+            [source],
+            is_known=source.array is not None,
         )
         self.converted(tile, source)
 

@@ -9,6 +9,7 @@ option multibuffer does. Sizes come in bits, as its message has them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -67,19 +68,29 @@ class Need:
         )
 
 
+@lru_cache(maxsize=256)
 def need_of(program: LoweredProgram) -> Need:
-    """What a kernel needs of UB; vector cores of a mix hold half of the rows each."""
+    """What a kernel needs of UB.
+
+    Vector cores of a mix hold half of the rows each where the compiler can bind them to halves
+    (its option enable_auto_bind_sub_block), or all: which of them it is, isn't published.
+    """
     share = 2 if program.has_products else 1
-    single = [_Plan(program, share, doubled=False, in_place=each).peak() for each in (True, False)]
-    doubled = [_Plan(program, share, doubled=True, in_place=each).peak() for each in (True, False)]
-    return Need(single[0][0], doubled[1][0], single[0][1])
+    least, buffers = _Plan(program, share, doubled=False, in_place=True).peak()
+    most, _ = _Plan(program, 1, doubled=True, in_place=False).peak()
+    return Need(least, most, buffers)
 
 
-def check_fits(program: LoweredProgram, capacity_bytes: int) -> None:
-    """Raise BufferOverflowError for a kernel that can't fit, with its lines and buffers."""
+def check_fits(program: LoweredProgram, capacity_bytes: int) -> str:
+    """The need of a kernel in a sentence where it depends on the compiler; nothing if it fits.
+
+    Raises BufferOverflowError for a kernel that can't fit, with its lines and buffers.
+    """
     need = need_of(program)
+    if need.most_bytes <= capacity_bytes:
+        return ""
     if need.least_bytes <= capacity_bytes:
-        return
+        return need.told(capacity_bytes)
     largest = sorted(need.buffers, key=lambda each: -each.nbytes)[:6]
     listed = "; ".join(
         f"{site_of(each.line.file, each.line.line)} {each.operation} {each.nbytes} bytes"

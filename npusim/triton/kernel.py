@@ -1,4 +1,4 @@
-"""A Triton kernel as a kernel of the simulated chip: a block for each program of the grid."""
+"""A Triton kernel as a kernel of the simulated chip: a block for each program or share of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TritonKernel(Kernel):
-    """A launch of a lowered program; a block for each program of the grid."""
+    """A launch of a lowered program; a block for each program of the grid, or share of them."""
 
     cores: ClassVar[Any] = "vector"
     generated = True
@@ -28,7 +28,7 @@ class TritonKernel(Kernel):
         self.launch = launch
         self.reads = self.writes = tuple(tensors)
         self.scratch = launch.scratch
-        self.block_dim = launch.programs
+        self.block_dim = launch.blocks
         self._kinds: dict[int, Hashable] = {}
 
     @staticmethod

@@ -29,13 +29,17 @@ class Crossing(NamedTuple):
 
 
 class Launch:
-    """A lowered ``program`` on a ``grid``, with pieces of memory and numbers for its arguments."""
+    """A lowered ``program`` on a ``grid``, with pieces of memory and numbers for its arguments.
+
+    ``cores`` are those of the chip that can work on it at a time.
+    """
 
     def __init__(
-        self, program: LoweredProgram, grid: Grid, given: Sequence[GlobalPiece | float]
+        self, program: LoweredProgram, grid: Grid, given: Sequence[GlobalPiece | float], cores: int
     ) -> None:
         self.program, self.grid, self.given = program, grid, tuple(given)
         self.programs = prod(grid)
+        self.blocks = min(self.programs, cores) if program.is_grouped else self.programs
         self.shared = shared_of(program)
         self.told: set[object] = set()  # operations that something has been said about
         self._left: dict[object, list[Any]] = {}  # numbers that cores of a block have stored
@@ -49,11 +53,13 @@ class Launch:
     def place(self, block: int) -> Grid:
         """Where a block's program stands along the three axes, the last of which goes first.
 
-        The order in which a launch hands programs out is not published; it shows where programs
-        share lines of L2, not in how much each of them does.
+        Where programs are grouped: the block, and the numbers of blocks and programs.
+        Source: AscendNPU-IR, Auto Blockify, whose examples show what becomes of program ids.
         """
-        x, y, _ = self.grid
-        return block % x, block // x % y, block // (x * y)
+        if self.program.is_grouped:
+            return block, self.blocks, self.programs
+        _, y, z = self.grid
+        return block // (y * z), block // z % y, block % z
 
     def _number_crossings(self) -> None:
         """A flag and a region of the workspace for whatever cores leave for each other."""
@@ -69,7 +75,7 @@ class Launch:
                     size = prod(each for each in value.type.shape or ()) * 4
                     at += round_up(max(0, size), 512)
         self._region = at
-        self.workspace = GmBuffer("workspace", at * self.programs)
+        self.workspace = GmBuffer("workspace", at * self.blocks)
 
     def crossing(self, operation: Operation, place: int) -> Crossing:
         """The flag and the region of an operation's operand, or (-1) of its result."""

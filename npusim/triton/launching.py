@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from npusim.ascendc.flat.copies import DeviceMemory
 from npusim.pyasc.session import session
 from npusim.triton import numbers
 from npusim.triton.fitting import check_fits
+from npusim.triton.grouping import VARIABLE
 from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
 from npusim.triton.launch import Launch
@@ -25,18 +26,26 @@ from npusim.values.errors import ArgumentError, BufferOverflowError, KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.hardware.profile import Profile
     from npusim.runtime.results import Result
     from npusim.triton.launch import Grid
     from npusim.triton.mlir import Type
     from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec
 
-_programs: dict[str, LoweredProgram] = {}
+_programs: dict[Hashable, LoweredProgram] = {}
 _timing: list[list[Result]] = []
+_watching: list[list[LoweredProgram]] = []
 _MOST_PROGRAMS = 65535  # coreDim has 16 bits (the device: "grid should be less than 65536")
 
 
-def program_of(key: str, text: str, options: dict[str, object]) -> LoweredProgram:
+def cores_for(profile: Profile, *, products: bool) -> int:
+    """The cores that work on kernels at a time: cube cores on those with products."""
+    cores = profile.cores
+    return (cores.cube_cores if products else cores.vector_cores) or cores.most
+
+
+def program_of(key: Hashable, text: str, options: dict[str, object]) -> LoweredProgram:
     """A compiled kernel, read once."""
     if key not in _programs:
         _programs[key] = LoweredProgram(text, options)
@@ -76,20 +85,35 @@ def timing_only() -> Iterator[list[Result]]:
         _timing.pop()
 
 
+@contextmanager
+def launched_programs() -> Iterator[list[LoweredProgram]]:
+    """The programs that are launched inside, those among them that the chip refuses."""
+    found: list[LoweredProgram] = []
+    _watching.append(found)
+    try:
+        yield found
+    finally:
+        _watching.pop()
+
+
 def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> Result:
     """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
-    check_grid(program.name, grid)
+    for watcher in _watching:
+        watcher.append(program)
+    if not program.is_grouped:
+        check_grid(program.name, grid)
+    here = session()
     try:
-        check_fits(program, session().device.profile.buffers.ub_bytes)
+        told = check_fits(program, here.device.profile.buffers.ub_bytes)
     except BufferOverflowError as error:
         raise _as_the_compilers(error) from None
     kernel, memories = made(program, grid, given)
-    here = session()
+    assumptions = (f"kernel {program.name}, {told}",) if told else ()
     if not _timing:
-        return here.play(kernel, memories)
+        return here.play(kernel, memories, assumptions=assumptions)
     before = len(here.launched)
     try:
-        result = here.play(kernel, memories, numerics=False)
+        result = here.play(kernel, memories, numerics=False, assumptions=assumptions)
     finally:
         del here.launched[before:]
     _timing[-1].append(result)
@@ -119,7 +143,8 @@ def check_grid(name: str, grid: Grid) -> None:
         f"a grid of {grid[0]} x {grid[1]} x {grid[2]} = {whole} programs, but a launch has 1 to "
         f"{_MOST_PROGRAMS} (the driver: grid should be less than 65536)",
         "Give each program more (a larger BLOCK), or launch as many programs as there are cores "
-        "and let each loop over its share: for i in range(pid, tasks, tl.num_programs(0)).",
+        "and let each loop over its share: for i in range(pid, tasks, tl.num_programs(0)). Where "
+        f"programs don't wait for each other, {VARIABLE}=1 lets the compiler do that.",
     )
 
 
@@ -139,7 +164,8 @@ def made(
         else:
             pieces.append(_number(name, each, value.type))
     tensors = [memory.tensor for memory in memories.values()]
-    kernel = TritonKernel.named(program)(Launch(program, grid, pieces), tensors)
+    cores = cores_for(session().device.profile, products=program.has_products)
+    kernel = TritonKernel.named(program)(Launch(program, grid, pieces, cores), tensors)
     return kernel, list(memories.values())
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from npusim.triton import mlir
+from npusim.triton.grouping import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +47,15 @@ class LoweredProgram:
     def function(self) -> Function:
         """The code, without what nobody uses."""
         found = mlir.read(self.text)
+        if self.is_grouped:
+            found = grouped(found)
         _without_dead(found.body)
         return found
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether each core loops over its share of the programs."""
+        return bool(self.options.get("grouped"))
 
     @property
     def name(self) -> str:
@@ -61,7 +69,10 @@ class LoweredProgram:
 
     @property
     def places(self) -> tuple[Value, ...]:
-        """The numbers of programs along three axes, then the program's own place."""
+        """The numbers of programs along three axes, then the program's own place.
+
+        Where they are grouped: then the block's number, that of blocks, and that of programs.
+        """
         return self.function.arguments[-_HIDDEN_BEHIND:]
 
     @cached_property

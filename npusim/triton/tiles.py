@@ -74,7 +74,7 @@ class Tiles(Order):
         number: Any = UNKNOWN
         if source.is_number:
             number = source.number
-        elif self.core.numerics and UNKNOWN not in places:
+        elif (self.core.numerics or source.array is not None) and UNKNOWN not in places:
             found = self.array(source)[places]
             floats = source.dtype.is_float
             number = found if floats else (bool(found) if found.dtype == np.bool_ else int(found))
@@ -100,7 +100,8 @@ class Tiles(Order):
             found[places] = number
             return found
 
-        tile = self.result(operation, placed, [whole])
+        is_known = whole.numel == 1 and number is not UNKNOWN
+        tile = self.result(operation, placed, [whole], is_known=is_known)
         if self.core.recording and tile.local is not None:
             with self.core.schedules():
                 self.core.emit_scalar("st_ub", stores=1, detail="tile")
@@ -126,6 +127,8 @@ class Tiles(Order):
         """One element of UB, by the scalar unit."""
         if self.core.numerics:
             piece.array()[places] = number
+        else:
+            piece.tile.array = None
         if self.core.recording and piece.tile.local is not None:
             with self.core.schedules():
                 self.core.emit_scalar("st_ub", stores=1, detail="tile")

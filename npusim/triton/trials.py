@@ -21,6 +21,7 @@ class Trial:
     settings: Mapping[str, Any]
     duration_us: float
     refusal: str = ""
+    assumptions: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -30,6 +31,7 @@ class Trial:
 
 heard: list[list[Trial]] = []
 refusals: list[str] = []  # why what is tried now doesn't run
+assumptions: list[str] = []  # on which what is tried now runs
 
 
 def listen_to(autotuner: Any) -> None:
@@ -41,6 +43,7 @@ def listen_to(autotuner: Any) -> None:
     def bench(self: Any, *arguments: Any, config: Any, **named: Any) -> Any:
         refusal = ""
         refusals.clear()
+        assumptions.clear()
         try:
             taken = original(self, *arguments, config=config, **named)
         except NpusimError as error:
@@ -58,4 +61,7 @@ def listen_to(autotuner: Any) -> None:
 def _trial(tuner: Any, arguments: Any, config: Any, taken_us: float, refusal: str) -> Trial:
     sizes = [tuple(each.shape) if hasattr(each, "shape") else each for each in arguments]
     told = refusal or ("" if taken_us < inf else "it doesn't compile")
-    return Trial(tuner.base_fn.__name__, repr(sizes), dict(config.kwargs), taken_us, told)
+    return Trial(
+        tuner.base_fn.__name__, repr(sizes), dict(config.kwargs), taken_us, told,
+        tuple(dict.fromkeys(assumptions)),
+    )  # fmt: skip

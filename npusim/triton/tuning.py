@@ -54,7 +54,9 @@ def tune(program: str, words: Sequence[str], device: Device) -> tuple[int, list[
 
 def _ranked(kernel: str, arguments: str, trials: list[Trial]) -> Tuned:
     ordered = sorted(trials, key=lambda each: each.duration_us)
-    ranked = tuple(Ranked(each.told, each.duration_us, each.refusal) for each in ordered)
+    ranked = tuple(
+        Ranked(each.told, each.duration_us, each.refusal, each.assumptions) for each in ordered
+    )
     settings = tuple(each.settings for each in ordered if each.duration_us < inf)
     return Tuned(kernel, arguments, ranked, settings)
 

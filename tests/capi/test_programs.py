@@ -357,6 +357,15 @@ def test_the_address_sanitizer_finds_nothing(shop: Workshop) -> None:
 
 
 @pytest.mark.slow
+def test_the_thread_sanitizer_finds_nothing(shop: Workshop) -> None:
+    """On threads with a device and a stream each."""
+    program = shop.program("operators", "-fsanitize=thread")
+    said = shop.run(program, "Threads")
+    assert said.code == 0, said.err
+    assert "ThreadSanitizer" not in said.err
+
+
+@pytest.mark.slow
 def test_a_thousand_rounds_leave_nothing_behind(shop: Workshop) -> None:
     said = shop.run(shop.program("cycles"), "1000", NPUSIM_LEAKS="1")
     assert said.code == 0, said.out + said.err

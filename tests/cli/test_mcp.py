@@ -112,6 +112,61 @@ def test_what_is_no_command_line_is_refused_with_the_reason(text: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process is asked for by its number")
+def test_many_requests_take_turns_and_an_answer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from npusim.cli import mcp_tools
+
+    async def all_at_once(client: Any) -> list[Any]:
+        relu = {"op": "aclnnRelu", "arguments": {"self": "fp16[64]"}, "soc": ["910b3"]}
+        return await asyncio.gather(*(client.call_tool("check", relu) for _ in range(9)))
+
+    async def session() -> list[Any]:
+        async with mcp.Client(mcp_tools.server()) as client:
+            return await all_at_once(client)
+
+    running, most = 0, 0
+    started = mcp_tools.subprocess.Popen
+
+    class Counted(started):  # type: ignore[valid-type,misc]
+        def __enter__(self) -> Any:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            return super().__enter__()
+
+        def __exit__(self, *told: object) -> None:
+            nonlocal running
+            running -= 1
+            super().__exit__(*told)
+
+    monkeypatch.setattr(mcp_tools.subprocess, "Popen", Counted)
+    assert not any(each.is_error for each in asyncio.run(session()))
+    assert 1 < most <= mcp_tools.MOST_AT_ONCE
+    monkeypatch.setattr(mcp_tools, "MOST_REPLY", 10)
+    (refused,) = asked(("operator", {"op": "aclnnRelu"}))
+    assert refused.is_error
+    assert "more than 10" in refused.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("no_such_tool", {}),
+        ("check", {}),
+        ("check", {"op": 3, "arguments": [], "soc": {}}),
+        ("check", {"op": "aclnnRelu", "arguments": {"self": {"a": 1}}, "soc": ["910b3"]}),
+        ("estimate", {"op": "--help", "arguments": {"-o": "x"}, "soc": ["--json"]}),
+        ("model", {"file": "../" * 40 + "etc/passwd", "soc": ["910b3"]}),
+        ("plan", {"question": {"workload": float("inf")}}),
+    ],
+)
+def test_messages_that_mean_nothing_are_refused(tool: str, given: dict[str, Any]) -> None:
+    (refused,) = asked((tool, given))
+    assert refused.is_error
+    said = refused.content[0].text
+    assert "Traceback" not in said
+    assert "root:" not in said
+
+
 def test_what_a_cancelled_request_runs_ends(tmp_path) -> None:
     from npusim.cli.mcp_tools import server
 

@@ -89,7 +89,7 @@ class Round:
             process = started(self.words, Path(folder))
             _, said = process.communicate()
             self.takes_s = time.monotonic() - start
-            assert process.returncode in (0, 1), said
+            assert process.returncode in (0, 1, 3), said
             self.wanted = _contents(Path(folder))
 
     def kill(self, dice: random.Random) -> list[str]:
@@ -117,7 +117,7 @@ class Round:
             (folder / "r.csv").unlink(missing_ok=True)
         last = started((*self.words, *again), folder)
         _, said = last.communicate(timeout=120)
-        if last.returncode not in (0, 1):
+        if last.returncode not in (0, 1, 3):
             wrong.append(f"again: exit {last.returncode}: {said[-300:]}")
         elif _contents(folder) != self.wanted:
             kept = {*_contents(folder).items()} ^ {*self.wanted.items()}
@@ -135,7 +135,7 @@ class Round:
             self.before_us += 1
         elif "Traceback" in said:
             wrong.append(f"a traceback: {said[-900:]}")
-        if code not in (0, 1, -number, 128 + number, -signal.SIGINT):
+        if code not in (0, 1, 3, -number, 128 + number, -signal.SIGINT):
             wrong.append(f"exit code {code}: {said[-300:]}")
         if number != signal.SIGKILL:
             wrong += [f"left over: {path.name}" for path in folder.rglob("*.part")]

@@ -178,3 +178,11 @@ def test_a_wrong_list_of_products_is_refused(
         "products.1.source",
         "products.1.confidence",
     ]
+
+
+@pytest.mark.parametrize(("name", "said"), [("310B", "Atlas 200I/500 A2"), ("950", "Ascend 950")])
+def test_chips_that_the_catalogue_alone_knows_are_said_to_be_such(name: str, said: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        resolve_soc(name)
+    assert f"{said} products can't be timed" in caught.value.remedy
+    assert not caught.value.candidates

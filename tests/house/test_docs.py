@@ -60,7 +60,7 @@ def test_every_snippet_of_a_page_runs(
     for each in ("reports", "examples", "README.md"):
         (tmp_path / each).symlink_to(ROOT / each)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("COLUMNS", raising=False)
     text = page.read_text(encoding="utf-8")
     names: dict[str, object] = {"__name__": "docs"}
     printed = ""

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 import npusim
+from npusim.hardware import load_profile
+from npusim.llm import Batch
+from npusim.llm.engines import load_engine
+from npusim.llm.memory import memory_of
+from npusim.llm.step import precision_on
 from npusim.reporting.llm_figures import front, places_of
+from npusim.reporting.llm_plan import llm_plan_page, serve_command
 from npusim.serving.asking import wanted_plan
+from npusim.serving.bounds import bound_of
 from npusim.serving.engine import Outcome
 from npusim.serving.plan import LlmPlan
 from npusim.serving.planning import LlmPlanResult, plan_llm
@@ -26,7 +33,7 @@ llm:
   output_tokens: 100
   requests_per_s: 60
 objective: {{ttft_ms: 500, tpot_ms: 30}}
-fleet: {{products: [Atlas 800T A2, Atlas 300I Duo], tensor_parallel: [1, 2]}}
+fleet: {{products: [Atlas 800T A2, Atlas 300I Duo], tensor_parallel: [1, 2], serving: mixed}}
 simulation: {{requests: 100}}
 """
 
@@ -99,9 +106,12 @@ def test_two_chips_of_a_card_are_one_card(found: LlmPlanResult) -> None:
 def test_what_ifs_take_no_fewer_cards(found: LlmPlanResult) -> None:
     chosen = found.chosen
     assert chosen is not None
-    assert len(found.what_ifs) == 4
-    for each in found.what_ifs:
+    *harder, slower = found.what_ifs
+    assert len(harder) == 5
+    for each in harder:
         assert each.cards is None or each.cards >= chosen.cards
+    assert slower.cards is not None
+    assert slower.cards <= chosen.cards
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +157,80 @@ def test_a_wrong_plan_is_refused(tmp_path: Path, changed: tuple[str, str], said:
 
 def test_the_defaults() -> None:
     assert LlmPlan.model_fields["simulation"].default.requests == 300
+
+
+MIXTURE = f"""
+llm:
+  config: {CONFIGS / "Qwen3-30B-A3B.json"}
+  dtypes: [w8a8]
+  input_tokens: 1000
+  output_tokens: 100
+  requests_per_s: 40
+objective: {{ttft_ms: 500, tpot_ms: 25}}
+fleet: {{products: [Atlas 800I A3], most_layouts: 3}}
+simulation: {{requests: 100}}
+"""
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> LlmPlanResult:
+    answer = npusim.plan(written(tmp_path_factory.mktemp("mixture"), MIXTURE))
+    assert isinstance(answer, LlmPlanResult)
+    return answer
+
+
+@pytest.mark.slow
+def test_a_search_says_of_every_layout_what_became_of_it(mixture: LlmPlanResult) -> None:
+    """Simulated, impossible, too dear by its bound, or left out: each with its reason."""
+    layouts = {(each.candidate.layout, each.candidate.decode) for each in mixture.options}
+    assert len(layouts) > 20
+    assert {each.candidate.layout.tp for each in mixture.options} == {1, 2, 4, 8, 16}
+    for each in mixture.options:
+        assert each.meets or each.problem
+        assert each.simulated or "not s" in each.problem or "at least" in each.problem
+    page = "\n".join(each.text for each in llm_plan_page(mixture).verdicts)
+    assert "can't" not in page
+
+
+@pytest.mark.slow
+def test_the_command_of_a_plan_gives_what_it_promises(
+    mixture: LlmPlanResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = mixture.chosen
+    assert option is not None
+    line = serve_command(mixture, option).removeprefix("npusim ")
+    said = commands.npusim(capsys, f"{line} --json").json
+    assert option.served is not None
+    assert said["ttft_ms"]["p90"] == pytest.approx(option.served.ttft_ms.p90)
+    assert said["tpot_ms"]["p90"] == pytest.approx(option.served.tpot_ms.p90)
+    assert said["goodput_req_s"] >= 0.9 * said["req_s"]
+
+
+@pytest.mark.slow
+def test_no_layout_takes_fewer_cards_than_its_bound(mixture: LlmPlanResult) -> None:
+    model, chip = mixture.model, load_profile("A3")
+    precision = precision_on(model, chip, "w8a8")
+    for option in [each for each in mixture.options if each.meets]:
+        layout = option.candidate.decode or option.candidate.layout
+        memory = memory_of(model.architecture, layout, precision, Batch(1), chip, load_engine())
+        bound = bound_of(model, chip, layout, precision, memory, context=1000, tpot_ms=25)
+        ranks = bound.ranks(layout, 0.0, 40 * 100)
+        assert option.cards * option.candidate.chips_per_card >= ranks
+
+
+@pytest.mark.slow
+def test_a_draft_and_a_sampler_are_keys(tmp_path: Path) -> None:
+    text = PLAN.replace(
+        "requests_per_s: 60",
+        "requests_per_s: 60\n  draft: 1\n  accepted: 0.7\n  sampling: {greedy: true}",
+    ).replace("[Atlas 800T A2, Atlas 300I Duo]", "[Atlas 800T A2]")
+    text = text.replace("tensor_parallel: [1, 2]", "tensor_parallel: [1]")
+    answer = npusim.plan(written(tmp_path, text))
+    assert isinstance(answer, LlmPlanResult)
+    assert {each.candidate.draft for each in answer.options} == {0, 1}
+    assert "--greedy" in serve_command(answer, answer.options[0])
+    with pytest.raises(FileError, match="accepted of a draft"):
+        wanted_plan(written(tmp_path, text.replace("accepted: 0.7", "accepted: 3")))
 
 
 def test_from_python_it_is_a_line_a_notebook_table_and_a_page(

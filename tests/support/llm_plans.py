@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from npusim.llm import Layout
 from npusim.llm.memory import LlmMemory
+from npusim.serving.options import Candidate, Option
 from npusim.serving.plan import LlmPlan
-from npusim.serving.planning import Candidate, LlmPlanResult, Option, WhatIf
+from npusim.serving.planning import LlmPlanResult, WhatIf
 from npusim.serving.results import Course, Quantiles, Served
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from npusim.pyasc.session import held
 from npusim.runtime.device import Device
 from npusim.triton import mlir
 from npusim.triton.fitting import check_fits, need_of
+from npusim.triton.launch import Launch
 from npusim.triton.launching import launch, timing_only
 from npusim.triton.program import LoweredProgram
 from npusim.values.errors import BufferOverflowError, KernelError
@@ -24,8 +25,8 @@ TEXTS = DATA / "triton"
 RNG = np.random.default_rng(5)
 
 
-def lowered(name: str) -> LoweredProgram:
-    return LoweredProgram((TEXTS / f"{name}.mlir").read_text(encoding="utf-8"))
+def lowered(name: str, **options: object) -> LoweredProgram:
+    return LoweredProgram((TEXTS / f"{name}.mlir").read_text(encoding="utf-8"), options)
 
 
 def played(program: LoweredProgram, grid: tuple[int, int, int], **given: Any) -> float:
@@ -121,6 +122,47 @@ def test_a_grid_that_no_launch_has_is_refused_with_what_helps() -> None:
         played(lowered("add"), (1, 70000, 1), **given, n=8)
 
 
+@pytest.mark.parametrize("n", [1, 40_000, 200_001])
+def test_grouped_programs_compute_the_same(n: int) -> None:
+    x, y, out = numbers(n), numbers(n), np.full(n, np.nan, np.float32)
+    played(lowered("add", grouped=True), (-(-n // 1024), 1, 1), x=x, y=y, out=out, n=n)
+    np.testing.assert_array_equal(out, x + y)
+
+
+def test_grouped_programs_have_their_places_and_the_cube_core_too() -> None:
+    m, n, k = 1000, 130, 70
+    a, b = numbers(m, k, kind="float16"), numbers(k, n, kind="float16")
+    c = np.empty((m, n), np.float16)
+    played(lowered("matmul", grouped=True), (16, 3, 1), a=a, b=b, c=c, m=m, n=n, k=k)
+    wide = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(c, wide, rtol=2e-3, atol=2e-3)
+    given = attention_operands()
+    alone = {**given, "out": np.empty_like(given["out"])}
+    played(lowered("attention"), (4, 2, 1), **alone)
+    played(lowered("attention", grouped=True), (4, 2, 1), **given)
+    np.testing.assert_array_equal(given["out"], alone["out"])
+
+
+def test_many_grouped_programs_start_once_and_may_be_more_than_a_launch_has() -> None:
+    n = 1 << 20
+    given = {"x": numbers(n), "y": numbers(n), "out": np.empty(n, np.float32)}
+    alone, together = (
+        timed(lowered("add", grouped=each), (1024, 1, 1), **given, n=n) for each in (False, True)
+    )
+    assert together < 0.8 * alone  # 26 rounds, or one with loads behind each other
+    timed(lowered("add", grouped=True), (70_000, 1, 1), **given, n=n)
+
+
+def test_the_last_axis_of_a_grid_goes_first() -> None:
+    launched = Launch(lowered("softmax"), (2, 3, 4), [None] * 5, 40)
+    assert [launched.place(block) for block in (0, 1, 4, 23)] == [
+        (0, 0, 0),
+        (0, 0, 1),
+        (0, 1, 0),
+        (1, 2, 3),
+    ]
+
+
 def test_a_load_beyond_a_tensor_is_told_and_a_store_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -156,6 +198,17 @@ def test_what_cannot_fit_is_refused_in_the_compilers_unit() -> None:
     text = (TEXTS / "add.mlir").read_text(encoding="utf-8").replace("1024", "48000")
     with pytest.raises(BufferOverflowError, match="requires 3072000 bits while 1572864 bits"):
         check_fits(LoweredProgram(text), 196608)
+
+
+def test_what_depends_on_the_compiler_runs_and_says_so() -> None:
+    text = (TEXTS / "add.mlir").read_text(encoding="utf-8").replace("1024", "20480")
+    given = {name: numbers(20480) for name in ("x", "y", "out")}
+    with held(Device("Ascend910B3")) as session:
+        launch(LoweredProgram(text), (1, 1, 1), {**given, "n": 20480})
+    (told,) = session.launched[0].result.assumptions
+    assert "depends on the closed part of the compiler: requires 1310720 bits" in told
+    assert "to 1966080 bits (245760 bytes), 1572864 bits (196608 bytes) available" in told
+    assert not check_fits(lowered("add"), 196608)
 
 
 FIRST = """

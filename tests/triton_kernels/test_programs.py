@@ -157,6 +157,56 @@ def test_tune_ranks_what_autotune_tries_and_writes_the_fastest(
     assert names["FASTEST"] == {"double": [{"BLOCK": 4096}]}
 
 
+DEPENDS = """
+@triton.autotune([triton.Config({"BLOCK": size}) for size in (4096, 20480)], key=["n"])
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + at, mask=at < n), tl.load(y_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x + y, mask=at < n)
+
+n = 100_000
+x, y = torch.randn(n, device="npu"), torch.randn(n, device="npu")
+out = torch.empty_like(x)
+add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n)
+"""
+
+
+def test_exec_and_tune_say_what_depends_on_the_compiler(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HEAD + DEPENDS, encoding="utf-8")
+    said = npusim(capsys, "", "tune", str(program), "-s", "910b3")
+    told = "kernel add, UB: depends on the closed part of the compiler: requires 1310720 bits"
+    assert f"BLOCK=20480: {told}" in said.err
+    assert "BLOCK=4096:" not in said.err
+    program.write_text(HEAD + DEPENDS.replace("(4096, 20480)", "(20480,)"), encoding="utf-8")
+    said = npusim(capsys, "", "exec", str(program), "-s", "910b3")
+    assert told in said.err
+
+
+def test_programs_in_a_loop_on_each_core_where_the_environment_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+    @triton.jit
+    def place(out_ptr):
+        x, y = tl.program_id(0), tl.program_id(1)
+        tl.store(out_ptr + x * tl.num_programs(1) + y, x * 1000 + y)
+
+    out = torch.full((70, 1000), -1, dtype=torch.int32, device="npu")
+    place[(70, 1000)](out)
+    x, y = torch.arange(70).view(-1, 1), torch.arange(1000)
+    assert torch.equal(out.cpu(), (x * 1000 + y).to(torch.int32))
+    """
+    assert run(tmp_path, text).exit_code == 1  # 70,000 programs
+    monkeypatch.setenv("TRITON_ALL_BLOCKS_PARALLEL", "1")
+    done = run(tmp_path, text)
+    assert done.exit_code == 0
+    assert done.calls[0]["block_dim"] == 40
+
+
 def test_estimates_from_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import npusim.triton as ours
     from npusim import TensorSpec

@@ -82,7 +82,7 @@ def _facts(pairs: Iterable[tuple[str, str]]) -> Grid:
 class _Grid:
     """A table in a terminal, where columns of names and numbers are never cut.
 
-    What is too wide comes in parts below each other, each of which begins with the first column.
+    What is too wide comes in parts below each other, each of which begins with a row's names.
     """
 
     def __init__(self, table: Table) -> None:
@@ -108,14 +108,25 @@ class _Grid:
             yield _grid(self._table, places, is_first=not number)
 
     def _parts(self, width: int) -> Iterator[list[int]]:
-        part = [0]
-        for place in range(1, len(self._widths)):
+        names = self._names(width)
+        part = list(names)
+        for place in range(len(names), len(self._widths)):
             taken = sum(self._widths[each] + _BESIDE for each in part)
-            if taken + self._widths[place] > width and len(part) > 1:
+            if taken + self._widths[place] > width and len(part) > len(names):
                 yield part
-                part = [0]
+                part = list(names)
             part.append(place)
         yield part
+
+    def _names(self, width: int) -> list[int]:
+        """The columns that say what a row is: the first, and words beside it in half the width."""
+        found, taken = [0], self._widths[0]
+        for place, name in enumerate(self._table.columns[1:], 1):
+            taken += _BESIDE + self._widths[place]
+            if name in self._table.numbers or 2 * taken > width:
+                break
+            found.append(place)
+        return found
 
 
 def _grid(table: Table, places: Iterable[int], *, is_first: bool = True) -> Grid:

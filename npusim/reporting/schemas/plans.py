@@ -59,5 +59,7 @@ class LlmPlanned(Object):
     cards: int | None
     product: str | None
     currency: str | None
+    serve: str | None
+    """The command that serves the same requests by the first option."""
     options: list[Json]
     what_ifs: Json

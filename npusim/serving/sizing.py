@@ -1,0 +1,212 @@
+"""Candidates simulated: how many cards of each answer a plan's requests in time."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.hardware import load_profile
+from npusim.serving.deployment import Deployment, deploy, serve_apart
+from npusim.serving.options import Option
+from npusim.serving.policy import Policy
+from npusim.serving.requests import Requests, even_lengths
+from npusim.serving.results import Served
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.llm import LanguageModel, Layout
+    from npusim.serving.options import Candidate
+    from npusim.serving.plan import LlmPlan
+
+_HALVINGS: Final = 6
+_MOST_STEPS: Final = 8  # changes to a fleet of two kinds of cards
+_TURNS: Final = 4  # times that all sequences at once are answered in a run
+_MOST_REQUESTS: Final = 3000
+LATE: Final = "not even one request at a time is in time"
+Key = tuple[object, ...]
+Tried = tuple[tuple[float, Served], ...]
+
+
+class Sizer:
+    """Simulates candidates of one plan; what was deployed once is kept."""
+
+    def __init__(
+        self, plan: LlmPlan, model: LanguageModel, ready: dict[Key, Deployment] | None = None
+    ) -> None:
+        self._plan = plan
+        self.model = model
+        self._ready = {} if ready is None else ready
+        self.coarse = False
+
+    def otherwise(self, plan: LlmPlan) -> Sizer:
+        """A sizer of another plan for the same model, with what was deployed already."""
+        return Sizer(plan, self.model, self._ready)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request."""
+        workload = self._plan.llm
+        lengths = (workload.input_tokens, workload.output_tokens)
+        return sum(ceil(each * (1 + workload.spread)) for each in lengths)
+
+    def options(self, graph: str) -> dict[str, Any]:
+        """What steps are timed with."""
+        return {"graph": graph or None, "sampling": self._plan.llm.sampling.as_sampling()}
+
+    def sized(
+        self, candidate: Candidate, *, apart: tuple[int, int] = (1, 1), seeds: int = 1
+    ) -> Option:
+        """The candidate with the cards that the workload takes.
+
+        `apart` is where to begin with cards of two kinds, whose fleet has to do with every seed.
+        """
+        try:
+            if candidate.decode is not None:
+                return self._apart(candidate, apart, seeds)
+            return self.with_costs(candidate, self.deployed(candidate, candidate.layout))
+        except ArgumentError as error:
+            return Option(candidate, problem=error.message)
+
+    def deployed(self, candidate: Candidate, layout: Layout) -> Deployment:
+        """One layout of a candidate; ArgumentError where it has no room for the requests."""
+        workload = self._plan.llm
+        if (found := self._ready.get(self._key(candidate, layout))) is not None:
+            return found
+        policy = Policy(
+            max_sequences=candidate.max_sequences,
+            max_tokens=self._plan.fleet.max_tokens,
+            prefix_share=workload.prefix_share,
+        )
+        ready = deploy(
+            self.model, load_profile(candidate.soc), layout, policy, longest=self.longest,
+            prompt=workload.input_tokens, dtype=candidate.dtype or None, coarse=self.coarse,
+            draft=candidate.draft, tokens_per_step=workload.tokens_per_step(candidate.draft),
+            **self.options(candidate.graph),
+        )  # fmt: skip
+        if ready.policy.kv_tokens < self.longest:
+            raise ArgumentError(f"room for {ready.policy.kv_tokens} tokens in the cache")
+        self.keep(candidate, ready)
+        return ready
+
+    def keep(self, candidate: Candidate, ready: Deployment) -> None:
+        """Take a deployment for that of a layout of a candidate."""
+        self._ready[self._key(candidate, ready.layout)] = ready
+
+    def _key(self, of: Candidate, layout: Layout) -> Key:
+        return (
+            of.soc, of.dtype, layout, of.max_sequences, of.draft, of.graph, self.coarse,
+            self._plan.llm.model_copy(update={"requests_per_s": 1.0}), self._plan.fleet.max_tokens,
+        )  # fmt: skip
+
+    def with_costs(self, candidate: Candidate, ready: Deployment) -> Option:
+        """As many replicas as it takes, each as fast as it answers in time."""
+        rate, served, tried = self._fastest(ready)
+        if served is None:
+            return Option(candidate, problem=LATE, tried=tried)
+        needed = max(1, ceil(self._plan.llm.requests_per_s / rate))
+        replicas = needed + self._plan.fleet.spare_replicas
+        return Option(candidate, rate, replicas, candidate.cards(replicas), served, tried=tried)
+
+    def requests(
+        self, rate: float | None, in_flight: float = 0.0, *, number: int = 0, seed: int = -1
+    ) -> Requests:
+        """Requests at a rate, so many that all at once are answered several times.
+
+        A `number` and a `seed` that are given count instead.
+        """
+        workload, simulation = self._plan.llm, self._plan.simulation
+        turns = max(simulation.requests, min(_MOST_REQUESTS, ceil(_TURNS * in_flight)))
+        number = number or turns
+        return even_lengths(
+            number, workload.input_tokens, workload.output_tokens,
+            rate_per_s=rate, spread=workload.spread,
+            seed=simulation.seed if seed < 0 else seed,
+        )  # fmt: skip
+
+    def at(self, ready: Deployment, rate: float, *, number: int = 0, seed: int = -1) -> Served:
+        """A replica at a rate, with so many requests and that seed instead of the plan's."""
+        limits = self._plan.objective
+        requests = self.requests(rate, self._held(ready), number=number, seed=seed)
+        return ready.serve(requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+
+    def _held(self, ready: Deployment) -> int:
+        """Sequences that groups which step together hold at most."""
+        groups = ready.layout.dp if ready.layout.shares_experts else 0
+        return groups * ready.policy.max_sequences
+
+    def _fastest(self, ready: Deployment) -> tuple[float, Served | None, Tried]:
+        """The largest rate that is answered in time, between almost none and all that it can."""
+        most = ready.serve(self.requests(None, self._held(ready))).req_s
+        low, high = most / 100, most
+        tried = {low: self.at(ready, low)}
+        if not self._in_time(tried[low]):
+            return 0.0, None, tuple(tried.items())
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            tried[middle] = self.at(ready, middle)
+            low, high = (middle, high) if self._in_time(tried[middle]) else (low, middle)
+        return low, tried[low], tuple(sorted(tried.items()))
+
+    def _in_time(self, served: Served) -> bool:
+        return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
+
+    def _apart(self, candidate: Candidate, start: tuple[int, int], seeds: int) -> Option:
+        """Cards that read and cards that answer: more of those that are late, fewer of the rest."""
+        if candidate.decode is None:
+            raise TypeError("the candidate has cards of one kind")
+        rate, limits = self._plan.llm.requests_per_s, self._plan.objective
+        prompts = self.deployed(candidate, candidate.layout)
+        answers = self.deployed(candidate, candidate.decode)
+        in_flight = rate * (limits.ttft_ms + limits.tpot_ms * self._plan.llm.output_tokens) / 1e3
+        tried = dict[tuple[int, int], Served]()
+        first = self._plan.simulation.seed
+        streams = [self.requests(rate, in_flight, seed=first + number) for number in range(seeds)]
+
+        def meets(counts: tuple[int, int]) -> bool:
+            for asked in streams:
+                found = serve_apart(
+                    prompts, answers, asked, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms,
+                    replicas=counts,
+                )  # fmt: skip
+                tried.setdefault(counts, found)
+                if not self._in_time(found):
+                    tried[counts] = found
+                    return False
+            return True
+
+        counts = _enough(start, meets, tried, limits.tpot_ms)
+        if counts is None:
+            return Option(candidate, problem=LATE)
+        for kind in (0, 1):
+            counts = _fewest(counts, kind, meets)
+        served, spare = tried[counts], self._plan.fleet.spare_replicas
+        reading, answering = (count + spare for count in counts)
+        cards = candidate.cards(reading, answering)
+        return Option(candidate, rate, reading, cards, served, "", ((rate, served),), answering)
+
+
+def _enough(
+    counts: tuple[int, int],
+    meets: Any,
+    tried: dict[tuple[int, int], Served],
+    tpot_ms: float,
+) -> tuple[int, int] | None:
+    """The first counts that meet the objectives, more of what is late at a time; None without."""
+    for _ in range(_MOST_STEPS):
+        if meets(counts):
+            return counts
+        late = tried[counts].tpot_ms.p90 > tpot_ms
+        reads, answers = counts
+        counts = (reads, answers + max(1, answers // 4)) if late else (
+            reads + max(1, reads // 4), answers)  # fmt: skip
+    return None
+
+
+def _fewest(counts: tuple[int, int], kind: int, meets: Any) -> tuple[int, int]:
+    """The counts with as few of one kind as meet the objectives, those of the other kept."""
+    low, high = 1, counts[kind]
+    while low < high:
+        middle = (low + high) // 2
+        fewer = (middle, counts[1]) if kind == 0 else (counts[0], middle)
+        low, high = (low, middle) if meets(fewer) else (middle + 1, high)
+    return (high, counts[1]) if kind == 0 else (counts[0], high)

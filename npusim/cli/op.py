@@ -10,7 +10,7 @@ import typer
 from npusim.cli import calls, output
 from npusim.cli.chips import one_chip
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
-from npusim.values.errors import RejectedError, UsageError
+from npusim.values.errors import UsageError
 
 app = typer.Typer(
     help="Custom operator projects (op_host, op_kernel): build them.", rich_markup_mode=None
@@ -63,9 +63,7 @@ def tiling(
 
     Example: npusim op tiling AddCustom -s 910b3 x=fp16[8,2048] y=fp16[8,2048]
     """
-    from npusim.capi.projects.definitions import project_operator
-    from npusim.capi.projects.host_code import HostCodeError
-    from npusim.capi.projects.tiling_fields import values_of
+    from npusim.capi.projects.definitions import project_operator, told_tiling
     from npusim.operators.arguments import bind
     from npusim.operators.contract import Call
 
@@ -75,26 +73,17 @@ def tiling(
     contract = question.contract
     if contract is None:  # a project's operator has one
         raise UsageError(f"{op} has no contract")
-    call = Call(contract, profile, bind(contract, question.arguments, require_data=False))
-    try:
-        made = owner.tiling_of(call)
-    except HostCodeError as problem:
-        raise RejectedError(f"{problem} on {profile.name}") from None
-    values = values_of(owner.fields, made.data)
+    bound = bind(contract, question.arguments, require_data=False)
+    told = told_tiling(owner, Call(contract, profile, bound))
     if as_json:
-        output.emit_json(
-            {
-                "op": owner.name,
-                "soc": profile.name,
-                "blocks": made.blocks,
-                "tiling_key": made.key,
-                "workspace_bytes": made.workspace_bytes,
-                "tiling_bytes": len(made.data),
-                "data": values,
-            }
-        )
+        output.emit_json(told)
         return
-    rows = {"blocks": made.blocks, "tiling key": made.key, "workspace": f"{made.workspace_bytes} B"}
-    rows |= {f"  {name}": value for name, value in values.items()}
-    output.emit_text(f"{owner.name} on {profile.name}, tiling data of {len(made.data)} B\n")
+    rows = {
+        "blocks": told["blocks"],
+        "tiling key": told["tiling_key"],
+        "workspace": f"{told['workspace_bytes']} B",
+        "tiling data": f"{told['tiling_bytes']} B",
+    }
+    rows |= {f"  {name}": value for name, value in told["data"].items()}
+    output.emit_text(f"{owner.name} on {profile.name}\n")
     output.emit_text("".join(f"  {name:<22}{value}\n" for name, value in rows.items()))

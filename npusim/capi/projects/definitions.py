@@ -13,7 +13,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.host_code import HostCodeError, Tiling, host_code
 from npusim.capi.projects.kernels import KernelCall, kernel_of
-from npusim.capi.projects.tiling_fields import Field
+from npusim.capi.projects.tiling_fields import Field, values_of
 from npusim.hardware.families import plural
 from npusim.hardware.profile import Profile
 from npusim.operators.contract import Call, Check
@@ -21,7 +21,7 @@ from npusim.operators.definition import Aclnn, Attribute, Operator
 from npusim.operators.folders import VARIABLE
 from npusim.operators.registry import prototype
 from npusim.values.dtypes import UINT8, DType
-from npusim.values.errors import FileError, KernelError, UsageError
+from npusim.values.errors import FileError, KernelError, RejectedError, UsageError
 from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
@@ -207,6 +207,23 @@ def project_operator(name: str) -> ProjectOperator:
             f"Build it with `npusim op build`, and name the folder in {VARIABLE}.",
         )
     return owner
+
+
+def told_tiling(owner: ProjectOperator, call: Call) -> dict[str, Any]:
+    """What the tiling returns for a call, by name. Raises RejectedError where it refuses it."""
+    try:
+        made = owner.tiling_of(call)
+    except HostCodeError as problem:
+        raise RejectedError(f"{problem} on {call.profile.name}") from None
+    return {
+        "op": owner.name,
+        "soc": call.profile.name,
+        "blocks": made.blocks,
+        "tiling_key": made.key,
+        "workspace_bytes": made.workspace_bytes,
+        "tiling_bytes": len(made.data),
+        "data": values_of(owner.fields, made.data),
+    }
 
 
 def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:

@@ -2,10 +2,9 @@
 
 python reports/models.py [--only PART] [--workers N]
 
-All of them also make hw_profiles/calibration/networks.yaml, the bands of whole networks (a second
-run has the page count with them). Networks are ONNX files without weights
-(reports/data/networks.tar.xz), rates those of reports/data/model_rates.csv; the README beside them
-says where they come from.
+All of them also make hw_profiles/calibration/networks.yaml, the bands of whole networks. Networks
+are ONNX files without weights (reports/data/networks.tar.xz), rates those of
+reports/data/model_rates.csv; the README beside them says where they come from.
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ class Rate:
     batch: int
     published: float
     simulated: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
     share: float = 0.0
     device_us: float = 0.0
     launches: int = 0
@@ -78,11 +75,6 @@ class Rate:
         idle_us = self.batch * 1e6 / self.simulated - self.device_us
         measured_us = max(self.batch * 1e6 / self.published - idle_us, _LEAST * self.device_us)
         return Left(self.network, measured_us / self.device_us, self.device_us / self.launches)
-
-    @property
-    def in_band(self) -> bool:
-        """Whether the published rate lies in our band."""
-        return self.low <= self.published <= self.high
 
 
 def published(only: str = "") -> dict[str, list[tuple[int, float]]]:
@@ -118,14 +110,11 @@ def _rate(file: Path, model: ModelFile, batch: int, memo: Memo) -> Rate:
     except NpusimError as error:
         return Rate(file.stem, batch, 0.0, why=error.message)
     per_second = batch * 1e6
-    low_us, high_us = result.band_us
     return Rate(
         file.stem,
         batch,
         0.0,
         per_second / result.duration_us,
-        per_second / high_us,
-        per_second / low_us,
         result.simulated_share,
         result.device_us,
         result.step.launches,
@@ -153,8 +142,7 @@ def _summary(known: Sequence[Rate], rates: Sequence[Rate], found: Bands) -> Iter
     yield f"| P90 without networks in doubt (below) | {sure[int(0.9 * (len(sure) - 1))]:.1%} |"
     yield f"| bias (median) | {median(rate.error for rate in known):+.1%} |"
     yield f"| rank correlation | {rank_correlation(known):.3f} |"
-    yield f"| in the 80 % band | {sum(rate.in_band for rate in known) / len(known):.0%} |"
-    yield f"| in bands made without a fifth of the networks, of those | {found.held:.0%} |"
+    yield f"| in 80 % bands made without a fifth of the networks, of those | {found.held:.0%} |"
     yield f"| time simulated (mean) | {sum(rate.share for rate in known) / len(known):.1%} |"
     best, asked = best_batches(known)
     yield f"| best batch found, of networks with {_CURVE} batches or more | {best} of {asked} |"

@@ -27,6 +27,7 @@ _LANGUAGE = (
     ),
     contextlib.__file__,
     threading.__file__,
+    str(Path(threading.__file__).parent / "concurrent"),  # blocks on threads of the host
 )
 _CORE = str(Path(__file__).parent)
 _ROOT = str(Path(__file__).parents[1])

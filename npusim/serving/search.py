@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from npusim.serving.sizing import Sizer
 
 _READING: Final = 0.75  # of what cards read at most: beyond, prompts wait for each other
+_NEAR: Final = 1.25  # estimates within this of the fewest that were found are simulated
 _SIMULATED: Final = 4
 _MIDDLE: Final = 2  # powers of two: four ranks
 _ONE: Final = Layout()
@@ -118,7 +119,7 @@ class Search:
         if not guess.cards:
             return "not simulated: by its steps no sequence decodes in time beside prompts"
         named = self._plan.fleet.tensor_parallel is not None and guess.candidate.decode is None
-        if not named and (guess.cards > fewest or number >= _SIMULATED):
+        if not named and (guess.cards > _NEAR * fewest or number >= _SIMULATED):
             return f"not simulated: by its steps it takes some {guess.cards} cards"
         return ""
 

@@ -39,7 +39,7 @@ def _sigmoid(x: Array) -> Array:
 
 _R = 3e-7  # two or three roundings of float32
 ROWS = (
-    Row("aclnnAbs", np.abs, kinds="fehi"),
+    Row("aclnnAbs", np.abs),
     Row("aclnnNeg", np.negative, kinds="fehib"),
     Row("aclnnRelu", lambda x: np.maximum(x, 0), kinds="fehi"),
     Row("aclnnSqrt", np.sqrt, _R, 0),
@@ -65,7 +65,7 @@ ROWS = (
     Row("aclnnDiv", np.divide, _R, 0, 2, plain=True),
     Row("aclnnMaximum", np.maximum, 0, 0, 2, kinds="fehi"),
     Row("aclnnMinimum", np.minimum, 0, 0, 2, kinds="fehi"),
-    Row("aclnnAtan2", np.arctan2, 0, 1e-6, 2),
+    Row("aclnnAtan2", np.arctan2, 0, 1e-5, 2),
     Row("aclnnGtTensor", np.greater, 0, 0, 2),
     Row("aclnnEqTensor", np.equal, 0, 0, 2),
     Row("aclnnReduceSum", lambda x, dims: x.sum(dims), 1e-5, 1e-4, plain=True,
@@ -149,7 +149,9 @@ def compare(row: Row, chip: str, kind: str, dice: _Dice) -> None:
         want = want.astype(found.dtype).astype(np.float64)
     if not ieee and row.api == "aclnnSort" and kind == "f" and chip == "Ascend910A":
         want = want.astype(np.float16).astype(np.float64)
-    want = want if ieee else np.nan_to_num(want, posinf=np.inf, neginf=-np.inf)
+    if not ieee and kind in _STEP:
+        largest = float(ml_dtypes.finfo(_KINDS[kind]).max)
+        want = np.nan_to_num(want, posinf=largest, neginf=-largest)
     assert found.shape == want.shape, (row.api, found.shape, want.shape)
     step = _STEP.get(kind, 0.0)
     np.testing.assert_allclose(

@@ -78,8 +78,8 @@ DOORS = {
         sorted_pairs tensor_lists unfolded
         """,
     "operators": """
-        arguments checks conditions contract coverage definition dtype_checks fusions host listed
-        memory norm_checks number_checks oracle registry resolve results shape_checks slots
+        arguments checks conditions contract coverage definition dtype_checks folders fusions host
+        listed memory norm_checks number_checks oracle registry resolve results shape_checks slots
         task_chain tasks
         """,
     "runtime": """
@@ -113,7 +113,10 @@ DOORS = {
     "sweeping": "asking cluster executors points results running spec working",
     "triton": "programs tuning",
     "pyasc": "answering enums import_hooks running session tensors tilings tuning values",
-    "capi": "compiling library python_program running table tracing tuning",
+    "capi": """
+        compiling library projects.building projects.definitions python_program running table
+        tracing tuning
+        """,
 }
 
 

@@ -83,6 +83,24 @@ def compile_program(
     return target
 
 
+def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str], what: str) -> None:
+    """Compiles sources of a project to a library that the simulator loads into its own process.
+
+    The compiler's messages go to standard error. Raises RejectedError where it objects to ``what``.
+    """
+    compiler, home = tools.cxx_compiler(), installation()
+    library = LIBRARY.removeprefix("lib").removesuffix(".so")
+    command = [
+        *compiler, *_OF_KERNELS, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{home.include}",
+        *flags, *map(str, sources), "-o", str(output),
+        f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+    ]  # fmt: skip
+    done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
+    if done.returncode:
+        missing = missing_header(command, home.include)
+        raise RejectedError(*missing or (f"{what} doesn't compile, see above",))
+
+
 def _own(flags: Sequence[str]) -> list[str]:
     """Flags as a C++ compiler takes them. Raises RejectedError for another architecture."""
     own: list[str] = []

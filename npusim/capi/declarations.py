@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.capi.kernel_calls import JOB
+from npusim.capi.kernel_calls import JOB, OP_CALL
 from npusim.operators.definition import Aclnn
 from npusim.operators.registry import operator, operators, prototype
 from npusim.reading.files import read_text
@@ -258,6 +258,7 @@ def _fill(text: str) -> str:
     kinds = {f"ACL_{'BF16' if each is BFLOAT16 else each.name}": each.acl for each in DTYPES}
     filled = {
         "npusim_job": JOB,
+        "npusim_op": OP_CALL,
         "aclError": _constants("int", AclError),
         "aclnnStatus": _constants("aclnnStatus", StatusCode),
         "aclDataType": _enum("aclDataType", {"ACL_DT_UNDEFINED": -1, **kinds}),

@@ -54,6 +54,55 @@ typedef struct npusim_job {
 } npusim_job_t;
 """
 
+# A call of an operator of somebody's project: what its tiling and inference are given, and find.
+# `tensors` are the inputs, then the outputs.
+OP_CALL = """
+typedef struct npusim_op_tensor {
+    int32_t present;
+    int32_t dtype;
+    int32_t format;
+    int32_t rank;
+    int64_t dims[25];
+    const void *data;
+} npusim_op_tensor_t;
+
+typedef struct npusim_op_attribute {
+    int32_t given;
+    int64_t whole;
+    double real;
+    const char *text;
+    const int64_t *list;
+    int64_t count;
+} npusim_op_attribute_t;
+
+typedef struct npusim_op_call {
+    int32_t op;
+    int32_t inputs;
+    int32_t outputs;
+    int32_t attributes;
+    npusim_op_tensor_t *tensors;
+    const npusim_op_attribute_t *values;
+    uint32_t blocks;
+    uint64_t key;
+    uint64_t workspace_bytes;
+    uint64_t tiling_bytes;
+    const void *tiling;
+} npusim_op_call_t;
+"""
+# The entries of a project's two libraries, npusim/op_entries.h and npusim/op_kernel_entry.h.
+OP_HOST = """
+void npusim_op_answers(int64_t (*chip)(int), int (*matmul)(const int64_t *, int32_t *));
+const char *npusim_op_message(void);
+const char *npusim_op_describe(void);
+int npusim_op_tile(npusim_op_call_t *call);
+int npusim_op_infer(npusim_op_call_t *call);
+"""
+OP_KERNEL = """
+int npusim_op_parameters(void);
+uintptr_t npusim_op_player(void);
+void npusim_op_body(const uint64_t *given);
+"""
+
 LAUNCH = (
     "int npusim_kernel_launch(const char *name, int kind, uint32_t blocks, uintptr_t stream,"
     " uintptr_t play, uintptr_t body, uintptr_t drop, uintptr_t context);"

@@ -36,6 +36,11 @@ def kernels_of(source: str) -> set[str]:
     return {name for words, name in _DEFINED.findall(source) if "__global__" in words}
 
 
+def kernel_kinds(source: Path) -> dict[str, int]:
+    """The cores of the kernels of a file and of the headers beside it."""
+    return _kinds(read_bytes(source).decode("utf-8", errors="replace"), source.parent)
+
+
 def launch_header(name: str) -> str:
     """The header ``aclrtlaunch_NAME.h``: the kernel as a function of blocks, stream, arguments."""
     return f"""#pragma once

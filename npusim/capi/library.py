@@ -131,6 +131,12 @@ def installation() -> Installation:
     return Installation(root)
 
 
+def kernel_version() -> str:
+    """Names what libraries of kernels follow from: headers, and what runs them."""
+    parts = [npusim.__version__, *kernel_headers().values(), *_files("kernels").values()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
 def _cache() -> Path:
     return (cache_folder() or Path.home() / ".cache" / "npusim").absolute() / "capi"
 

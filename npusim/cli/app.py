@@ -41,6 +41,7 @@ _VERBS = {
     "sweep": ("sweep", "sweep"),
     "report": ("report", "report"),
     "ops": ("ops", "app"),
+    "op": ("op", "app"),
     "profiles": ("profiles", "app"),
     "validate": ("validate", "validate"),
     "demo": ("demo", "demo"),

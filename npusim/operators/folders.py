@@ -7,7 +7,9 @@ no file in the folders changes.
 
 from __future__ import annotations
 
+import os
 import pkgutil
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,8 @@ from npusim.reading.kept import remembered
 
 PACKAGE = "npusim.ops"
 _GROUP = "npusim.operators"
+VARIABLE = "NPUSIM_OPS"
+"""The environment variable with folders of packages that aren't installed (`npusim op build`)."""
 
 # A package with a ``definitions.py``, or a definition that was registered by itself.
 Source = str | Definition
@@ -94,9 +98,20 @@ def all_names(registered: Iterable[Source]) -> Names:
     found = Names(*(dict(getattr(known, each)) for each in Names.__dataclass_fields__))
     for entry in entry_points(group=_GROUP):
         found.add(entry.value)
+    for package in _named_by_user():
+        found.add(package)
     for each in registered:
         found.add(each)
     return found
+
+
+def _named_by_user() -> Iterator[str]:
+    """The packages with definitions in the folders of the environment variable."""
+    for place in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        folder = Path(place).absolute()
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+        yield from sorted(each.parent.name for each in folder.glob("[a-z]*/definitions.py"))
 
 
 def forget() -> None:

@@ -27,7 +27,7 @@ from npusim.operators import arguments as binding
 from npusim.operators import memory, proven
 from npusim.operators.checks import Objection, no_kernel, null_checks, objection, objection_of
 from npusim.operators.contract import Call, TensorArg
-from npusim.operators.registry import plan_of
+from npusim.operators.registry import not_readable, plan_of
 from npusim.operators.resolve import resolve
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import kernels_of
@@ -321,7 +321,8 @@ def _meant(name: str, unknown: UnknownNameError) -> str:
         return names.find(facts.catalogue(), name).name
     except UnknownNameError as error:
         candidates = (*unknown.candidates, *error.candidates)
-        remedy = "`npusim ops list` names what can be timed; `npusim ops --search WORD` the rest."
+        known = "`npusim ops list` names what can be timed; `npusim ops --search WORD` the rest."
+        remedy = f"{known} {not_readable()}".rstrip()
         raise UnknownNameError("operator", name, candidates, remedy) from None
 
 

@@ -114,7 +114,7 @@ def definition(op_type: str) -> Operator:
     """The definition of an operator type such as ``GroupNormGrad``, or of a fused one."""
     found = _op_type(op_type) or _fused(op_type)
     if found is None:
-        raise UnknownNameError("operator type", op_type, op_types(), _also_broken())
+        raise UnknownNameError("operator type", op_type, op_types(), not_readable())
     return found
 
 
@@ -227,7 +227,7 @@ def _find(name: str) -> str:
     found = _spellings().get(name.strip().lower())
     if found is None:
         candidates = (*operators(), *aliases())
-        remedy = _also_broken() or "`npusim ops list` names the operators."
+        remedy = not_readable() or "`npusim ops list` names the operators."
         raise UnknownNameError("operator", name, candidates, remedy)
     return found
 
@@ -295,7 +295,8 @@ def _names() -> Names:
     return folders.all_names(_registered)
 
 
-def _also_broken() -> str:
+def not_readable() -> str:
+    """What folders can't be read and why, as a sentence; empty where all can."""
     broken = broken_folders()
     if not broken:
         return ""

@@ -294,7 +294,7 @@ class TileStateError(KernelError):
 
 
 class KernelCodeError(KernelError):
-    """An exception of Python in a kernel's own code, e.g. a misspelt attribute."""
+    """A mistake in a kernel's own code: an exception of Python, or what C++ of a project does."""
 
 
 class DeadlockError(KernelError):

@@ -30,6 +30,6 @@ inline int memcpy_s(void *to, size_t room, const void *from, size_t size)
     const Type *get_##name() const { return name; }
 #define TILING_DATA_FIELD_DEF_STRUCT(Type, name) Type name{};
 #define END_TILING_DATA_DEF }
-#define REGISTER_TILING_DATA_CLASS(Op, Name)
+#define REGISTER_TILING_DATA_CLASS(Op, Name) using NpusimTilingOf##Op [[maybe_unused]] = Name;
 
 #endif

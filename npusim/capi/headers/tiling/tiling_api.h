@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/types.h"
 #include "kernel_tiling/kernel_tiling.h"
 #include "register/tilingdata_base.h"
 #include "tiling/platform/platform_ascendc.h"
@@ -199,10 +200,6 @@ private:
 } // namespace AscendC
 namespace ge {
 using Shape = AscendC::TensorShape;
-enum DataType : int32_t {
-    DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_UINT8 = 4, DT_INT16 = 6, DT_UINT16 = 7, DT_UINT32 = 8, DT_INT64 = 9, DT_UINT64 = 10, DT_DOUBLE = 11, DT_BOOL = 12,
-    DT_BF16 = 27, DT_UNDEFINED = 28, DT_INT4 = 29
-};
 using TensorDataType = DataType;
 } // namespace ge
 namespace AscendC {

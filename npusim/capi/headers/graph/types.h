@@ -1,0 +1,42 @@
+/* Types and formats of tensors as operators' host code names them; numbers as those of aclDataType and aclFormat. */
+#ifndef NPUSIM_GRAPH_TYPES_H
+#define NPUSIM_GRAPH_TYPES_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace ge {
+enum DataType : int32_t {
+    DT_FLOAT = 0, DT_FLOAT16 = 1, DT_INT8 = 2, DT_INT32 = 3, DT_UINT8 = 4, DT_INT16 = 6, DT_UINT16 = 7, DT_UINT32 = 8, DT_INT64 = 9, DT_UINT64 = 10, DT_DOUBLE = 11, DT_BOOL = 12,
+    DT_STRING = 13, DT_COMPLEX64 = 16, DT_COMPLEX128 = 17, DT_BF16 = 27, DT_UNDEFINED = 28, DT_INT4 = 29, DT_UINT1 = 30, DT_MAX
+};
+enum Format : int32_t {
+    FORMAT_NCHW = 0, FORMAT_NHWC = 1, FORMAT_ND = 2, FORMAT_NC1HWC0 = 3, FORMAT_FRACTAL_Z = 4, FORMAT_HWCN = 16, FORMAT_NDHWC = 27, FORMAT_FRACTAL_NZ = 29, FORMAT_NCDHW = 30,
+    FORMAT_NDC1HWC0 = 32, FORMAT_FRACTAL_Z_3D = 33, FORMAT_RESERVED = 40, FORMAT_MAX
+};
+using graphStatus = uint32_t;
+constexpr graphStatus GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xFFFFFFFF, GRAPH_PARAM_INVALID = 50331649;
+
+inline int GetSizeByDataType(DataType type)
+{
+    switch (type) {
+    case DT_INT8: case DT_UINT8: case DT_BOOL: return 1;
+    case DT_FLOAT16: case DT_BF16: case DT_INT16: case DT_UINT16: return 2;
+    case DT_FLOAT: case DT_INT32: case DT_UINT32: return 4;
+    case DT_INT64: case DT_UINT64: case DT_DOUBLE: case DT_COMPLEX64: return 8;
+    case DT_COMPLEX128: return 16;
+    default: return -1;
+    }
+}
+struct TypeUtils {
+    static bool GetDataTypeLength(DataType type, uint32_t &length)
+    {
+        int size = GetSizeByDataType(type);
+        if (size > 0) length = uint32_t(size);
+        return size > 0;
+    }
+};
+} // namespace ge
+
+#endif

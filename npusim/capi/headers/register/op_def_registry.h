@@ -1,0 +1,2 @@
+#include "npusim/op_host.h"
+#include "register/tilingdata_base.h"

@@ -1,0 +1,274 @@
+"""A built project's operators as definitions: rules from its OpDef, kernels from its own code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.capi.library import kernel_version
+from npusim.capi.projects.host_code import HostCodeError, Tiling, host_code
+from npusim.capi.projects.kernels import KernelCall, kernel_of
+from npusim.capi.projects.tiling_fields import Field, values_of
+from npusim.hardware.families import plural
+from npusim.hardware.profile import Profile
+from npusim.operators.contract import Call, Check
+from npusim.operators.definition import Aclnn, Attribute, Operator
+from npusim.operators.folders import VARIABLE
+from npusim.operators.registry import prototype
+from npusim.values.dtypes import UINT8, DType
+from npusim.values.errors import FileError, KernelError, RejectedError, UsageError
+from npusim.values.status import StatusCode
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from npusim.ascendc.task import Task
+    from npusim.capi.projects.described import Described
+
+TOLD = "project.json"
+HOST = "host.so"
+BAND_CLASS = "custom"
+
+
+@dataclass(frozen=True)
+class ProjectOperator:
+    """An operator of a built project: what it is, and where its libraries lie."""
+
+    folder: Path
+    op: Described
+    kind: int
+    prefix: str = ""
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What npusim knows it by."""
+        return f"{self.prefix}{self.op.name}"
+
+    def definition(self) -> Operator:
+        """As the registry takes it: an operator type, and the aclnn interface that is generated."""
+        op = self.op
+        tensors = f"{_names(op.inputs)} -> {_names(op.outputs)}"
+        attributes = tuple(_attribute(each) for each in op.attributes)
+        return Operator(
+            self.name,
+            tensors,
+            attributes,
+            Aclnn(f"aclnn{self.name}", tensors, attributes),
+            kernel=self.kernels,
+            infer=self.infer if op.infers else None,
+            band_class=BAND_CLASS,
+            checks=((self._combined, op.outputs[0].name), (self._tiles, op.outputs[0].name)),
+            dtypes=dict.fromkeys(op.families, self._dtypes),
+        )
+
+    @property
+    def _dtypes(self) -> tuple[DType, ...]:
+        listed = (dtype for each in (*self.op.inputs, *self.op.outputs) for dtype in each.dtypes)
+        return tuple(dict.fromkeys(listed))
+
+    @cached_property
+    def host(self) -> Any:
+        """The project's host code."""
+        return host_code(self.folder / HOST)
+
+    def kernels(self, task: Task) -> tuple[Any, ...]:
+        """The kernel of a task. Raises KernelError where the project's code refuses it."""
+        op = self.op
+        given = (*task.inputs, *(None,) * len(op.inputs))[: len(op.inputs)]
+        outputs = task.outputs
+        if len(outputs) < len(op.outputs):
+            if not op.infers:
+                raise task.unsaid("its project infers no shapes, and the results aren't given")
+            made = self.infer([_spec(each) for each in given if each is not None], task.attributes)
+            outputs = tuple(
+                GlobalTensor(GmBuffer(name.name, max(1, spec.nbytes)), spec.dtype, spec.shape)
+                for name, spec in zip(op.outputs, made, strict=True)
+            )
+        try:
+            tiling = self.tile(task.profile, given, outputs, task.attributes)
+        except HostCodeError as problem:
+            raise KernelError(self.name, str(problem)) from None
+        number = self.combination([*map(_dtype, given), *map(_dtype, outputs)])
+        if number is None:
+            raise task.refused("its project has no kernel for these dtypes together")
+        call = KernelCall(
+            self.name,
+            str(self.folder / library_name(op.name, number)),
+            self.kind,
+            task.profile,
+            given,
+            outputs,
+            _bytes("workspace", tiling.workspace_bytes),
+            _bytes("tiling", len(tiling.data)),
+            tiling,
+        )
+        return (kernel_of(call),)
+
+    def tile(
+        self,
+        profile: Profile,
+        inputs: Sequence[GlobalTensor | None],
+        outputs: Sequence[GlobalTensor],
+        attributes: Mapping[str, Any],
+    ) -> Tiling:
+        """What the project's tiling returns. Raises HostCodeError."""
+        specs = [None if each is None else _spec(each) for each in inputs]
+        values = [None if each is None else each.array for each in inputs]
+        made = [_spec(each) for each in outputs]
+        found: Tiling = self.host.tile(self.op, profile, specs, made, attributes, values)
+        return found
+
+    def infer(
+        self, specs: Sequence[TensorSpec], attributes: Mapping[str, Any]
+    ) -> tuple[TensorSpec, ...]:
+        """The outputs as the project infers them."""
+        inputs: list[TensorSpec | None] = list(specs)
+        if len(inputs) < len(self.op.inputs):
+            left = iter(specs)
+            inputs = [None if each.optional else next(left, None) for each in self.op.inputs]
+        try:
+            found: tuple[TensorSpec, ...] = self.host.infer(self.op, inputs, attributes)
+        except HostCodeError as problem:
+            raise KernelError(self.name, str(problem)) from None
+        return found
+
+    def combination(self, dtypes: Sequence[DType | None]) -> int | None:
+        """The number of the kernel for these dtypes; one that is left out goes with any."""
+        for number, each in enumerate(self.op.combinations):
+            if all(given is None or given is d for given, d in zip(dtypes, each, strict=True)):
+                return number
+        return None
+
+    def _combined(self, *_: str) -> Check:
+        return Check(
+            StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+            "the dtypes belong to one combination of the OpDef",
+            self._find_combination,
+        )
+
+    def _find_combination(self, call: Call) -> str | None:
+        names = [each.name for each in (*self.op.inputs, *self.op.outputs)]
+        dtypes = [call.spec(name).dtype if call.is_given(name) else None for name in names]
+        if call.profile.family not in self.op.families:
+            families = ", ".join(map(plural, self.op.families))
+            return f"its project adds it for {families} alone (AddConfig)"
+        if self.combination(dtypes) is not None:
+            return None
+        given = ", ".join(str(d) for d in map(_dtype_name, dtypes))
+        taken = "; ".join(", ".join(map(_dtype_name, each)) for each in self.op.combinations)
+        return f"{', '.join(names)} are {given} and may be {taken}"
+
+    def _tiles(self, *_: str) -> Check:
+        return Check(
+            StatusCode.ACLNN_ERR_INNER_TILING_ERROR,
+            "the project's tiling takes the call",
+            self._try_tiling,
+        )
+
+    def _try_tiling(self, call: Call) -> str | None:
+        if not isinstance(call.profile, Profile):  # all chips of a family are asked for their rules
+            return None
+        try:
+            self.tiling_of(call)
+        except HostCodeError as problem:
+            return str(problem)
+        return None
+
+    def tiling_of(self, call: Call) -> Tiling:
+        """What the tiling returns for a call. Raises HostCodeError."""
+        op, host = self.op, self.host
+        inputs = [call.spec(each.name) if call.is_given(each.name) else None for each in op.inputs]
+        attributes = {
+            name: call.arguments[name]
+            for name in (each.name for each in op.attributes)
+            if call.is_given(name)
+        }
+        outputs = [call.spec(each.name) for each in op.outputs if call.is_given(each.name)]
+        if len(outputs) < len(op.outputs):
+            outputs = list(host.infer(op, inputs, attributes))
+        profile = cast("Profile", call.profile)
+        found: Tiling = host.tile(op, profile, inputs, outputs, attributes)
+        return found
+
+
+def project_operator(name: str) -> ProjectOperator:
+    """The project's operator of this name. Raises UsageError for one that no project has."""
+    found = prototype(name)
+    kernels = found[0].kernel if found else None
+    owner = getattr(kernels, "__self__", None)
+    if not isinstance(owner, ProjectOperator):
+        raise UsageError(
+            f"no built project has an operator {name}",
+            f"Build it with `npusim op build`, and name the folder in {VARIABLE}.",
+        )
+    return owner
+
+
+def told_tiling(owner: ProjectOperator, call: Call) -> dict[str, Any]:
+    """What the tiling returns for a call, by name. Raises RejectedError where it refuses it."""
+    try:
+        made = owner.tiling_of(call)
+    except HostCodeError as problem:
+        raise RejectedError(f"{problem} on {call.profile.name}") from None
+    return {
+        "op": owner.name,
+        "soc": call.profile.name,
+        "blocks": made.blocks,
+        "tiling_key": made.key,
+        "workspace_bytes": made.workspace_bytes,
+        "tiling_bytes": len(made.data),
+        "data": values_of(owner.fields, made.data),
+    }
+
+
+def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:
+    """The operators of a built project. Raises FileError for one that another npusim has built."""
+    told = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    if told["built_by"] != kernel_version():
+        remedy = f"Build it again: npusim op build {told['project']} -o {folder.parent} --force."
+        raise FileError(folder, "was built by another version of npusim", remedy)
+    ops = host_code(folder / HOST).operators()
+    fields = {name: tuple(Field(*each) for each in of) for name, of in told["fields"].items()}
+    kinds, prefix = told["kinds"], told["prefix"]
+    return tuple(
+        ProjectOperator(folder, each, kinds[each.name], prefix, fields[each.name]) for each in ops
+    )
+
+
+def definitions_of(file: str) -> tuple[Operator, ...]:
+    """The definitions of the built project whose ``definitions.py`` is this file."""
+    return tuple(each.definition() for each in operators_of(Path(file).parent))
+
+
+def library_name(op: str, number: int) -> str:
+    """The library of an operator's kernel for one combination of dtypes."""
+    return f"{op}_{number}.so"
+
+
+def _names(tensors: Sequence[Any]) -> str:
+    return " ".join(f"{each.name}{'?' * each.optional}" for each in tensors)
+
+
+def _attribute(parameter: Any) -> Attribute:
+    return Attribute(parameter.name, parameter.kind, not parameter.required, parameter.name)
+
+
+def _spec(tensor: GlobalTensor) -> TensorSpec:
+    return TensorSpec(tensor.shape, tensor.dtype)
+
+
+def _dtype(tensor: GlobalTensor | None) -> DType | None:
+    return None if tensor is None else tensor.dtype
+
+
+def _dtype_name(dtype: DType | None) -> str:
+    return "absent" if dtype is None else dtype.name
+
+
+def _bytes(name: str, nbytes: int) -> GlobalTensor:
+    return GlobalTensor(GmBuffer(name, max(1, nbytes)), UINT8, (max(1, nbytes),))

@@ -1,0 +1,181 @@
+"""A project's host code at work: its tiling, its inference, and what both ask about the chip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from npusim.capi.kernel_calls import OP_CALL, OP_HOST
+from npusim.capi.projects.described import Described, described
+from npusim.capi.runtime import kernel_hosts
+from npusim.values.dtypes import from_acl
+from npusim.values.errors import RejectedError
+from npusim.values.formats import Format
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from npusim.capi.runtime.session import Session
+    from npusim.hardware.profile import Profile
+
+_FAILED, _BROKE = 1, 2
+_MOST_AXES = 25
+
+
+class HostCodeError(Exception):
+    """The tiling or inference of a project refuses a call, or breaks; the message says which."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What a tiling function returns: blocks, key, workspace in bytes, and the data as bytes."""
+
+    blocks: int
+    key: int
+    workspace_bytes: int
+    data: bytes
+
+
+class HostCode:
+    """The library of a project's op_host."""
+
+    def __init__(self, library: Path) -> None:
+        self._ffi: Any = import_module("cffi").FFI()  # it has no types
+        self._ffi.cdef(OP_CALL + OP_HOST)
+        self._lib: Any = self._ffi.dlopen(str(library))
+        self._session = cast("Session", None)
+        self._answers = (
+            self._ffi.callback("int64_t(int)", lambda what: kernel_hosts.chip(self._session, what)),
+            self._ffi.callback(
+                "int(const int64_t *, int32_t *)",
+                lambda given, found: kernel_hosts.matmul_tiling(self._session, given, found),
+            ),
+        )
+        self._lib.npusim_op_answers(*self._answers)
+
+    def operators(self) -> tuple[Described, ...]:
+        """The operators that it adds. Raises RejectedError for what isn't simulated."""
+        told = self._ffi.string(self._lib.npusim_op_describe()).decode()
+        if not told:
+            raise RejectedError(f"the constructor of an OpDef doesn't end: {self._message()}")
+        found = []
+        for place, each in enumerate(json.loads(told)):
+            try:
+                found.append(described(place, each))
+            except ValueError as problem:
+                raise RejectedError(f"{each['name']}: {problem}") from None
+        return tuple(found)
+
+    def tile(
+        self,
+        op: Described,
+        profile: Profile,
+        inputs: Sequence[TensorSpec | None],
+        outputs: Sequence[TensorSpec],
+        attributes: Mapping[str, Any],
+        values: Sequence[np.ndarray[Any, Any] | None] = (),
+    ) -> Tiling:
+        """What the tiling function makes of a call. Raises HostCodeError."""
+        asked = SimpleNamespace(npu=SimpleNamespace(profile=profile))
+        self._session = cast("Session", asked)
+        call, kept = self._call(op, inputs, outputs, attributes, values)
+        self._run(self._lib.npusim_op_tile, call, f"the tiling function of {op.name}")
+        del kept
+        if not call.blocks:
+            raise HostCodeError(f"the tiling function of {op.name} doesn't call SetBlockDim")
+        data = bytes(self._ffi.buffer(call.tiling, call.tiling_bytes))
+        return Tiling(call.blocks, call.key, call.workspace_bytes, data)
+
+    def infer(
+        self, op: Described, inputs: Sequence[TensorSpec | None], attributes: Mapping[str, Any]
+    ) -> tuple[TensorSpec, ...]:
+        """The outputs as the project infers them. Raises HostCodeError."""
+        dtypes = self._dtypes(op, inputs)
+        made = [TensorSpec((), dtype) for dtype in dtypes]
+        call, kept = self._call(op, inputs, made, attributes, ())
+        self._run(self._lib.npusim_op_infer, call, f"the inference of {op.name}")
+        found = [call.tensors[len(inputs) + place] for place in range(len(made))]
+        del kept
+        return tuple(
+            TensorSpec(tuple(each.dims[0 : each.rank]), from_acl(each.dtype)) for each in found
+        )
+
+    def _dtypes(self, op: Described, inputs: Sequence[TensorSpec | None]) -> Sequence[Any]:
+        """The dtypes of the outputs by the combination that the inputs belong to."""
+        count = len(op.inputs)
+        for each in op.combinations:
+            if all(spec is None or spec.dtype is d for spec, d in zip(inputs, each, strict=False)):
+                return each[count:]
+        return op.combinations[0][count:]
+
+    def _call(
+        self,
+        op: Described,
+        inputs: Sequence[TensorSpec | None],
+        outputs: Sequence[TensorSpec],
+        attributes: Mapping[str, Any],
+        values: Sequence[np.ndarray[Any, Any] | None],
+    ) -> tuple[Any, list[Any]]:
+        """A call as C takes it, and what it points to."""
+        tensors = self._ffi.new("npusim_op_tensor_t[]", max(1, len(inputs) + len(outputs)))
+        kept: list[Any] = [tensors, op.name]
+        for place, spec in enumerate((*inputs, *outputs)):
+            tensors[place].format = Format.ND
+            tensors[place].dtype = -1 if spec is None else spec.dtype.acl
+            if spec is None:
+                continue
+            if spec.rank > _MOST_AXES:
+                raise HostCodeError(f"a tensor has {spec.rank} axes")
+            tensors[place].present, tensors[place].rank = 1, spec.rank
+            tensors[place].format = spec.format
+            for axis, size in enumerate(spec.shape):
+                tensors[place].dims[axis] = size
+            data = values[place] if place < len(values) else None
+            if data is not None and op.inputs[place].valued:
+                held = self._ffi.from_buffer(data.tobytes())
+                kept.append(held)
+                tensors[place].data = held
+        given = self._ffi.new("npusim_op_attribute_t[]", max(1, len(op.attributes)))
+        for place, parameter in enumerate(op.attributes):
+            value = attributes.get(parameter.name, parameter.default)
+            if value is not None:
+                self._give(given[place], value, kept)
+        call = self._ffi.new("npusim_op_call_t *")
+        call.op, call.inputs, call.outputs = op.place, len(inputs), len(outputs)
+        call.attributes, call.tensors, call.values = len(op.attributes), tensors, given
+        kept.append(given)
+        return call, kept
+
+    def _give(self, into: Any, value: Any, kept: list[Any]) -> None:
+        into.given = 1
+        if isinstance(value, str):
+            kept.append(self._ffi.new("char[]", value.encode()))
+            into.text = kept[-1]
+        elif isinstance(value, tuple | list):
+            kept.append(self._ffi.new("int64_t[]", [int(each) for each in value] or [0]))
+            into.list, into.count = kept[-1], len(value)
+        else:
+            into.whole, into.real = int(value), float(value)
+
+    def _run(self, function: Any, call: Any, what: str) -> None:
+        status = function(call)
+        if status == _FAILED:
+            raise HostCodeError(f"{what} returns that it failed")
+        if status == _BROKE:
+            raise HostCodeError(f"{what} broke: {self._message()}")
+
+    def _message(self) -> str:
+        return str(self._ffi.string(self._lib.npusim_op_message()).decode(errors="replace"))
+
+
+@cache
+def host_code(library: Path) -> HostCode:
+    """The library of a project, loaded once."""
+    return HostCode(library)

@@ -1,0 +1,214 @@
+"""Custom operator projects: built, and then operators like all others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from npusim.capi.projects.described import described
+from npusim.capi.projects.tiling_fields import Field, fields_of, values_of
+from support.commands import npusim as command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "op_project"
+HOST_FILE = "op_host/scaled_shift.cpp"
+KERNEL_FILE = "op_kernel/scaled_shift.cpp"
+
+pytestmark = pytest.mark.skipif(
+    not (sys.platform.startswith("linux") and shutil.which("g++")), reason="no compiler"
+)
+pytest.importorskip("cffi")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, built once."""
+    from npusim.capi.projects.building import build
+
+    made = tmp_path_factory.mktemp("plugins")
+    assert build(EXAMPLE, made).kernels == {"ScaledShift": 2}
+    return made
+
+
+@pytest.fixture
+def built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The built example, named as a user names it."""
+    from npusim.operators.registry import refresh
+
+    monkeypatch.setenv("NPUSIM_OPS", str(folder))
+    monkeypatch.syspath_prepend(str(folder))
+    refresh()
+    yield folder
+    monkeypatch.undo()
+    refresh()
+
+
+def copied(project: Path) -> None:
+    """The example for one dtype, which compiles in half the time."""
+    shutil.copytree(EXAMPLE, project)
+    host = project / HOST_FILE
+    text = host.read_text(encoding="utf-8").replace("DataType({ge::DT_FLOAT16, ", "DataType({")
+    host.write_text(text.replace("Format({ge::FORMAT_ND, ", "Format({"), encoding="utf-8")
+
+
+def changed(tmp_path: Path, change: Callable[[str], str], file: str) -> Path:
+    """The example with one file changed."""
+    project = tmp_path / "project"
+    copied(project)
+    path = project / file
+    text = path.read_text(encoding="utf-8")
+    assert change(text) != text
+    path.write_text(change(text), encoding="utf-8")
+    return project
+
+
+@pytest.mark.parametrize("shape", [(1,), (17,), (333, 77), (40, 4096)])
+@pytest.mark.parametrize("soc", ["910b3", "310p3"])
+def test_numbers(built: Path, shape: tuple[int, ...], soc: str) -> None:
+    import npusim
+
+    assert built
+    device = npusim.Device(soc)
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    shift = np.array([0.75], np.float32)
+    for given, wanted in (({"shift": shift}, x * 2.5 + shift[0]), ({}, x * np.float32(2.5))):
+        done = device.run("ScaledShift", x=x, scale=2.5, **given)
+        assert done.outputs is not None
+        np.testing.assert_allclose(done.outputs["y"], wanted, rtol=1e-6, atol=1e-6)
+        spec = npusim.TensorSpec(shape, "float32")
+        waited = device.estimate("aclnnScaledShift", x=spec, scale=2.5, **given).duration_us
+        assert waited == pytest.approx(done.duration_us)
+
+
+def test_its_own_tiling_decides_the_blocks(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert built
+    line = "op tiling ScaledShift -s 910b3 x=fp16[333,77] scale=2.5 --json"
+    told = command(capsys, line).json
+    assert (told["blocks"], told["tiling_key"], told["tiling_bytes"]) == (40, 1, 16)
+    assert told["data"] == {"total": 25641, "share": 656, "tile": 656, "scale": 2.5}
+    told = command(capsys, line.replace("910b3", "310p3").replace("333,77", "33")).json
+    assert (told["blocks"], told["data"]["share"]) == (3, 16)
+    rows = command(capsys, "estimate ScaledShift -s 910b3 x=fp16[333,77] --json").json
+    assert rows["answers"][0]["tasks"][0]["block_dim"] == 40
+
+
+def test_what_the_project_does_not_take(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert built
+    asked = {
+        "x=fp32[8] shift=fp16[1] -s 910b3": "may be FLOAT16, FLOAT16, FLOAT16; FLOAT, FLOAT, FLOAT",
+        "x=bf16[8] -s 910b3": "161002",
+        "x=fp32[8] -s 910a": "AddConfig",
+        "x=fp32[65536,65537] -s 910b3": "561002",
+    }
+    for words, reason in asked.items():
+        said = command(capsys, f"check ScaledShift {words}")
+        assert said.code == 1, words
+        assert reason in " ".join(said.out.split()), words
+    assert "no built project has an operator Relu" in command(capsys, "op tiling Relu").err
+
+
+def test_errors_name_the_projects_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from npusim.capi.projects.building import build
+    from npusim.values.errors import RejectedError
+
+    project = changed(
+        tmp_path, lambda text: text.replace("data.set_tile", "data.set_tiles"), HOST_FILE
+    )
+    with pytest.raises(RejectedError, match="op_host doesn't compile"):
+        build(project, tmp_path / "out")
+    assert f"{project / HOST_FILE}:35:" in capfd.readouterr().err
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_kernel_with_other_parameters(tmp_path: Path) -> None:
+    from npusim.capi.projects.building import build
+    from npusim.values.errors import RejectedError
+
+    project = changed(tmp_path, lambda text: text.replace("GM_ADDR workspace, ", ""), KERNEL_FILE)
+    with pytest.raises(RejectedError, match=r"has 4 parameters, but .* asks for 5"):
+        build(project, tmp_path / "out")
+
+
+def test_faults_at_run_time(tmp_path: Path) -> None:
+    """A kernel that copies too much has a line; a tiling that uses a null pointer ends alone."""
+    project = changed(
+        tmp_path, lambda text: text.replace("from[at], run", "from[at + 64], run"), KERNEL_FILE
+    )
+    host = project / HOST_FILE
+    first = "*context->GetAttrs()->GetFloat(0)"
+    broken = first.replace("(0)", f"({first} == 0 ? 1 : 0)")
+    host.write_text(host.read_text(encoding="utf-8").replace(first, broken), encoding="utf-8")
+
+    def said(*more: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "npusim", *more],
+            env={**os.environ, "NPUSIM_OPS": str(tmp_path / "out")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        return " ".join((done.stdout + done.stderr).split())
+
+    said("op", "build", str(project), "-o", str(tmp_path / "out"))
+    asked = ("ScaledShift", "-s", "910b3", "x=fp32[640]")
+    assert "uses memory that isn't there" in said("check", *asked, "scale=0")
+    told = said("run", *asked)
+    assert "op_kernel/scaled_shift.cpp:23" in told
+    assert "ends at byte" in told
+
+
+def test_names_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = tmp_path / "relu"
+    copied(named)
+    for file in named.rglob("*.*"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(
+            text.replace("ScaledShift", "Relu").replace("scaled_shift(", "relu("), encoding="utf-8"
+        )
+    said = command(capsys, f"op build {named} -o {tmp_path / 'out'}")
+    assert said.code == 2
+    assert "--prefix" in said.err
+    said = command(capsys, f"op build {named} -o {tmp_path / 'out'} --prefix My")
+    assert said.code == 0
+    assert "MyRelu" in said.err
+
+
+def test_no_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = command(capsys, f"op build {EXAMPLE.parent} -o {tmp_path}")
+    assert said.code == 2
+    assert "has no folder op_host" in said.err
+    assert str(EXAMPLE) in said.err
+
+
+def test_fields_of_tiling_data() -> None:
+    text = """
+    BEGIN_TILING_DATA_DEF(Other) TILING_DATA_FIELD_DEF(float, no); END_TILING_DATA_DEF;
+    BEGIN_TILING_DATA_DEF(Mine) // TILING_DATA_FIELD_DEF(float, gone);
+    TILING_DATA_FIELD_DEF(uint8_t, small);
+    TILING_DATA_FIELD_DEF_ARR(int64_t, 2, sizes);
+    END_TILING_DATA_DEF;
+    """
+    fields = fields_of(text, "Mine")
+    assert fields == (Field("small", "B", 0), Field("sizes", "q", 2))
+    data = b"\x07" + bytes(7) + (5).to_bytes(8, "little") + (6).to_bytes(8, "little")
+    assert values_of(fields, data) == {"small": 7, "sizes": [5, 6]}
+    nested = text.replace("TILING_DATA_FIELD_DEF(uint8_t", "TILING_DATA_FIELD_DEF_STRUCT(Cut")
+    assert fields_of(nested, "Mine") == ()
+    assert values_of((), data)["word 2"] == 5
+
+
+def test_lists_of_tensors_are_refused() -> None:
+    tensor = {"name": "x", "option": 3, "valued": 0, "dtypes": [0], "formats": [2]}
+    told = {"name": "Op", "inputs": [tensor], "outputs": [], "attributes": [], "socs": []}
+    with pytest.raises(ValueError, match="DYNAMIC"):
+        described(0, told)

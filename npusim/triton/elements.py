@@ -25,7 +25,10 @@ class Elements(Copies):
         if all(each.is_number for each in tiles):
             self._fold_numbers(operation, row.compute, tiles)
             return
-        is_known = all(each.array is not None or each.is_number for each in tiles)
+        is_known = all(
+            each.array is not None or (each.is_number and each.number is not UNKNOWN)
+            for each in tiles
+        )
         tile = self.result(
             operation, lambda: row.compute(*map(self.operand, tiles)), tiles, is_known=is_known
         )

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from npusim.capi.python_program import run_python
+from npusim.pytest_plugin import assert_faster_than
 from npusim.runtime.device import Device
+from npusim.values.errors import KernelError
 from support.commands import npusim
 
 pytest.importorskip("triton.backends.ascend")
@@ -207,7 +209,9 @@ def test_programs_in_a_loop_on_each_core_where_the_environment_asks_for_it(
     assert done.calls[0]["block_dim"] == 40
 
 
-def test_estimates_from_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_estimates_from_shapes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, npusim_device: Device
+) -> None:
     import npusim.triton as ours
     from npusim import TensorSpec
 
@@ -227,7 +231,12 @@ def test_estimates_from_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kernel = import_module("shaped").negate
     spec = TensorSpec((1 << 34,), "bfloat16")  # 32 GiB that nobody allocates
     given = {"x_ptr": spec, "out_ptr": spec, "n": 1 << 20, "BLOCK": 8192}
-    small = ours.estimate(kernel, (128,), given)
+    small = ours.estimate(kernel, (128,), given, device=npusim_device)
+    assert_faster_than(small, us=40)
+    with pytest.raises(pytest.fail.Exception, match="the longest task is negate"):
+        assert_faster_than(small, us=1)
+    with pytest.raises(KernelError, match="TRITON_ALL_BLOCKS_PARALLEL=1"):
+        ours.estimate(kernel, (70_000,), given)
     large = ours.estimate(
         kernel, lambda meta: (meta["n"] // meta["BLOCK"],), given | {"n": 1 << 28}
     )

@@ -52,13 +52,13 @@ class KernelCall:
     made: Tiling
 
     def play(self, *, numerics: bool) -> Played:
-        """Runs the cores; with ``numerics`` on the tensors' numbers, else on zeros."""
+        """Runs the cores on the numbers that there are, else on zeros; ``numerics`` keeps theirs."""
         code = _code(self.library)
         blocks = _blocks([0 if each is None else each.nbytes for each in self.operands])
         for place, other in self._in_place().items():
             blocks[place] = blocks[other]
         for tensor, block in zip(self.inputs, blocks, strict=False):
-            if numerics and tensor is not None:
+            if tensor is not None:
                 _fill(block, tensor)
         _put(blocks[-1], self.made.data)
         addresses = [

@@ -88,8 +88,8 @@ def _outcomes(file: Path, modules: Path | None) -> Counter[str]:
         report = Path(folder) / "report.xml"
         folders = [str(HERE), *([str(modules.absolute())] if modules else [])]
         command = (
-            str(Path(sys.executable).with_name("npusim")), "exec", "-s", _SOC, "-m", "pytest",
-            "--", str(file), "-q", "-p", "first_cases", f"--junitxml={report}",
+            str(Path(sys.executable).with_name("npusim")), "exec", "-s", _SOC, "--", "-m",
+            "pytest", str(file), "-q", "-p", "first_cases", f"--junitxml={report}",
         )  # fmt: skip
         try:
             subprocess.run(  # noqa: S603

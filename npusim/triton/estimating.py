@@ -9,7 +9,7 @@ from npusim.pyasc.session import held
 from npusim.runtime.device import Device
 from npusim.triton.launching import Shaped, timing_only
 from npusim.triton.programs import triton_on_npu
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, KernelError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ def estimate(
     chip = device if isinstance(device, Device) else Device(device)
     given = {name: _argument(name, each) for name, each in arguments.items()}
     with held(chip), triton_on_npu(), timing_only() as found:
-        kernel[grid](**given)
+        try:
+            kernel[grid](**given)
+        except RuntimeError as error:  # Triton's own check of the grid
+            raise KernelError(getattr(kernel, "__name__", ""), str(error)) from None
     if len(found) != 1:
         raise ArgumentError(
             f"{len(found)} kernels were launched", "Give one of @triton.jit, without autotune."

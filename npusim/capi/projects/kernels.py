@@ -52,7 +52,7 @@ class KernelCall:
     made: Tiling
 
     def play(self, *, numerics: bool) -> Played:
-        """Runs the cores on the numbers that there are, else on zeros; ``numerics`` keeps theirs."""
+        """Runs the cores on the numbers there are, else on zeros; ``numerics`` keeps results."""
         code = _code(self.library)
         blocks = _blocks([0 if each is None else each.nbytes for each in self.operands])
         for place, other in self._in_place().items():

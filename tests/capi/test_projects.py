@@ -212,3 +212,37 @@ def test_lists_of_tensors_are_refused() -> None:
     told = {"name": "Op", "inputs": [tensor], "outputs": [], "attributes": [], "socs": []}
     with pytest.raises(ValueError, match="DYNAMIC"):
         described(0, told)
+    with pytest.raises(ValueError, match="has no output"):
+        described(0, {**told, "inputs": [{**tensor, "option": 1}]})
+
+
+def test_results_in_place_and_launchers(tmp_path: Path) -> None:
+    """An output that is an input by its name; a function for tests that launches the kernel."""
+    from npusim.capi.projects.building import build
+
+    project = tmp_path / "project"
+    copied(project)
+    host, kernel = project / HOST_FILE, project / KERNEL_FILE
+    text = host.read_text(encoding="utf-8")
+    host.write_text(text.replace('Output("y")', 'Output("x")'), encoding="utf-8")
+    launcher = """
+void scaled_shift_do(uint32_t blocks, void *stream, GM_ADDR x, GM_ADDR y, GM_ADDR tiling)
+{
+    ASSERT(blocks != 0 && "no block");
+    scaled_shift<<<blocks, nullptr, stream>>>(x, nullptr, y, nullptr, tiling);
+}
+"""
+    kernel.write_text(kernel.read_text(encoding="utf-8") + launcher, encoding="utf-8")
+    build(project, tmp_path / "out", prefix="InPlace")
+    code = (
+        "import numpy as np, npusim; x = np.arange(100, dtype=np.float32); "
+        "npusim.Device('910b3').run('InPlaceScaledShift', x=x, scale=3.0); print(x[[1, 99]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NPUSIM_OPS": str(tmp_path / "out")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["[", "3.", "297.]"], done.stderr

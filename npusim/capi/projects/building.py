@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.capi.compiling import compile_library
-from npusim.capi.launch_syntax import kernel_kinds
+from npusim.capi.launch_syntax import has_launches, kernel_kinds, translated
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.definitions import HOST, TOLD, library_name
 from npusim.capi.projects.host_code import HostCode
@@ -221,7 +221,10 @@ def _translation(
         lines += [f"#define DTYPE_{word} {_cxx(dtype)}", f"#define ORIG_DTYPE_{word} {dtype.dt}"]
         lines += [f"#define FORMAT_{word} FORMAT_ND"]
     own = f"npusim_op_{name}"  # C's library may have a function of that name
-    lines += [f"#define {name} {own}", f'#include "{file}"']
+    text = read_bytes(file).decode("utf-8", errors="replace")
+    launches = has_launches(text)  # by a function for tests that aren't operators
+    body = translated(text, str(file)) if launches else f'#include "{file}"'
+    lines += [f"#define {name} {own}", body]
     lines += ['#include "npusim/op_kernel_entry.h"', f"NPUSIM_OP_KERNEL({name})"]
     return "\n".join(lines) + "\n"
 

@@ -50,7 +50,11 @@ class ProjectOperator:
         return f"{self.prefix}{self.op.name}"
 
     def definition(self) -> Operator:
-        """As the registry takes it: an operator type, and the aclnn interface that is generated."""
+        """As the registry takes it: an operator type, and the aclnn interface that is generated.
+
+        Results that a call gives needn't be as the project infers them: the generated interface
+        doesn't ask; those that are left out are made with the kernels.
+        """
         op = self.op
         tensors = f"{_names(op.inputs)} -> {_names(op.outputs)}"
         attributes = tuple(_attribute(each) for each in op.attributes)
@@ -60,7 +64,6 @@ class ProjectOperator:
             attributes,
             Aclnn(f"aclnn{self.name}", tensors, attributes),
             kernel=self.kernels,
-            infer=self.infer if op.infers else None,
             band_class=BAND_CLASS,
             checks=((self._combined, op.outputs[0].name), (self._tiles, op.outputs[0].name)),
             dtypes=dict.fromkeys(op.families, self._dtypes),

@@ -61,6 +61,8 @@ class Described:
 def described(place: int, told: Mapping[str, Any]) -> Described:
     """An operator from what its library tells. Raises ValueError for what isn't simulated."""
     inputs, outputs = (tuple(map(_tensor, told[io])) for io in ("inputs", "outputs"))
+    if not outputs:
+        raise ValueError("it has no output; one that works in place names its input again")
     counts = {len(each.dtypes) for each in (*inputs, *outputs)}
     if len(counts) != 1 or not counts.pop():
         raise ValueError("its inputs and outputs list different numbers of dtypes")

@@ -52,11 +52,13 @@ class KernelCall:
     made: Tiling
 
     def play(self, *, numerics: bool) -> Played:
-        """Runs the cores; with ``numerics`` on the tensors' numbers, else on zeros."""
+        """Runs the cores on the numbers there are, else on zeros; ``numerics`` keeps results."""
         code = _code(self.library)
         blocks = _blocks([0 if each is None else each.nbytes for each in self.operands])
+        for place, other in self._in_place().items():
+            blocks[place] = blocks[other]
         for tensor, block in zip(self.inputs, blocks, strict=False):
-            if numerics and tensor is not None:
+            if tensor is not None:
                 _fill(block, tensor)
         _put(blocks[-1], self.made.data)
         addresses = [
@@ -73,7 +75,7 @@ class KernelCall:
             int(code.ffi.cast("uintptr_t", context)),
         )
         try:
-            played = play_cores(code.ffi, self.profile, launch, blocks)
+            played = play_cores(code.ffi, self.profile, launch, list(dict.fromkeys(blocks)))
         except KernelError as error:  # a mistake in the project: no answer of ours
             words = (error.kernel, error.problem, error.remedy)
             raise KernelCodeError(*words, site=error.site) from None
@@ -91,7 +93,15 @@ class KernelCall:
         """What the cores do."""
         nothing = GlobalTensor(GmBuffer("absent", 1), UINT8, (1,))
         played = self.play(numerics=False)
-        return played.listing([nothing if each is None else each for each in self.operands])
+        again = self._in_place()
+        memories = [each for place, each in enumerate(self.operands) if place not in again]
+        return played.listing([nothing if each is None else each for each in memories])
+
+    def _in_place(self) -> dict[int, int]:
+        """The operands that are results in the memory of an input, and which one."""
+        own = {_key(each): place for place, each in enumerate(self.inputs) if each is not None}
+        made = enumerate(self.outputs, len(self.inputs))
+        return {place: own[_key(each)] for place, each in made if _key(each) in own}
 
 
 # What calls do, found when they are first played: no part of what tells kernels apart.
@@ -176,6 +186,10 @@ def _blocks(sizes: Sequence[int]) -> list[Block]:
         _next_address += round_up(block.taken_bytes, _PAGE_BYTES) + _PAGE_BYTES
         found.append(block)
     return found
+
+
+def _key(tensor: GlobalTensor) -> tuple[int, int, tuple[int, ...]]:
+    return tensor.buffer.number, tensor.start, tuple(tensor.shape)
 
 
 def _fill(block: Block, tensor: GlobalTensor) -> None:

@@ -10,6 +10,8 @@ from support.schemas import watch
 # Tests start many processes: what one of them has compiled, the others read.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Workers are given the width of the terminal that pytest was started in.
+os.environ.pop("COLUMNS", None)
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])

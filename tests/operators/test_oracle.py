@@ -210,7 +210,6 @@ import sys
 from collections import OrderedDict
 from functools import partial
 from npusim import Device
-from support.paths import ROOT
 tensor = "fp16[64,64]"
 Device("Ascend910B3").check("aclnnMatmul", self=tensor, mat2=tensor, cubeMathType=1)
 print(*(name for name in sys.modules if name.startswith("npusim.catalogue.")))

@@ -421,9 +421,11 @@ def test_a_busy_scalar_unit_is_told_what_helps() -> None:
     )  # fmt: skip
     said = what_limits(cast("Any", SimpleNamespace(tasks=[task])))
     assert "SCALAR is busy for 96 %" in said
-    assert "Fewer and larger ones" in said
+    assert "instructions that are too small" in said
     task.pipes = {"SCALAR": 0.5, "VECTOR": 0.7}
-    assert "More work in a call" in what_limits(cast("Any", SimpleNamespace(tasks=[task])))
+    assert "no roof of the chip is reached" in what_limits(
+        cast("Any", SimpleNamespace(tasks=[task]))
+    )
 
 
 def test_memory_is_over_time_only_where_lifetimes_are_known() -> None:

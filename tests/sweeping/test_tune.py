@@ -164,7 +164,7 @@ def test_programs_in_cpp_are_tuned_by_macros(
     done = command(capsys, f"{line} --csv {table}")
     assert [each["variant"] for each in done.json] == ["TILE=4096", "TILE=512", "TILE=131072"]
     assert "the chip has 196608" in done.json[-1]["refusal"]
-    assert table.read_text().startswith("variant,duration_us,refusal\nTILE=4096,")
+    assert table.read_text().startswith("variant,duration_us,refusal,assumptions\nTILE=4096,")
     done = command(capsys, f"tune {source} -s 910b3 --param TILE=512")
     assert "BLOCKS" in done.err
     assert done.code == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,8 @@ from npusim.operators.contract import Call, Check
 from npusim.operators.definition import Aclnn, Attribute, Operator
 from npusim.operators.folders import VARIABLE
 from npusim.operators.registry import prototype
+from npusim.reading.files import read_text
+from npusim.reading.markup import json_value
 from npusim.values.dtypes import UINT8, DType
 from npusim.values.errors import FileError, KernelError, RejectedError, UsageError
 from npusim.values.status import StatusCode
@@ -231,7 +232,7 @@ def told_tiling(owner: ProjectOperator, call: Call) -> dict[str, Any]:
 
 def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:
     """The operators of a built project. Raises FileError for one that another npusim has built."""
-    told = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    told: Any = json_value(read_text(folder / TOLD, "Build the project again."), folder / TOLD)
     if told["built_by"] != kernel_version():
         remedy = f"Build it again: npusim op build {told['project']} -o {folder.parent} --force."
         raise FileError(folder, "was built by another version of npusim", remedy)

@@ -20,6 +20,7 @@ from npusim.reporting.schemas.calls import (
     Executed,
     ModelTrace,
     Sweep,
+    Tiling,
     Trace,
     Tuned,
 )
@@ -64,6 +65,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
     "validate": (Validated,),
     "exec": (Executed,),
     "tune": (list[Tuned],),
+    "op": (Tiling,),
     "demo": (Demo,),
 }
 """The verbs that take ``--json``, and what each prints or writes; `Failed` comes with all."""

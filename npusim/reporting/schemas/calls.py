@@ -100,6 +100,19 @@ class Tuned(Object):
     variant: str
     duration_us: Number | None
     refusal: str
+    assumptions: list[str]
+
+
+class Tiling(Object):
+    """What a project's tiling function returns for a call, its data by name: `op tiling`."""
+
+    op: str
+    soc: str
+    blocks: int
+    tiling_key: int
+    workspace_bytes: int
+    tiling_bytes: int
+    data: Json
 
 
 class Trace(Object):

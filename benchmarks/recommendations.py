@@ -3,9 +3,9 @@
     python benchmarks/recommendations.py
 
 The recommended cards are simulated ten times as long as the plan did, with another seed: they must
-keep the limit and the target, and one card (of a language model, one replica) fewer mustn't. Where
-a plan says that it is undecided between two numbers, the larger must and one below the smaller
-mustn't. Exit code 1 when one of them doesn't hold; some minutes.
+keep the limit and the target, and one card (of a language model, one replica of either kind) fewer
+mustn't. Where a plan says that it is undecided between two numbers, the larger must and one below
+the smaller mustn't. Exit code 1 when one of them doesn't hold; some minutes.
 """
 
 from __future__ import annotations
@@ -90,18 +90,21 @@ def llm_keeps(which: int) -> tuple[str, bool, bool]:
     chosen = plan_llm(plan, ROOT).chosen
     if chosen is None:
         raise RuntimeError(f"{name}: no option")
-    cards_of_one = chosen.cards / chosen.replicas
-    fewest = round(chosen.perhaps / cards_of_one)
+    reading, answering = counts = chosen.replicas, chosen.answering
+    kinds = 1 if chosen.candidate.decode is None else 2
+    fewest = round(chosen.perhaps / (chosen.cards / reading)) if kinds == 1 else reading
+    fewer = [(fewest - 1, answering), (reading, answering - 1)][:kinds]
+    told = f"{fewest}..{reading}" if kinds == 1 else f"{reading} + {answering}"
 
-    def keeps(replicas: int) -> bool:
-        if not replicas:
+    def keeps(counts: tuple[int, int]) -> bool:
+        if not all(counts[:kinds]):
             return False
         requests = LONGER * plan.simulation.max_requests
-        share = in_time_share(plan, ROOT, chosen.candidate, replicas, requests, SEED)
+        share = in_time_share(plan, ROOT, chosen.candidate, counts, requests, SEED)
         return share >= plan.objective.quantile
 
-    said = f"{name} on {product}: {fewest}..{chosen.replicas} replicas of {chosen.candidate.layout}"
-    return said, keeps(chosen.replicas), keeps(fewest - 1)
+    said = f"{name} on {product}: {told} replicas of {chosen.candidate.where}"
+    return said, keeps(counts), any(map(keeps, fewer))
 
 
 def answers() -> Iterator[tuple[str, bool, bool]]:

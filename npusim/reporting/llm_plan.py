@@ -158,7 +158,7 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
 
 
 def _in_time(served: Served) -> str:
-    return percent(served.goodput_req_s / served.req_s)
+    return percent(served.in_time)
 
 
 def serve_command(found: LlmPlanResult, option: Option) -> str:

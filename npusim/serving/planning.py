@@ -109,10 +109,21 @@ def _model_of(plan: LlmPlan, folder: Path) -> LanguageModel:
 
 
 def in_time_share(
-    plan: LlmPlan, folder: Path, candidate: Candidate, replicas: int, requests: int, seed: int
+    plan: LlmPlan,
+    folder: Path,
+    candidate: Candidate,
+    counts: tuple[int, int],
+    requests: int,
+    seed: int,
 ) -> float:
-    """The share of requests in time where so many replicas share the load, by one run."""
-    return _Planner(plan, _model_of(plan, folder), None).share(candidate, replicas, requests, seed)
+    """The share of requests in time, by one run: replicas, and those that only answer if any do."""
+    sizer = Sizer(plan, _model_of(plan, folder))
+    rate, (replicas, _) = plan.llm.requests_per_s, counts
+    if candidate.decode is not None:
+        asked = sizer.requests(rate, number=requests, seed=seed)
+        return sizer.fleet(candidate, counts, asked).in_time
+    ready = sizer.deployed(candidate, candidate.layout)
+    return sizer.at(ready, rate / replicas, number=requests, seed=seed).in_time
 
 
 def _ranked(options: Iterable[Option]) -> list[Option]:
@@ -205,12 +216,6 @@ class _Planner:
         rate = self._plan.llm.requests_per_s / (replicas - 1)
         return self._at(ready, rate, self._plan.simulation.max_requests)
 
-    def share(self, candidate: Candidate, replicas: int, requests: int, seed: int) -> float:
-        """The share of requests in time of a replica at its share of the load, by one run."""
-        rate = self._plan.llm.requests_per_s / replicas
-        served = self._at(self._deployed(candidate), rate, requests, seed)
-        return served.goodput_req_s / served.req_s
-
     def needed(self, option: Option) -> Confirmed | None:
         """The replicas of an option without spare ones, by long runs."""
         near = option.replicas - self._plan.fleet.spare_replicas
@@ -220,8 +225,7 @@ class _Planner:
         simulation = self._plan.simulation
 
         def share(rate: float, requests: int, seed: int) -> float:
-            served = self._at(ready, rate, requests, seed)
-            return served.goodput_req_s / served.req_s
+            return self._at(ready, rate, requests, seed).in_time
 
         return Confirming(
             share, times * self._plan.llm.requests_per_s, self._plan.objective.quantile,

@@ -63,6 +63,11 @@ class Served:
     kv_tokens: int
     most_kv_tokens: int
 
+    @property
+    def in_time(self) -> float:
+        """The share of the requests that were within the objectives."""
+        return self.goodput_req_s / self.req_s
+
     def __repr__(self) -> str:
         rate, first, further = self.output_tok_s, self.ttft_ms.p90, self.tpot_ms.p90
         return (

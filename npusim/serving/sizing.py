@@ -148,15 +148,22 @@ class Sizer:
         return low, tried[low], tuple(sorted(tried.items()))
 
     def _in_time(self, served: Served) -> bool:
-        return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
+        return served.in_time >= self._plan.objective.quantile
+
+    def fleet(self, candidate: Candidate, counts: tuple[int, int], requests: Requests) -> Served:
+        """So many instances that read prompts and that answer, beside each other."""
+        if candidate.decode is None:
+            raise TypeError("the candidate has cards of one kind")
+        limits = self._plan.objective
+        return serve_apart(
+            self.deployed(candidate, candidate.layout),
+            self.deployed(candidate, candidate.decode),
+            requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=counts,
+        )  # fmt: skip
 
     def _apart(self, candidate: Candidate, start: tuple[int, int], seeds: int) -> Option:
         """Cards that read and cards that answer: more of those that are late, fewer of the rest."""
-        if candidate.decode is None:
-            raise TypeError("the candidate has cards of one kind")
         rate, limits = self._plan.llm.requests_per_s, self._plan.objective
-        prompts = self.deployed(candidate, candidate.layout)
-        answers = self.deployed(candidate, candidate.decode)
         in_flight = rate * (limits.ttft_ms + limits.tpot_ms * self._plan.llm.output_tokens) / 1e3
         tried = dict[tuple[int, int], Served]()
         first = self._plan.simulation.seed
@@ -164,10 +171,7 @@ class Sizer:
 
         def meets(counts: tuple[int, int]) -> bool:
             for asked in streams:
-                found = serve_apart(
-                    prompts, answers, asked, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms,
-                    replicas=counts,
-                )  # fmt: skip
+                found = self.fleet(candidate, counts, asked)
                 tried.setdefault(counts, found)
                 if not self._in_time(found):
                     tried[counts] = found

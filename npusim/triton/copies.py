@@ -13,6 +13,7 @@ from npusim.triton import numbers
 from npusim.triton.held import UNKNOWN, GlobalPiece, Loan, LocalPiece, Tile
 from npusim.triton.scalar import Scalars
 from npusim.triton.vector import VectorWork, new_tile
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 from npusim.values.sites import site_of
 
@@ -189,13 +190,17 @@ class Copies(Scalars):
 
     def queue(self, key: object, position: TPosition, nbytes: int) -> TQue:
         """The queue of an operation: two slots within a loop where the compiler doubles buffers."""
+        doubled = self.loops > 0 and self.program.options.get("multibuffer", True) is not False
+        block = self.core.block_bytes
+        return self.queue_of(key, position, 1 + doubled, round_up(max(1, nbytes), block))
+
+    def queue_of(
+        self, key: object, position: TPosition, depth: int, nbytes: int, name: str = ""
+    ) -> TQue:
+        """The queue that is kept under a key, made with so many slots when first asked for."""
         if key not in self.queues:
-            doubled = self.loops > 0 and self.program.options.get("multibuffer", True) is not False
-            made = TQue(position, 1 + doubled, str(position).lower())
-            size = max(
-                self.core.block_bytes, -(-nbytes // self.core.block_bytes) * self.core.block_bytes
-            )
-            made.attach(self.core, 1 + doubled, size)
+            made = TQue(position, depth, name or str(position).lower())
+            made.attach(self.core, depth, nbytes)
             self.queues[key] = made
         return self.queues[key]
 
@@ -231,7 +236,7 @@ class Copies(Scalars):
             return self.core.costs.fractal_bytes(dtype.itemsize, shape)
         *rows, last = shape or (1,)
         block = self.core.block_bytes
-        return prod(rows) * (-(-last * dtype.itemsize // block) * block)
+        return prod(rows) * round_up(last * dtype.itemsize, block)
 
     def _piece(self, operation: Operation) -> None:
         held = self.env[operation.operands[0].number]

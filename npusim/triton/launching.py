@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _programs: dict[Hashable, LoweredProgram] = {}
 _timing: list[list[Result]] = []
 _watching: list[list[LoweredProgram]] = []
-_MOST_PROGRAMS = 65535  # coreDim has 16 bits (the device: "grid should be less than 65536")
 
 
 def cores_for(profile: Profile, *, products: bool) -> int:
@@ -100,9 +99,9 @@ def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> 
     """Plays a kernel on the session's chip. Raises KernelError for what the chip can't do."""
     for watcher in _watching:
         watcher.append(program)
-    if not program.is_grouped:
-        check_grid(program.name, grid)
     here = session()
+    if not program.is_grouped:
+        check_grid(program.name, grid, here.device.profile.launch.most_blocks)
     try:
         told = check_fits(program, here.device.profile.buffers.ub_bytes)
     except BufferOverflowError as error:
@@ -133,15 +132,15 @@ def _as_the_compilers(error: BufferOverflowError) -> BufferOverflowError:
     return both
 
 
-def check_grid(name: str, grid: Grid) -> None:
+def check_grid(name: str, grid: Grid, most: int) -> None:
     """Refuse grids that no launch has."""
     whole = grid[0] * grid[1] * grid[2]
-    if 1 <= whole <= _MOST_PROGRAMS:
+    if 1 <= whole <= most:
         return
     raise KernelError(
         name,
         f"a grid of {grid[0]} x {grid[1]} x {grid[2]} = {whole} programs, but a launch has 1 to "
-        f"{_MOST_PROGRAMS} (the driver: grid should be less than 65536)",
+        f"{most} (the driver: grid should be less than {most + 1})",
         "Give each program more (a larger BLOCK), or launch as many programs as there are cores "
         "and let each loop over its share: for i in range(pid, tasks, tl.num_programs(0)). Where "
         f"programs don't wait for each other, {VARIABLE}=1 lets the compiler do that.",

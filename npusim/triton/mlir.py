@@ -398,9 +398,6 @@ def _types(text: str) -> Iterator[Type]:
         yield type_of(f"{match[0]}{inside}>")
 
 
-_SCALAR = re.compile(r"(?:^|[\s(,])(i\d+|f\d+|bf16|f8\w+|index)(?=$|[\s),{])")
-
-
 def _result_types(operation: Operation, count: int) -> Sequence[Type]:
     """The types of the results, by where the text has them."""
     if not count:

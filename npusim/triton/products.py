@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc import FLOAT, GlobalTensor, LocalTensor, Pipe, TPosition, TQue
+from npusim.ascendc import FLOAT, GlobalTensor, LocalTensor, Pipe, TPosition
 from npusim.triton import numbers
 from npusim.triton.held import GlobalPiece, Loan, Tile
 from npusim.triton.tiles import Tiles
@@ -87,21 +87,24 @@ class Products(Tiles):
 
     def _fetch(self, operation: Operation, value: Value) -> Fetched:
         crossing = self.launch.crossing(operation, -1 - operation.results.index(value))
-        yield self.core.cross_core_wait_flag(crossing.flag)
-        dtype = numbers.DTYPES[value.type.element]
-        shape = value.type.shape or ()
-        tile = Tile(dtype, shape)
-        if self.core.numerics:
-            tile.array = self.launch.take(self.core, crossing)
+        tile = yield from self._arrived(crossing, value)
         if self.core.recording:
-            own = self.own_shape(value, shape)
-            queue = self.queue(crossing, TPosition.VECIN, self._slot_bytes(dtype, own))
+            own = self.own_shape(value, tile.shape)
+            queue = self.queue(crossing, TPosition.VECIN, self._slot_bytes(tile.dtype, own))
             with self.core.schedules():
-                tile.local = queue.alloc_tensor(dtype, *own)
+                tile.local = queue.alloc_tensor(tile.dtype, *own)
                 if not self.alone:
-                    self.core.copy_runs(tile.local, self._workspace(crossing, dtype, own))
+                    self.core.copy_runs(tile.local, self._workspace(crossing, tile.dtype, own))
             tile.loan = Loan(queue, tile.local)
         self.give_tile(value, tile)
+        return tile
+
+    def _arrived(self, crossing: Any, value: Value) -> Fetched:
+        """A tile that the other kind of core has stored, and no place for it yet."""
+        yield self.core.cross_core_wait_flag(crossing.flag)
+        tile = Tile(numbers.DTYPES[value.type.element], value.type.shape or ())
+        if self.core.numerics:
+            tile.array = self.launch.take(self.core, crossing)
         return tile
 
     def _workspace(self, crossing: Any, dtype: DType, shape: tuple[int, ...]) -> GmSlice:
@@ -146,13 +149,9 @@ class Products(Tiles):
     def _receive(self, operation: Operation, place: int, value: Value) -> Fetched:
         """An operand that the vector cores have stored."""
         crossing = self.launch.crossing(operation, place)
-        yield self.core.cross_core_wait_flag(crossing.flag)
-        dtype = numbers.DTYPES[value.type.element]
-        shape = value.type.shape or ()
-        tile = Tile(dtype, shape)
-        if self.core.numerics:
-            tile.array = self.launch.take(self.core, crossing)
+        tile = yield from self._arrived(crossing, value)
         if self.core.recording:
+            dtype, shape = tile.dtype, tile.shape
             size = self._slot_bytes(dtype, shape)
             queue = self.queue((operation, place), TPosition.A1, size)
             with self.core.schedules():
@@ -175,19 +174,12 @@ class Products(Tiles):
                     self.program.name, f"L0C with a product {list(shape)} {dtype}", need, room,
                     "Use smaller blocks: BLOCK_M x BLOCK_N sums of 4 bytes have to fit.",
                 )  # fmt: skip
-            queue = self._queue_of_sums(key, need, room)
+            depth = 2 if 2 * need <= room and self.loops else 1
+            queue = self.queue_of((key, "sums"), TPosition.CO1, depth, need)
             with self.core.schedules():
                 tile.local = queue.alloc_tensor(dtype, *shape)
             tile.loan = Loan(queue, tile.local, by=Pipe.CUBE)
         return tile
-
-    def _queue_of_sums(self, key: object, need: int, room: int) -> TQue:
-        if (key, "sums") not in self.queues:
-            depth = 2 if 2 * need <= room and self.loops else 1
-            made = TQue(TPosition.CO1, depth, "co1")
-            made.attach(self.core, depth, need)
-            self.queues[key, "sums"] = made
-        return self.queues[key, "sums"]
 
     def _steps(
         self, operation: Operation, operands: list[Tile], target: Tile, *, adds: bool
@@ -197,12 +189,12 @@ class Products(Tiles):
         m, k = left.shape[-2:]
         n = right.shape[-1]
         size = left.dtype.itemsize
-        core = self.core
+        core, cube = self.core, self.core.profile.cube
         deep = max(1, core.block_bytes // size)
         rows, columns = min(m, _WIDEST), min(n, _WIDEST)
         room = min(
-            core.capacity_bytes("L0A") // 2 // (round_up(rows, 16) * size),
-            core.capacity_bytes("L0B") // 2 // (round_up(columns, 16) * size),
+            core.capacity_bytes("L0A") // 2 // (round_up(rows, cube.fractal_m) * size),
+            core.capacity_bytes("L0B") // 2 // (round_up(columns, cube.fractal_n) * size),
         )
         step = max(deep, min(round_up(k, deep), room // deep * deep))
         hf32 = operation.has('"hf32"')
@@ -223,12 +215,8 @@ class Products(Tiles):
     def _into_l0(self, source: Tile, shape: tuple[int, int], position: TPosition) -> Any:
         core = self.core
         memory = "L0A" if position is TPosition.A2 else "L0B"
-        key = (memory,)
-        if key not in self.queues:
-            made = TQue(position, 2, memory.lower())
-            made.attach(core, 2, core.capacity_bytes(memory) // 2)
-            self.queues[key] = made
-        queue = self.queues[key]
+        half = core.capacity_bytes(memory) // 2
+        queue = self.queue_of(memory, position, 2, half, memory.lower())
         tile = queue.alloc_tensor(source.dtype, *shape)
         lying = (shape[1], shape[0]) if source.turned else shape
         core.load_data(

@@ -87,6 +87,6 @@ def _active(model: Architecture) -> float:
     """Weights that every token of a prompt is multiplied by."""
     found = model.all_mixers + model.dense_layers * model.dense_weights
     if (experts := model.experts) is not None:
-        taken = 3 * model.hidden * experts.active * experts.width
+        taken = model.expert_weights // experts.count * experts.active
         found += model.expert_layers * (taken + model.beside_experts)
     return found

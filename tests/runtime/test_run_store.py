@@ -79,7 +79,7 @@ def test_another_process_finds_what_one_has_kept(path: Path, traced: list[str]) 
     command = [sys.executable, "-c", ESTIMATE]
     rows = sqlite3.connect(path).execute("SELECT COUNT(*) FROM runs").fetchone()
     done = subprocess.run(  # away from the source, which isn't what is installed
-        command, env=environment, check=True, capture_output=True, text=True, cwd=path.parent
+        command, env=environment, check=True, capture_output=True, text=True, cwd=path.parents[1]
     )
     assert [task[0] for task in json.loads(done.stdout)] == first
     assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM runs").fetchone() == rows
@@ -103,7 +103,7 @@ def test_other_code_and_other_numbers_of_a_chip_are_other_runs(
 
 def test_two_writers_lose_nothing(path: Path) -> None:
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), who], cwd=path.parent)
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), who], cwd=path.parents[1])
         for who in ("one", "two")
     ]
     assert [each.wait() for each in writers] == [0, 0]

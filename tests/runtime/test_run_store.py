@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import npusim
 from npusim import Device
 from npusim.engine import Memo
 from npusim.reading import run_store
 from npusim.reading.run_store import RunStore
 from npusim.runtime import streams
 
+# Runs are kept by the code that made them: a child takes ours, not what lies where it starts.
+PYTHON = [sys.executable, "-P", "-c"]
+SAME_CODE = {"PYTHONPATH": str(Path(npusim.__file__).parents[1])}
 CALL = {"self": "fp16[40,300]", "dim": 1}
 WRITER = """
 import sys
@@ -75,12 +79,10 @@ def test_another_process_finds_what_one_has_kept(path: Path, traced: list[str]) 
     traced.clear()
     assert estimated(path) == first
     assert traced == []
-    environment = {**os.environ, run_store.VARIABLE: str(path)}
-    command = [sys.executable, "-c", ESTIMATE]
+    environment = {**os.environ, **SAME_CODE, run_store.VARIABLE: str(path)}
+    command = [*PYTHON, ESTIMATE]
     rows = sqlite3.connect(path).execute("SELECT COUNT(*) FROM runs").fetchone()
-    done = subprocess.run(  # away from the source, which isn't what is installed
-        command, env=environment, check=True, capture_output=True, text=True, cwd=path.parents[1]
-    )
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     assert [task[0] for task in json.loads(done.stdout)] == first
     assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM runs").fetchone() == rows
 
@@ -102,8 +104,9 @@ def test_other_code_and_other_numbers_of_a_chip_are_other_runs(
 
 
 def test_two_writers_lose_nothing(path: Path) -> None:
+    environment = {**os.environ, **SAME_CODE}
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), who], cwd=path.parents[1])
+        subprocess.Popen([*PYTHON, WRITER, str(path), who], env=environment)
         for who in ("one", "two")
     ]
     assert [each.wait() for each in writers] == [0, 0]

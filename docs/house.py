@@ -50,7 +50,7 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display drawing dtypes errors formats garbage guard host layouts locks
+        arithmetic display drawing dtypes errors formats garbage guard host language layouts locks
         promotion signals sites spelling status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup run_store tables",

@@ -12,6 +12,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Workers are given the width of the terminal that pytest was started in.
 os.environ.pop("COLUMNS", None)
+os.environ["LANGUAGE"] = "en"  # whoever runs the tests, and whatever they speak
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])

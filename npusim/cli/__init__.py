@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
+from npusim.values import language
 from npusim.values.garbage import collect_rarely
 
 __all__ = ["main"]
@@ -69,6 +71,8 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
     try:
         from npusim.cli import output
 
+        arguments = _spoken_to(arguments)
+
         output.open_streams()
         collect_rarely()
         from npusim.cli.app import application, as_words
@@ -91,6 +95,31 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
             raise
         return _explain(problem, as_json="--json" in arguments)
     return code
+
+
+def _spoken_to(arguments: list[str]) -> list[str]:
+    """Choose the language by ``--lang`` or else by the environment; the arguments without it.
+
+    What programs read (--json) stays English, whatever their environment is.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    name = ""
+    rest: list[str] = []
+    own = iter(arguments[:end])
+    for word in own:
+        if word == "--lang":
+            name = next(own, "nothing")
+        elif word.startswith("--lang="):
+            name = word.partition("=")[2]
+        else:
+            rest.append(word)
+    found = language.known(name) if name else language.wanted(os.environ)
+    if not found:
+        from npusim.values.errors import UnknownNameError
+
+        raise UnknownNameError("language", name, language.LANGUAGES)
+    language.speak("en" if "--json" in rest else found)
+    return [*rest, *arguments[end:]]
 
 
 def _explain(problem: Exception, *, as_json: bool) -> int:

@@ -89,7 +89,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         if isinstance(found, typer.Typer):
             for command in found.registered_commands:
                 command.cls = Verb
-            app.add_typer(found, name=verb)
+            app.add_typer(found, name=verb, cls=Verbs)
         else:
             app.command(verb, cls=Verb)(found)
     return app
@@ -142,6 +142,9 @@ def _npusim(
         ),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    lang: Annotated[  # taken out before, see npusim.cli, so that it may stand anywhere
+        str, typer.Option("--lang", metavar="en|zh", help="The language; default: by LANG.")
+    ] = "",
 ) -> None:
     """Ascend NPU simulator: will it run, how long does it take, and the right numbers.
 

@@ -21,5 +21,7 @@ def mcp(
     Needs npusim[mcp]. Example, in an agent's configuration: {"command": "npusim", "args": ["mcp"]}
     """
     from npusim.cli.mcp_tools import server
+    from npusim.values.language import speak
 
+    speak("en")  # as --json: programs read it
     server(allow_run=allow_run).run("stdio")

@@ -7,11 +7,14 @@ longer than many a verb itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import cleandoc
 from math import isfinite
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from npusim.values.language import _, spoken
 
 _WHOLE: Final = 1_000  # characters of a verb's first sentence that help shows
 _WORD: Final = str
@@ -20,6 +23,17 @@ _WORDS: Final = list[str]
 
 class Verb(TyperCommand):
     """A command that validates only what isn't plain text."""
+
+    def __init__(self, *args: Any, **words: Any) -> None:
+        super().__init__(*args, **_in_language(words))
+
+    def get_help(self, ctx: Any) -> str:
+        """What --help prints."""
+        return _help(self, ctx) or super().get_help(ctx)
+
+    def get_short_help_str(self, limit: int = _WHOLE) -> str:
+        """Its first sentence."""
+        return _first_sentence(self.help) or super().get_short_help_str(limit)
 
     def get_params(self, ctx: Any) -> Any:
         """Its options, and ``--help``."""
@@ -40,12 +54,23 @@ class Verb(TyperCommand):
 class Verbs(TyperGroup):
     """The same of a command with verbs."""
 
+    def __init__(self, *args: Any, **words: Any) -> None:
+        super().__init__(*args, **_in_language(words))
+
+    def get_help(self, ctx: Any) -> str:
+        """What --help prints."""
+        return _help(self, ctx) or super().get_help(ctx)
+
+    def get_short_help_str(self, limit: int = _WHOLE) -> str:
+        """Its first sentence."""
+        return _first_sentence(self.help) or super().get_short_help_str(limit)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The verbs with the whole first sentence of each, as wide as the help is."""
         verbs: list[Any] = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
         rows = [(each.name, each.get_short_help_str(_WHOLE)) for each in verbs if not each.hidden]
         if rows:
-            with formatter.section("Commands"):
+            with formatter.section(_("Commands")):
                 formatter.write_dl(rows)
 
     def get_params(self, ctx: Any) -> Any:
@@ -53,8 +78,40 @@ class Verbs(TyperGroup):
         return _validated_late(super().get_params(ctx))
 
 
+def _in_language(words: dict[str, Any]) -> dict[str, Any]:
+    """What a command is made of, with its help in the language that is spoken."""
+    if spoken() == "en":
+        return words
+    for name in ("help", "epilog"):
+        if words.get(name):
+            words[name] = _(cleandoc(words[name]))
+    return words
+
+
+def _help(command: Any, ctx: Any) -> str:
+    """Help in a language that typer can't break into lines, nothing for others."""
+    if spoken() == "en":
+        return ""
+    from npusim.cli.wrapping import WideFormatter
+
+    formatter = WideFormatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
+    command.format_help(ctx, formatter)
+    return str(formatter.getvalue()).rstrip("\n")
+
+
+def _first_sentence(text: str | None) -> str:
+    """The first of a text in Chinese, nothing for other languages."""
+    if spoken() != "zh" or not text:
+        return ""
+    paragraph = text.partition("\n\n")[0]
+    end = paragraph.find("。") + 1
+    return paragraph[: end or None].replace("\n", "")
+
+
 def _validated_late(options: list[Any]) -> list[Any]:
     for option in options:
+        if getattr(option, "help", None):
+            option.help = _(option.help)
         validator = getattr(option, "get_runtime_param", None)  # in this version of typer
         if validator is not None and "get_runtime_param" not in vars(option):
             vars(option)["get_runtime_param"] = _AsGiven(validator, option).itself

@@ -1,0 +1,158 @@
+"""The catalogue of what npusim says, and whether it has everything: `python docs/translations.py`.
+
+Takes the messages from the code, brings `npusim/locale/zh/LC_MESSAGES/npusim.po` in step with them
+and compiles it; prints what lacks a translation. `tests/house/test_translations.py` fails while
+something does. Messages are the help of every verb and option, what stands in `_()` and
+`ngettext()`, and labels, which renderers look up: of these only those that the catalogue has.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cache
+from inspect import cleandoc
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from babel.messages.catalog import Catalog
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "npusim/locale/zh/LC_MESSAGES"
+PO, MO = FOLDER / "npusim.po", FOLDER / "npusim.mo"
+SPEAKING = ("_", "ngettext")
+TYPERS = ("Options", "Arguments", "Commands", "Usage: ", "required", "default: {default}")
+TYPERS += ("env var: {var}", "Show this message and exit.")
+
+
+@cache
+def sources() -> tuple[tuple[Path, ast.Module], ...]:
+    """Every module of npusim that people are spoken to from, and its tree."""
+    files = sorted((ROOT / "npusim").rglob("*.py"))
+    return tuple((file, ast.parse(file.read_text())) for file in files)
+
+
+def helped() -> Iterator[str]:
+    """The help of every verb and option."""
+    import typer
+
+    from npusim.cli.app import application
+
+    def of(command: Any) -> Iterator[str]:
+        yield from (cleandoc(each) for each in (command.help, command.epilog) if each)
+        for option in command.params:
+            if getattr(option, "help", None):
+                yield option.help
+        for each in getattr(command, "commands", {}).values():
+            yield from of(each)
+
+    yield from of(typer.main.get_command(application([])))
+    yield from TYPERS
+
+
+def spoken() -> Iterator[str | tuple[str, str]]:
+    """What stands in `_()` and `ngettext()`."""
+    for file, tree in sources():
+        for node in ast.walk(tree):
+            name = isinstance(node, ast.Call) and getattr(node.func, "id", "")
+            if not isinstance(node, ast.Call) or name not in SPEAKING:
+                continue
+            words = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            if name == "_" and len(words) == 1:
+                yield words[0]
+            elif name == "ngettext" and len(words) == 2:
+                yield words[0], words[1]
+            elif name == "ngettext":
+                sys.exit(f"{file}:{node.lineno}: ngettext takes its messages as they are")
+
+
+@cache
+def constants() -> frozenset[str]:
+    """Every string of the code, of which labels are some."""
+    nodes = (node for _file, tree in sources() for node in ast.walk(tree))
+    return frozenset(
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def read() -> Catalog:
+    """The catalogue as it is."""
+    from babel.messages.pofile import read_po
+
+    with PO.open("rb") as file:
+        return read_po(file, locale="zh", domain="npusim", charset="utf-8")
+
+
+def wanted() -> dict[str, str | tuple[str, str]]:
+    """Every message that must be translated, by its first form."""
+    messages = [*helped(), *spoken()]
+    return {each if isinstance(each, str) else each[0]: each for each in messages}
+
+
+def current() -> Catalog:
+    """The catalogue in step with the code: what is new lacks its translation."""
+    from babel.messages.catalog import Catalog
+
+    before, made = read(), Catalog("zh", "npusim", "# What npusim says, in Chinese.", "npusim")
+    made.header_comment = "# What npusim says, in Chinese; docs/translations.py keeps it in step."
+    made.mime_headers = [
+        ("Content-Type", "text/plain; charset=utf-8"),
+        ("Content-Transfer-Encoding", "8bit"),
+        ("Language", "zh"),
+        ("Plural-Forms", "nplurals=1; plural=0;"),
+    ]
+    asked = wanted()
+    for key, message in asked.items():
+        found = before.get(key)
+        fields = ["python-brace-format"] if "{" in key else []
+        made.add(message, found.string if found else "", flags=fields)
+    for found in before:
+        key = found.id[0] if isinstance(found.id, tuple) else found.id
+        if key and key not in asked and found.string and key in constants():
+            made.add(found.id, found.string, auto_comments=["label"])
+    return made
+
+
+def lacking(catalogue: Catalog) -> list[str]:
+    """The messages without a translation, or with one whose fields aren't those of the message."""
+    from string import Formatter
+
+    def fields(text: str) -> set[str | None]:
+        try:
+            return {name for _text, name, _spec, _conversion in Formatter().parse(text)} - {None}
+        except ValueError:  # braces that are no fields
+            return set()
+
+    lack = []
+    for each in catalogue:
+        key = each.id[0] if isinstance(each.id, tuple) else each.id
+        told = each.string[0] if isinstance(each.string, tuple | list) else each.string
+        if key and (not told or fields(key) != fields(told)):
+            lack.append(key)
+    return lack
+
+
+def texts(catalogue: Catalog) -> tuple[bytes, bytes]:
+    """The two files: for people and for gettext."""
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import write_po
+
+    po, mo = BytesIO(), BytesIO()
+    write_po(po, catalogue, width=100, sort_output=True, omit_header=False, ignore_obsolete=True)
+    write_mo(mo, catalogue)
+    return po.getvalue(), mo.getvalue()
+
+
+if __name__ == "__main__":
+    made = current()
+    for path, content in zip((PO, MO), texts(made), strict=True):
+        path.write_bytes(content)
+    for each in lacking(made):
+        sys.stdout.write(f"{each!r}\n")
+    sys.exit(bool(lacking(made)))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 from npusim.pyasc.answering import AnsweringModule
@@ -201,6 +201,16 @@ def _npu_module(torch: Any) -> AnsweringModule:
     def device_name(device: object = None) -> str:
         return session().device.profile.name
 
+    def properties(device: object = None) -> SimpleNamespace:
+        profile = session().device.profile
+        return SimpleNamespace(
+            name=profile.name,
+            total_memory=profile.memory.capacity_bytes,
+            L2_cache_size=profile.memory.l2_bytes,
+            cube_core_num=profile.cores.cube_cores or profile.cores.most,
+            vector_core_num=profile.cores.vector_cores or profile.cores.most,
+        )
+
     names = ("set_device", "synchronize", "empty_cache", "init", "reset_peak_memory_stats",
              "set_compile_mode", "set_stream", "config")  # fmt: skip
     return AnsweringModule(
@@ -215,6 +225,9 @@ def _npu_module(torch: Any) -> AnsweringModule:
             "device_count": lambda: 1,
             "current_device": lambda: 0,
             "get_device_name": device_name,
+            "get_device_properties": properties,
+            "mem_get_info": lambda device=None: (properties().total_memory,) * 2,
+            "device": Stream,  # a context, too, within which nothing is different
             "manual_seed": torch.manual_seed,
             "manual_seed_all": done,
             "current_stream": stream,

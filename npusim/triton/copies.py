@@ -286,6 +286,8 @@ class Copies(Scalars):
         """Refuse what goes beyond a tensor: on the card it reads or overwrites others."""
         if piece.offset is UNKNOWN:
             raise self.needs_data(operation)
+        if not piece.numel:
+            return
         first, end = piece.reach()
         held = piece.buffer.nbytes // piece.dtype.itemsize
         if first < 0 or end > held:
@@ -344,15 +346,22 @@ class Copies(Scalars):
         held = piece.buffer.nbytes // piece.dtype.itemsize
         if first >= 0 and end <= held:
             return False
-        if operation not in self.launch.told:
-            self.launch.told.add(operation)
-            line = site_of(operation.line.file, operation.line.line)
-            sys.stderr.write(
-                f"note: kernel {self.program.name}, {line}: elements {first} to {end - 1} of "
-                f"{piece.buffer.name} are loaded, which has {held}: what lies beyond is taken for "
-                "0 here; mask the load\n"
-            )
+        self.tell_beyond(operation, piece, first, end, held)
         return True
+
+    def tell_beyond(
+        self, operation: Operation, piece: GlobalPiece, first: int, end: int, held: int
+    ) -> None:
+        """Say once of an operation that it loads what lies beyond a tensor."""
+        if operation in self.launch.told:
+            return
+        self.launch.told.add(operation)
+        line = site_of(operation.line.file, operation.line.line)
+        sys.stderr.write(
+            f"note: kernel {self.program.name}, {line}: elements {first} to {end - 1} of "
+            f"{piece.buffer.name} are loaded, which has {held}: what lies beyond is taken for "
+            "0 here; mask the load\n"
+        )
 
     def _with_what_lies_behind(self, piece: GlobalPiece) -> NDArray[Any]:
         """The numbers of a piece, 0 where it leaves its tensor."""

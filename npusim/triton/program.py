@@ -153,8 +153,43 @@ class LoweredProgram:
                 if each not in found and self._belongs(each, found)
             }
             if not more:
-                return frozenset(found)
+                break
             found |= more
+        while True:  # what vector cores make is turned by them, or on its way
+            vectors = {
+                each
+                for each in found
+                if each.name == "linalg.transpose" and self._maker(each.ins[0]) not in found
+            }
+            if not vectors:
+                return frozenset(found)
+            found -= vectors
+
+    @cached_property
+    def turned_on_the_way(self) -> frozenset[Operation]:
+        """Transposes of what vector cores make for products alone: loads to L0 turn it.
+
+        The same as of what is loaded (a_transpose and b_transpose of HIVM's mmadL1).
+        """
+        return frozenset(
+            each
+            for each in self.function.body.walk()
+            if each.name == "linalg.transpose"
+            and each not in self.on_cube
+            and _swaps_the_last(each)
+            and self.users.get(each.results[0])
+            and all(
+                user.name in MATMULS and each.results[0] not in user.outs
+                for user in self.users[each.results[0]]
+            )
+        )
+
+    def handed(self, value: Value) -> tuple[Value, bool]:
+        """What vector cores store for an operand of a product, and whether loads to L0 turn it."""
+        maker = self._maker(value)
+        if maker is not None and maker in self.turned_on_the_way:
+            return maker.ins[0], True
+        return value, False
 
     def is_carried(self, value: Value) -> bool:
         """Whether a value is a sum of products that a loop carries in L0C."""
@@ -252,17 +287,20 @@ class LoweredProgram:
             users = self._feeds(operation)
             return bool(users) and all(each in cube for each in users)
         if operation.name in ("arith.truncf", "tensor.extract_slice"):
-            source = operation.operands[0]
-            maker = self._maker(source)
-            carried = source in self._carried_products or (maker is not None and maker in cube)
             users = self.users.get(operation.results[0], [])
             stored = ("tensor.extract_slice", "bufferization.materialize_in_destination")
+            carried = self._is_in_l0c(operation.operands[0], cube)
             return carried and bool(users) and all(each.name in stored for each in users)
         if operation.name == "bufferization.materialize_in_destination":
-            source = operation.operands[0]
-            maker = self._maker(source)
-            return source in self._carried_products or (maker is not None and maker in cube)
+            return self._is_in_l0c(operation.operands[0], cube)
         return False
+
+    def _is_in_l0c(self, value: Value, cube: set[Operation]) -> bool:
+        """Whether a value is a sum in L0C; what else is added to it, vector cores add."""
+        maker = self._maker(value)
+        if maker is not None and maker.name in MATMULS:
+            return self.starts_at_zero(maker)
+        return value in self._carried_products or (maker is not None and maker in cube)
 
     def _feeds(self, operation: Operation) -> list[Operation]:
         """Who takes what an operation loads, beside those that fill it."""
@@ -292,6 +330,13 @@ class LoweredProgram:
         yield self.function.body
         for each in self.function.body.walk():
             yield from each.regions
+
+
+def _swaps_the_last(transpose: Operation) -> bool:
+    """Whether the last two axes change places and no others."""
+    order = list(transpose.lists[-1])
+    plain: list[object] = list(range(len(order)))
+    return order == [*plain[:-2], *reversed(plain[-2:])]
 
 
 def _homes(region: Region) -> Iterator[tuple[Operation, Region]]:

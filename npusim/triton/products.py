@@ -127,7 +127,8 @@ class Products(Tiles):
                 tile = self.tile(value)
             operands.append(tile)
         result, start = operation.results[0], operation.outs[0]
-        target = self.env[start.number] if self.program.is_carried(start) else None
+        stays = self.program.is_carried(start) or self.program.goes_on(operation)
+        target = self.env[start.number] if stays else None
         adds = isinstance(target, Tile)
         if not isinstance(target, Tile):
             target = self._sums(operation, result)

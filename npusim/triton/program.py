@@ -198,11 +198,17 @@ class LoweredProgram:
     def is_vectors(self, value: Value) -> bool:
         """Whether the vector cores make an operand of a product."""
         maker = self._maker(value)
+        if maker is not None and maker.name in MATMULS:
+            return not self.starts_at_zero(maker)
         return maker is None or maker not in self.on_cube
 
     def crosses(self, value: Value) -> bool:
-        """Whether the vector cores need a product."""
+        """Whether the vector cores need a product, if only to add something else to it."""
         users = self.users.get(value, [])
+        maker = self._maker(value)
+        if users and maker is not None and maker.name in MATMULS:
+            if not self.starts_at_zero(maker):
+                return True
         if value in self._carried_products:
             return any(each not in self.on_cube for each in users)
         return any(each not in self.on_cube and not self._carries(each, value) for each in users)
@@ -228,8 +234,22 @@ class LoweredProgram:
         }
 
     def starts_at_zero(self, product: Operation) -> bool:
-        """Whether a product is added to nothing."""
-        return self._is_zero(product.outs[0]) or self.is_carried(product.outs[0])
+        """Whether a product is added to nothing, or to what L0C has already."""
+        start = product.outs[0]
+        return self._is_zero(start) or self.is_carried(start) or self.goes_on(product)
+
+    def goes_on(self, product: Operation) -> bool:
+        """Whether a product is added to the one before it, where that lies in L0C."""
+        before = self._before(product)
+        return before is not None and self.starts_at_zero(before)
+
+    def _before(self, product: Operation) -> Operation | None:
+        """The product whose result only this one takes, to add to it."""
+        start = product.outs[0]
+        before = self._maker(start)
+        if before is None or before.name not in MATMULS or self.users.get(start) != [product]:
+            return None
+        return before
 
     def _is_zero(self, value: Value) -> bool:
         maker = self._maker(value)
@@ -258,16 +278,24 @@ class LoweredProgram:
             yielded = region.operations[-1].operands
             for place, argument in enumerate(region.arguments[1:]):
                 users = [each for each in self.users.get(argument, []) if each.name != "scf.yield"]
-                makes = self._maker(yielded[place])
+                first = self._first_of(yielded[place])
                 if (
-                    makes is not None
-                    and makes.name in MATMULS
-                    and users == [makes]
-                    and argument in makes.outs
+                    first is not None
+                    and users == [first]
+                    and argument in first.outs
                     and self._is_zero(loop.operands[3 + place])
                 ):
                     found |= {argument, loop.results[place]}
         return found
+
+    def _first_of(self, value: Value) -> Operation | None:
+        """The first of the products that are added to each other in a value."""
+        product = self._maker(value)
+        if product is None or product.name not in MATMULS:
+            return None
+        while (before := self._before(product)) is not None:
+            product = before
+        return product
 
     def _maker(self, value: Value) -> Operation | None:
         return self._makers.get(value)

@@ -414,7 +414,8 @@ class Copies(Scalars):
                 self.local(tile)
                 own = self.own_piece(operation.operands[0], target)
                 if own.numel and not self.alone:
-                    self.take_away(operation, self.gm_slice(own), tile.dtype, own.sizes)
+                    whole = self.program.whole_shape(operation.operands[0])
+                    self.take_away(operation, self.gm_slice(own), tile.dtype, own.sizes, whole)
         if core.numerics and self.stores:
             target.array()[...] = self.array(tile)[cut].reshape(target.sizes)
 
@@ -423,9 +424,20 @@ class Copies(Scalars):
         """Whether this core's stores count: both vector cores of a block compute all of it."""
         return not self.core.unit.sub_block
 
-    def take_away(self, key: object, target: GmSlice, dtype: DType, shape: tuple[int, ...]) -> None:
-        """UB to global memory, when the vector unit has done what it was given."""
-        queue = self.queue(key, TPosition.VECOUT, self._slot_bytes(dtype, shape))
+    def take_away(
+        self,
+        key: object,
+        target: GmSlice,
+        dtype: DType,
+        shape: tuple[int, ...],
+        whole: tuple[int, ...] = (),
+    ) -> None:
+        """UB to global memory, when the vector unit has done what it was given.
+
+        ``whole`` is the shape of which ``shape`` is what this run stores.
+        """
+        nbytes = max(self._slot_bytes(dtype, each) for each in (shape, whole) if UNSAID not in each)
+        queue = self.queue(key, TPosition.VECOUT, nbytes)
         out = queue.alloc_tensor(dtype, *shape)
         queue.enque(out)
         self.core.copy_runs(target, queue.deque(out))

@@ -206,9 +206,8 @@ class LoweredProgram:
         """Whether the vector cores need a product, if only to add something else to it."""
         users = self.users.get(value, [])
         maker = self._maker(value)
-        if users and maker is not None and maker.name in MATMULS:
-            if not self.starts_at_zero(maker):
-                return True
+        if maker is not None and maker.name in MATMULS and not self.starts_at_zero(maker):
+            return bool(users)
         if value in self._carried_products:
             return any(each not in self.on_cube for each in users)
         return any(each not in self.on_cube and not self._carries(each, value) for each in users)
@@ -341,6 +340,13 @@ class LoweredProgram:
         if operation.name in ("bufferization.to_tensor", "linalg.transpose"):
             return [each for each in users if not (each.outs and value in each.outs)]
         return users
+
+    def whole_shape(self, value: Value) -> tuple[int, ...]:
+        """The sizes of what a tile of sizes that only the run tells is cut from."""
+        maker = self._maker(value)
+        if maker is not None and maker.name in ("tensor.extract_slice", "memref.subview"):
+            return self.whole_shape(maker.operands[0])
+        return value.type.shape or ()
 
     def _root(self, value: Value) -> Operation | None:
         """The allocation that a piece of local memory is cut from."""

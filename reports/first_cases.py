@@ -1,4 +1,7 @@
-"""For pytest (`-p first_cases`): the first case of every test function; slow ones are ended."""
+"""For pytest (`-p first_cases`): the first case of every test function; slow ones are ended.
+
+The report has how many kernels each of them launched.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from npusim.pyasc.session import session
 
 SECONDS = int(os.environ.get("FIRST_CASES_SECONDS", "40"))
 
@@ -21,8 +26,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Iterator[None]:
+def pytest_runtest_call(item: Any) -> Iterator[None]:
     """Ends a case after SECONDS."""
+    before = len(session().launched)
 
     def late(_signal: int, _frame: object) -> None:
         raise TimeoutError(f"took more than {SECONDS} s")
@@ -33,3 +39,4 @@ def pytest_runtest_call() -> Iterator[None]:
         return (yield)
     finally:
         signal.alarm(0)
+        item.user_properties.append(("launches", len(session().launched) - before))

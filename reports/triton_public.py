@@ -1,11 +1,12 @@
 """Writes reports/triton.md: Triton kernels of public repositories, and what others measured.
 
 python reports/triton_public.py               the page, from what is kept in reports/data
-python reports/triton_public.py --run NAME=CHECKOUT/TESTS [--path FOLDER]
+python reports/triton_public.py --run NAME=CHECKOUT/TESTS [--path FOLDERS] [--words ...]
                                               runs the first case of every test function below TESTS
                                               (a folder or a file) by npusim exec, and keeps the
-                                              counts under NAME; --path is a folder of modules that
-                                              they import
+                                              counts under NAME; --path has folders of modules that
+                                              they import, --words are for pytest; --only is a
+                                              pattern of the files, --log a file for what failed
 
 Nothing of a checkout is kept but its commit and the counts.
 """

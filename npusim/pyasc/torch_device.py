@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 from npusim.pyasc.answering import AnsweringModule
@@ -68,6 +68,7 @@ class _Finder(MetaPathFinder):
             torch.Tensor.npu = torch.nn.Module.npu = _there
         torch.npu = npu
         self._opened.enter_context(_default_device_on_cpu(torch))
+        self._opened.enter_context(_generators_on_cpu(torch))
         around = AnsweringModule("torch_npu", {"npu": npu})
         sys.modules.update(dict(zip(_STAND_INS, (around, npu, npu), strict=True)))
         self._opened.enter_context(_on_cpu(torch))
@@ -79,14 +80,38 @@ def _default_device_on_cpu(torch: Any) -> Iterator[None]:
     original = torch.set_default_device
 
     def set_default_device(device: Any) -> None:
-        ours = str(getattr(device, "type", device)).partition(":")[0] == NAME
-        original("cpu" if ours else device)
+        original(_moved(device, torch))
 
     torch.set_default_device = set_default_device
     try:
         yield
     finally:
         torch.set_default_device = original
+
+
+@contextmanager
+def _generators_on_cpu(torch: Any) -> Iterator[None]:
+    """Inside, random generators of ours are the CPU's."""
+    original = torch.Generator
+
+    class Generator(original):  # type: ignore[misc, valid-type, unused-ignore]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return super().__new__(cls, device=_moved(device, torch))
+
+    torch.Generator = Generator
+    try:
+        yield
+    finally:
+        torch.Generator = original
+
+
+def _moved(value: Any, torch: Any) -> Any:
+    """The CPU where a value is our device, by name, number or as torch has it; else the value."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "cpu"
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type == NAME else value
+    return "cpu" if isinstance(value, str) and _NPU.fullmatch(value) else value
 
 
 class _Made(Loader):
@@ -111,20 +136,18 @@ def _on_cpu(torch: Any) -> Any:
     """A mode of torch in which what is asked of the device is asked of the CPU."""
     from torch.overrides import TorchFunctionMode  # type: ignore[import-not-found, unused-ignore]
 
-    def moved(value: Any) -> Any:
-        if isinstance(value, torch.device):
-            return torch.device("cpu") if value.type == NAME else value
-        return "cpu" if isinstance(value, str) and _NPU.fullmatch(value) else value
-
     class OnCpu(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             named = dict(kwargs or {})
+            named.pop("pin_memory", None)  # all memory is the host's
+            if function in (torch.Tensor.pin_memory, torch.Tensor.is_pinned):
+                return args[0] if function is torch.Tensor.pin_memory else True
             if "device" in named:
-                named["device"] = moved(named["device"])
+                named["device"] = _moved(named["device"], torch)
             if function is torch.Tensor.to:
-                args = tuple(map(moved, args))
+                args = tuple(_moved(each, torch) for each in args)
             return function(*args, **named)
 
     return OnCpu()
@@ -201,6 +224,16 @@ def _npu_module(torch: Any) -> AnsweringModule:
     def device_name(device: object = None) -> str:
         return session().device.profile.name
 
+    def properties(device: object = None) -> SimpleNamespace:
+        profile = session().device.profile
+        return SimpleNamespace(
+            name=profile.name,
+            total_memory=profile.memory.capacity_bytes,
+            L2_cache_size=profile.memory.l2_bytes,
+            cube_core_num=profile.cores.cube_cores or profile.cores.most,
+            vector_core_num=profile.cores.vector_cores or profile.cores.most,
+        )
+
     names = ("set_device", "synchronize", "empty_cache", "init", "reset_peak_memory_stats",
              "set_compile_mode", "set_stream", "config")  # fmt: skip
     return AnsweringModule(
@@ -215,6 +248,9 @@ def _npu_module(torch: Any) -> AnsweringModule:
             "device_count": lambda: 1,
             "current_device": lambda: 0,
             "get_device_name": device_name,
+            "get_device_properties": properties,
+            "mem_get_info": lambda device=None: (properties().total_memory,) * 2,
+            "device": Stream,  # a context, too, within which nothing is different
             "manual_seed": torch.manual_seed,
             "manual_seed_all": done,
             "current_stream": stream,

@@ -95,11 +95,12 @@ def _write_down(
 ) -> None:
     core = player.core
     player.local(tile)
+    whole = player.program.whole_shape(operation.ins[-1])
     if kind in _BY_COPY and tile.dtype in _DTYPES:
         core.set_atomic_add()
-        player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
+        player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes, whole)
         core.set_atomic_none()
         return
     # The compiler holds a lock of its own around a load, the operation and a store.
     player.vector.by_scalar(f"atomic_{kind}", player.local(tile), 2)
-    player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes)
+    player.take_away(operation, player.gm_slice(target), tile.dtype, target.sizes, whole)

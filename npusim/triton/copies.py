@@ -286,6 +286,8 @@ class Copies(Scalars):
         """Refuse what goes beyond a tensor: on the card it reads or overwrites others."""
         if piece.offset is UNKNOWN:
             raise self.needs_data(operation)
+        if not piece.numel:
+            return
         first, end = piece.reach()
         held = piece.buffer.nbytes // piece.dtype.itemsize
         if first < 0 or end > held:
@@ -344,15 +346,22 @@ class Copies(Scalars):
         held = piece.buffer.nbytes // piece.dtype.itemsize
         if first >= 0 and end <= held:
             return False
-        if operation not in self.launch.told:
-            self.launch.told.add(operation)
-            line = site_of(operation.line.file, operation.line.line)
-            sys.stderr.write(
-                f"note: kernel {self.program.name}, {line}: elements {first} to {end - 1} of "
-                f"{piece.buffer.name} are loaded, which has {held}: what lies beyond is taken for "
-                "0 here; mask the load\n"
-            )
+        self.tell_beyond(operation, piece, first, end, held)
         return True
+
+    def tell_beyond(
+        self, operation: Operation, piece: GlobalPiece, first: int, end: int, held: int
+    ) -> None:
+        """Say once of an operation that it loads what lies beyond a tensor."""
+        if operation in self.launch.told:
+            return
+        self.launch.told.add(operation)
+        line = site_of(operation.line.file, operation.line.line)
+        sys.stderr.write(
+            f"note: kernel {self.program.name}, {line}: elements {first} to {end - 1} of "
+            f"{piece.buffer.name} are loaded, which has {held}: what lies beyond is taken for "
+            "0 here; mask the load\n"
+        )
 
     def _with_what_lies_behind(self, piece: GlobalPiece) -> NDArray[Any]:
         """The numbers of a piece, 0 where it leaves its tensor."""
@@ -405,7 +414,8 @@ class Copies(Scalars):
                 self.local(tile)
                 own = self.own_piece(operation.operands[0], target)
                 if own.numel and not self.alone:
-                    self.take_away(operation, self.gm_slice(own), tile.dtype, own.sizes)
+                    whole = self.program.whole_shape(operation.operands[0])
+                    self.take_away(operation, self.gm_slice(own), tile.dtype, own.sizes, whole)
         if core.numerics and self.stores:
             target.array()[...] = self.array(tile)[cut].reshape(target.sizes)
 
@@ -414,9 +424,20 @@ class Copies(Scalars):
         """Whether this core's stores count: both vector cores of a block compute all of it."""
         return not self.core.unit.sub_block
 
-    def take_away(self, key: object, target: GmSlice, dtype: DType, shape: tuple[int, ...]) -> None:
-        """UB to global memory, when the vector unit has done what it was given."""
-        queue = self.queue(key, TPosition.VECOUT, self._slot_bytes(dtype, shape))
+    def take_away(
+        self,
+        key: object,
+        target: GmSlice,
+        dtype: DType,
+        shape: tuple[int, ...],
+        whole: tuple[int, ...] = (),
+    ) -> None:
+        """UB to global memory, when the vector unit has done what it was given.
+
+        ``whole`` is the shape of which ``shape`` is what this run stores.
+        """
+        nbytes = max(self._slot_bytes(dtype, each) for each in (shape, whole) if UNSAID not in each)
+        queue = self.queue(key, TPosition.VECOUT, nbytes)
         out = queue.alloc_tensor(dtype, *shape)
         queue.enque(out)
         self.core.copy_runs(target, queue.deque(out))

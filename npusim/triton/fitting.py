@@ -175,7 +175,7 @@ class _Plan:
                 self._show(operation.results[0], operation.results[0])
             return
         inlined = self._in_place and operation.name == "linalg.broadcast"
-        if operation.name in _FREE or inlined:
+        if operation.name in _FREE or inlined or operation in self._program.turned_on_the_way:
             for value in operation.results:
                 source = next((self._shown.get(each) for each in operation.operands), None)
                 if source is not None:

@@ -209,9 +209,14 @@ class _Lanes:
             here.env[result] = UNKNOWN
             return
         at = np.broadcast_to(places.at, here.mask.shape)
-        self._check(each, places.piece, at[here.mask])
-        here.env[result] = data[np.where(here.mask, at, 0)]
-        self._count_lines(places.piece, at[here.mask])
+        inside = here.mask & (at >= 0) & (at < data.size)
+        if not np.array_equal(inside, here.mask):
+            reached = at[here.mask]
+            ends = int(reached.min()), int(reached.max()) + 1
+            self.player.tell_beyond(each, places.piece, *ends, data.size)
+        found = data[np.where(inside, at, 0)] if data.size else np.zeros(at.shape, data.dtype)
+        here.env[result] = np.where(inside | ~here.mask, found, found.dtype.type(0))
+        self._count_lines(places.piece, at[inside])
 
     def _count_lines(self, piece: GlobalPiece, at: Any) -> None:
         line = self.player.core.profile.memory.l2_line_bytes
@@ -273,10 +278,7 @@ class _Lanes:
         values, places = (self._of(one.number, here.env) for one in each.operands[:2])
         if not isinstance(places, _Places):
             raise self.player.unknown(each, "a store of one element to UB")
-        if isinstance(values, Tile):
-            raise self.player.unknown(
-                each, "a store of several elements in a loop over single ones"
-            )
+        values = self._single(each, values)
         size = places.piece.dtype.itemsize
         self.work.copies.append((size, int(np.count_nonzero(here.mask))))
         if not self.computes or places.at is UNKNOWN or values is UNKNOWN:
@@ -289,8 +291,9 @@ class _Lanes:
     def _atomic(self, each: Operation, here: _Here) -> None:
         kind = atomics.kind_of(each)
         places, values = (self._of(one.number, here.env) for one in each.ins[:2])
+        values = self._single(each, values)
         combine = atomics.combination(kind)
-        if combine is None or not isinstance(places, _Places) or isinstance(values, Tile):
+        if combine is None or not isinstance(places, _Places):
             raise self.player.unknown(each, f"the atomic operation {kind} on single elements")
         self.work.copies.append((places.piece.dtype.itemsize, int(np.count_nonzero(here.mask))))
         if not self.computes or places.at is UNKNOWN or values is UNKNOWN:

@@ -209,10 +209,18 @@ def _bytes_of(name: str, value: Any) -> tuple[NDArray[np.uint8], int]:
         if not value.flags.c_contiguous:
             raise ArgumentError(f"{name} isn't contiguous", f"Pass a copy of {name}.")
         return value.reshape(-1).view(np.uint8), 0
-    value = getattr(value, "base", value)  # tl.reinterpret
-    if not hasattr(value, "untyped_storage"):
+    tensor = _tensor_of(value)
+    if tensor is None:
         raise ArgumentError(f"{name} is a {type(value).__name__}, no tensor")
     torch: Any = sys.modules["torch"]
-    storage = value.untyped_storage()
+    storage = tensor.untyped_storage()
     raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    return raw, value.storage_offset() * value.element_size()
+    return raw, value.data_ptr() - storage.data_ptr()
+
+
+def _tensor_of(value: Any) -> Any:
+    """The tensor itself, or that which what shows its memory holds (tl.reinterpret and others)."""
+    if hasattr(value, "untyped_storage"):
+        return value
+    held = getattr(value, "__dict__", {}).values()
+    return next((each for each in held if hasattr(each, "untyped_storage")), None)

@@ -405,7 +405,10 @@ def _result_types(operation: Operation, count: int) -> Sequence[Type]:
     text = operation.text
     name = operation.name
     if name in ("scf.for", "scf.if", "scf.while"):
-        kinds, _ = _balanced(text, text.index("(", text.rindex("-> ")))
+        behind = text[text.rindex("-> ") + 3 :].strip()
+        if not behind.startswith("("):
+            return [type_of(behind)]
+        kinds, _ = _balanced(behind, 0)
         return [type_of(each) for each in _split(kinds)][:count]
     if operation.outs and "->" not in text:
         return [each.type for each in operation.outs][:count]

@@ -12,15 +12,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT8, INT16, INT32, INT64
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 Computation = Callable[..., Any]
-DTYPES: dict[str, DType] = {
+
+
+class _Known(dict[str, "DType"]):
+    """Element types that the chip's cores have."""
+
+    def __missing__(self, element: str) -> DType:
+        raise KernelError(
+            "",
+            f"numbers of type {element} aren't simulated",
+            f"Cast them to one of {', '.join(each for each in self if each != 'index')}.",
+        )
+
+
+DTYPES: dict[str, DType] = _Known({
     "f32": FLOAT, "f16": FLOAT16, "bf16": BFLOAT16, "i1": BOOL, "i8": INT8, "i16": INT16,
     "i32": INT32, "i64": INT64, "index": INT64,
-}  # fmt: skip
+})  # fmt: skip
 INTEGER_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
 
 

@@ -73,11 +73,12 @@ class Products(Tiles):
 
     def _hand_over(self, operation: Operation, place: int, value: Value) -> None:
         tile = self.tile(value)
+        stored, _ = self.program.handed(value)
         crossing = self.launch.crossing(operation, place)
         if self.core.recording:
             with self.core.schedules():
                 self.local(tile)
-                shape = self.own_shape(value, tile.shape)
+                shape = self.own_shape(stored, tile.shape)
                 if not self.alone:
                     target = self._workspace(crossing, tile.dtype, shape)
                     self.take_away((operation, place), target, tile.dtype, shape)
@@ -126,7 +127,8 @@ class Products(Tiles):
                 tile = self.tile(value)
             operands.append(tile)
         result, start = operation.results[0], operation.outs[0]
-        target = self.env[start.number] if self.program.is_carried(start) else None
+        stays = self.program.is_carried(start) or self.program.goes_on(operation)
+        target = self.env[start.number] if stays else None
         adds = isinstance(target, Tile)
         if not isinstance(target, Tile):
             target = self._sums(operation, result)
@@ -149,7 +151,8 @@ class Products(Tiles):
     def _receive(self, operation: Operation, place: int, value: Value) -> Fetched:
         """An operand that the vector cores have stored."""
         crossing = self.launch.crossing(operation, place)
-        tile = yield from self._arrived(crossing, value)
+        stored, turned = self.program.handed(value)
+        tile = yield from self._arrived(crossing, stored)
         if self.core.recording:
             dtype, shape = tile.dtype, tile.shape
             size = self._slot_bytes(dtype, shape)
@@ -159,6 +162,9 @@ class Products(Tiles):
                 self.core.data_copy_nd2nz(tile.local, self._workspace(crossing, dtype, shape))
             tile.loan = Loan(queue, tile.local, by=Pipe.MTE1)
             self.ready(tile.loan)
+        if turned:
+            tile.turned, tile.shape = True, value.type.shape or ()
+            tile.array = None if tile.array is None else tile.array.swapaxes(-1, -2)
         return tile
 
     def _sums(self, key: object, value: Value) -> Tile:

@@ -153,8 +153,43 @@ class LoweredProgram:
                 if each not in found and self._belongs(each, found)
             }
             if not more:
-                return frozenset(found)
+                break
             found |= more
+        while True:  # what vector cores make is turned by them, or on its way
+            vectors = {
+                each
+                for each in found
+                if each.name == "linalg.transpose" and self._maker(each.ins[0]) not in found
+            }
+            if not vectors:
+                return frozenset(found)
+            found -= vectors
+
+    @cached_property
+    def turned_on_the_way(self) -> frozenset[Operation]:
+        """Transposes of what vector cores make for products alone: loads to L0 turn it.
+
+        The same as of what is loaded (a_transpose and b_transpose of HIVM's mmadL1).
+        """
+        return frozenset(
+            each
+            for each in self.function.body.walk()
+            if each.name == "linalg.transpose"
+            and each not in self.on_cube
+            and _swaps_the_last(each)
+            and self.users.get(each.results[0])
+            and all(
+                user.name in MATMULS and each.results[0] not in user.outs
+                for user in self.users[each.results[0]]
+            )
+        )
+
+    def handed(self, value: Value) -> tuple[Value, bool]:
+        """What vector cores store for an operand of a product, and whether loads to L0 turn it."""
+        maker = self._maker(value)
+        if maker is not None and maker in self.turned_on_the_way:
+            return maker.ins[0], True
+        return value, False
 
     def is_carried(self, value: Value) -> bool:
         """Whether a value is a sum of products that a loop carries in L0C."""
@@ -163,11 +198,16 @@ class LoweredProgram:
     def is_vectors(self, value: Value) -> bool:
         """Whether the vector cores make an operand of a product."""
         maker = self._maker(value)
+        if maker is not None and maker.name in MATMULS:
+            return not self.starts_at_zero(maker)
         return maker is None or maker not in self.on_cube
 
     def crosses(self, value: Value) -> bool:
-        """Whether the vector cores need a product."""
+        """Whether the vector cores need a product, if only to add something else to it."""
         users = self.users.get(value, [])
+        maker = self._maker(value)
+        if maker is not None and maker.name in MATMULS and not self.starts_at_zero(maker):
+            return bool(users)
         if value in self._carried_products:
             return any(each not in self.on_cube for each in users)
         return any(each not in self.on_cube and not self._carries(each, value) for each in users)
@@ -193,8 +233,22 @@ class LoweredProgram:
         }
 
     def starts_at_zero(self, product: Operation) -> bool:
-        """Whether a product is added to nothing."""
-        return self._is_zero(product.outs[0]) or self.is_carried(product.outs[0])
+        """Whether a product is added to nothing, or to what L0C has already."""
+        start = product.outs[0]
+        return self._is_zero(start) or self.is_carried(start) or self.goes_on(product)
+
+    def goes_on(self, product: Operation) -> bool:
+        """Whether a product is added to the one before it, where that lies in L0C."""
+        before = self._before(product)
+        return before is not None and self.starts_at_zero(before)
+
+    def _before(self, product: Operation) -> Operation | None:
+        """The product whose result only this one takes, to add to it."""
+        start = product.outs[0]
+        before = self._maker(start)
+        if before is None or before.name not in MATMULS or self.users.get(start) != [product]:
+            return None
+        return before
 
     def _is_zero(self, value: Value) -> bool:
         maker = self._maker(value)
@@ -223,16 +277,24 @@ class LoweredProgram:
             yielded = region.operations[-1].operands
             for place, argument in enumerate(region.arguments[1:]):
                 users = [each for each in self.users.get(argument, []) if each.name != "scf.yield"]
-                makes = self._maker(yielded[place])
+                first = self._first_of(yielded[place])
                 if (
-                    makes is not None
-                    and makes.name in MATMULS
-                    and users == [makes]
-                    and argument in makes.outs
+                    first is not None
+                    and users == [first]
+                    and argument in first.outs
                     and self._is_zero(loop.operands[3 + place])
                 ):
                     found |= {argument, loop.results[place]}
         return found
+
+    def _first_of(self, value: Value) -> Operation | None:
+        """The first of the products that are added to each other in a value."""
+        product = self._maker(value)
+        if product is None or product.name not in MATMULS:
+            return None
+        while (before := self._before(product)) is not None:
+            product = before
+        return product
 
     def _maker(self, value: Value) -> Operation | None:
         return self._makers.get(value)
@@ -252,17 +314,20 @@ class LoweredProgram:
             users = self._feeds(operation)
             return bool(users) and all(each in cube for each in users)
         if operation.name in ("arith.truncf", "tensor.extract_slice"):
-            source = operation.operands[0]
-            maker = self._maker(source)
-            carried = source in self._carried_products or (maker is not None and maker in cube)
             users = self.users.get(operation.results[0], [])
             stored = ("tensor.extract_slice", "bufferization.materialize_in_destination")
+            carried = self._is_in_l0c(operation.operands[0], cube)
             return carried and bool(users) and all(each.name in stored for each in users)
         if operation.name == "bufferization.materialize_in_destination":
-            source = operation.operands[0]
-            maker = self._maker(source)
-            return source in self._carried_products or (maker is not None and maker in cube)
+            return self._is_in_l0c(operation.operands[0], cube)
         return False
+
+    def _is_in_l0c(self, value: Value, cube: set[Operation]) -> bool:
+        """Whether a value is a sum in L0C; what else is added to it, vector cores add."""
+        maker = self._maker(value)
+        if maker is not None and maker.name in MATMULS:
+            return self.starts_at_zero(maker)
+        return value in self._carried_products or (maker is not None and maker in cube)
 
     def _feeds(self, operation: Operation) -> list[Operation]:
         """Who takes what an operation loads, beside those that fill it."""
@@ -275,6 +340,13 @@ class LoweredProgram:
         if operation.name in ("bufferization.to_tensor", "linalg.transpose"):
             return [each for each in users if not (each.outs and value in each.outs)]
         return users
+
+    def whole_shape(self, value: Value) -> tuple[int, ...]:
+        """The sizes of what a tile of sizes that only the run tells is cut from."""
+        maker = self._maker(value)
+        if maker is not None and maker.name in ("tensor.extract_slice", "memref.subview"):
+            return self.whole_shape(maker.operands[0])
+        return value.type.shape or ()
 
     def _root(self, value: Value) -> Operation | None:
         """The allocation that a piece of local memory is cut from."""
@@ -292,6 +364,13 @@ class LoweredProgram:
         yield self.function.body
         for each in self.function.body.walk():
             yield from each.regions
+
+
+def _swaps_the_last(transpose: Operation) -> bool:
+    """Whether the last two axes change places and no others."""
+    order = list(transpose.lists[-1])
+    plain: list[object] = list(range(len(order)))
+    return order == [*plain[:-2], *reversed(plain[-2:])]
 
 
 def _homes(region: Region) -> Iterator[tuple[Operation, Region]]:

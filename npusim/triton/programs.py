@@ -16,6 +16,7 @@ from npusim.pyasc.session import session
 from npusim.reading.kept import cache_folder
 from npusim.triton.driver import StandInDriver
 from npusim.triton.front_half import without_device_compiler
+from npusim.triton.later import later_names
 from npusim.triton.trials import listen_to
 from npusim.values.errors import UnknownNameError
 
@@ -35,7 +36,7 @@ def triton_on_npu() -> Iterator[None]:
     modules = {name: sys.modules.get(name) for name in _PLATFORM}
     sys.modules.update(_platform_modules())
     try:
-        with when_imported("triton", _attach):
+        with when_imported("triton", _attach), later_names():
             yield
     finally:
         for name, module in modules.items():

@@ -149,6 +149,8 @@ class Scalars:
                 self.env[result] = UNKNOWN
         elif name == "load":
             self.env[result] = self.loaded(operation)
+        elif name == "extract_aligned_pointer_as_index":
+            self.env[result] = _address(self.env[operation.operands[0].number])
         elif result >= 0:
             self.env[result] = UNKNOWN
 
@@ -190,6 +192,14 @@ class Scalars:
         return _plain(piece.data[at], operation.results[0].type.element)
 
 
+def _address(piece: Any) -> Any:
+    """An address that programs compare with 0: a tensor without elements has none."""
+    if not isinstance(piece, GlobalPiece):
+        return UNKNOWN
+    return _ANY_ADDRESS if piece.buffer.nbytes else 0
+
+
+_ANY_ADDRESS = 1 << 40
 _QUICK: dict[str, Callable[[int, int], int]] = {
     "addi": lambda a, b: a + b,
     "subi": lambda a, b: a - b,

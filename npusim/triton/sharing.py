@@ -95,7 +95,7 @@ class _Sharing:
         name = operation.name
         if name in MATMULS:
             vectors = [each for each in operation.ins if self._program.is_vectors(each)]
-            yield from ((each, 0) for each in vectors)
+            yield from ((self._program.handed(each)[0], 0) for each in vectors)
             if self._program.crosses(operation.results[0]):
                 yield operation.results[0], 0
                 if not self._program.starts_at_zero(operation):
@@ -129,7 +129,7 @@ class _Sharing:
     def _through(self, operation: Operation) -> None:
         name = operation.name
         result = operation.results[0] if operation.results else None
-        if result is None or name in _NUMBERS:
+        if result is None or name in _NUMBERS or operation in self._program.turned_on_the_way:
             return
         if name == "linalg.broadcast":
             added = operation.lists[-1]

@@ -242,3 +242,91 @@ def test_estimates_from_shapes_alone(
     )
     assert small.duration_us < 40
     assert large.duration_us > 1000
+
+
+def test_products_that_go_on_are_turned_or_begin_with_what_vector_cores_have(
+    tmp_path: Path,
+) -> None:
+    done = run(
+        tmp_path,
+        """
+        @triton.jit
+        def products(a, b, c, out, T: tl.constexpr, N: tl.constexpr):
+            i = tl.arange(0, N)
+            at = i[:, None] * N + i[None, :]
+            total = tl.zeros((N, N), tl.float32)
+            for t in range(T):  # two products a turn stay in L0C
+                x, y, z = (tl.load(a + t * N * N + at), tl.load(b + t * N * N + at),
+                           tl.load(c + t * N * N + at))
+                total = tl.dot(x, y, total)
+                total = tl.dot(y, z, total)
+            tl.store(out + at, total)
+            x, y, z = tl.load(a + at), tl.load(b + at), tl.load(c + at)
+            begun = tl.dot(x, y, z.to(tl.float32))  # vector cores add what they have loaded
+            tl.store(out + N * N + at, begun)
+            both = tl.dot(y, x, begun)
+            twice = (z * 2).to(tl.float16)
+            tl.store(out + 2 * N * N + at, tl.dot(both.to(tl.float16), tl.trans(twice)))
+            tl.store(out + 3 * N * N + at, tl.dot(tl.trans(twice), twice))
+
+        N = 32
+        a, b, c = (torch.randn(3, N, N, device="npu").half() for _ in range(3))
+        out = torch.empty(4, N, N, device=torch.npu.current_device())
+        products[(1,)](a, b, c, out, T=3, N=N)
+        a, b, c = a.float(), b.float(), c.float()
+        both = a[0] @ b[0] + c[0] + b[0] @ a[0]
+        wanted = torch.stack([(a @ b + b @ c).sum(0), a[0] @ b[0] + c[0],
+                              both.half().float() @ (2 * c[0]).T, 4 * c[0].T @ c[0]])
+        torch.testing.assert_close(out, wanted, rtol=1e-2, atol=1e-2)
+        """,
+    )
+    assert done.exit_code == 0
+
+
+def test_what_programs_of_others_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(
+        tmp_path,
+        """
+        import triton.language.extra.cann.extension as extension
+        from triton.language.extra.cann import libdevice
+
+        @triton.jit
+        def count(x_ptr, counts_ptr, maybe_ptr, out_ptr, n, BLOCK: tl.constexpr):
+            for start in range(0, n, BLOCK):  # the first turn stores less than the second
+                at = start + tl.arange(0, BLOCK)
+                mask = (at < n) & (at >= BLOCK // 2)
+                x = tl.load(x_ptr + at, mask=mask, other=0)
+                tl.atomic_add(counts_ptr + x, 1, mask=mask)
+                if maybe_ptr:
+                    part = extension.extract_slice(x, (0,), (BLOCK // 2,), (1,))
+                    x = extension.insert_slice(x, part + 7, (0,), (BLOCK // 2,), (1,))
+                    tl.store(out_ptr + start + tl.arange(0, BLOCK), libdevice.relu(x * 1.0))
+
+        generator = torch.Generator(device="npu").manual_seed(1)
+        x = torch.randint(0, 9, (300,), device="npu", generator=generator, dtype=torch.int32)
+        counts = torch.tensor([0] * 9, dtype=torch.int32, pin_memory=True).npu()
+        out = torch.empty(512, device="npu")
+        count[(1,)](x, counts, x, out, 300, BLOCK=256)
+        assert torch.equal(counts, torch.bincount(x[128:].long(), minlength=9).int())
+        assert torch.equal(out[:256], torch.cat([torch.full((128,), 7.0), x[128:256]]))
+        assert not hasattr(extension, "scope")
+        """,
+    )
+    said = capsys.readouterr().err
+    assert done.exit_code == 0, said
+    assert said.count("the program is for a later triton-ascend than 3.2.0") == 1
+
+
+def test_numbers_that_the_chip_has_not_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+    @triton.jit
+    def wide(x_ptr):
+        at = tl.arange(0, 8)
+        tl.store(x_ptr + at, tl.load(x_ptr + at).to(tl.float64).to(tl.float32))
+
+    wide[(1,)](torch.zeros(8, device="npu"))
+    """
+    assert run(tmp_path, text).exit_code == 1
+    assert "numbers of type f64 aren't simulated" in capsys.readouterr().err

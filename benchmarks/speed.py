@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from against_torch import CALLS, in_a_process
 from calls import LARGE
+from new_shapes import KINDS
 
 import npusim
 from npusim.reporting.files import atomic_write
@@ -37,6 +39,9 @@ REPEATS = 5
 TURNS = 3  # of commands that take half a minute
 HERE = Path(__file__).parent
 _TABLE = "data/measured_ops.csv.gz"
+ELEMENTWISE = ("aclnnBinaryCrossEntropyBackward", "aclnnGelu", "aclnnGatherV2")
+# What we aim at: a sixth of a tenth of a second for a kind with many tiles, and less for others.
+NEW_MS = dict(zip(KINDS, (1.67, 1.67, 1.67, 8.3, 16.7), strict=True))
 TWO_THREADS = {**os.environ, "OMP_NUM_THREADS": "2"}
 
 IMPORTS = ("-c", "import numpy, pydantic, simpy")
@@ -106,6 +111,13 @@ if numbers:
     kernel.writes[0].buffer.data = np.empty(n * n, np.float16)
 run_tasks([kernel], profile, numerics=numbers)
 print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+
+NEW_SHAPES = """
+import json, sys
+sys.path.insert(0, {here!r})
+from new_shapes import per_second
+print(json.dumps([1 / per_second({kind!r})]))
 """
 
 BOXES = """
@@ -200,6 +212,12 @@ def estimates() -> Iterator[Figure]:
     yield Figure("BinaryCrossEntropyBackward of 2**34 elements, over 2**20", ratio, 3, "x")
 
 
+def new_shapes() -> Iterator[Figure]:
+    for kind in KINDS:
+        (seconds,) = told_by("-c", NEW_SHAPES.format(here=str(HERE), kind=kind), repeats=3)
+        yield Figure(f"{kind}, processor time of a new shape", 1e3 * seconds, NEW_MS[kind], "ms")
+
+
 def products() -> Iterator[Figure]:
     for numbers, seconds, mib in ((False, 1, 150), (True, 3, 600)):
         words = ("-c", PRODUCT.format(numbers=numbers))
@@ -209,29 +227,12 @@ def products() -> Iterator[Figure]:
 
 
 def numbers() -> Iterator[Figure]:
-    script = str(HERE / "against_torch.py")
-    for operator, what, limits in (
-        ("cross_entropy", "BinaryCrossEntropyBackward 2**24 fp32", {"npusim": 1.0, "plain": 1.3}),
-        ("group_norm", "GroupNormBackward 2**24 bf16", {"npusim": 1.5, "plain": inf}),
-    ):
-        times: dict[str, list[float]] = {"npusim": [], "plain": [], "torch": []}
-        memory = 0.0
-        for _ in range(3):
-            for who, found in times.items():
-                if find_spec({"npusim": "llvmlite", "torch": "torch"}.get(who, "npusim")):
-                    seconds, beyond = told_by(script, operator, who, repeats=1)
-                    found.append(seconds)
-                    memory = max(memory, beyond)
-        for who, limit in limits.items():
-            if not times[who]:
-                continue
-            named = what if who == "plain" else f"{what} with [fast]"
-            yield Figure(f"run {named}", min(times[who]), inf, "s")
-            if times["torch"]:
-                ratio = min(times[who]) / min(times["torch"])
-                yield Figure(f"run {named}, over torch on 2 threads", ratio, limit, "x")
-        yield Figure(f"run {what}, memory beyond inputs and outputs", memory, 200, "MiB")
-
+    for operator in CALLS if find_spec("torch") else ():
+        fast, plain, torch = (in_a_process(operator, who) for who in ("fast", "plain", "torch"))
+        limit = 2.0 if operator in ELEMENTWISE else inf
+        yield Figure(f"run {operator} with [fast], processor time", fast, inf, "ms")
+        yield Figure("the same, over torch on 2 threads", fast / torch, 1.3, "x")
+        yield Figure("without [fast], over torch on 2 threads", plain / torch, limit, "x")
     ours, plain = told_by("-c", BOXES.format(here=str(HERE)), repeats=2)
     yield Figure("run RoiAlignV2Backward of 512 boxes, 256 channels, ratio 2", ours, inf, "s")
     yield Figure("the same, over vectorised NumPy", ours / plain, 1, "x")
@@ -316,6 +317,7 @@ def times_of(command: Sequence[str]) -> tuple[float, float]:
 PARTS = {
     "Start-up": start_up,
     "Estimates, warm": estimates,
+    "Estimates of new shapes": new_shapes,
     "A matrix product": products,
     "Numbers": numbers,
     "Sweeps": sweeps,

@@ -31,8 +31,8 @@ def spread_column(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTen
     core.get_value(column)
     _emit_rows(core, dst)
     if core.numerics:
-        depth = core.depth
-        dst.target(depth)[...] = column.values(depth)[..., None]
+        values = column.values(dst.depth)[..., None]
+        dst.alias(np.broadcast_to(values, (*values.shape[: dst.depth], *dst.shape)))
     return dst
 
 
@@ -61,9 +61,11 @@ def spread_box(
     """dst = src repeated from ``source_box`` to ``box`` (units, rows, columns), both packed."""
 
     def repeated(values: NDArray[Any]) -> NDArray[Any]:
-        stack = values.shape[:-1]
-        spread = np.broadcast_to(values.reshape(*stack, *source_box), (*stack, *box))
-        return spread.reshape(*stack, -1)
+        stack = values.shape[: values.ndim - len(src.shape)]
+        return np.broadcast_to(values.reshape(*stack, *source_box), (*stack, *box))
+
+    def flat(values: NDArray[Any]) -> NDArray[Any]:
+        return repeated(values).reshape(*values.shape[: values.ndim - len(src.shape)], -1)
 
     def put_together() -> None:
         stores, repeats = _pattern(core.block_bytes // dst.dtype.itemsize, source_box, box)
@@ -71,7 +73,7 @@ def spread_box(
             core.get_value(src)
             core.scalar_alu("mov_ub", stores + min(stores, src.numel))
             core.filled(dst)
-            core.arrange(dst[:stores], src, how=lambda values: repeated(values)[..., :stores])
+            core.arrange(dst[:stores], src, how=lambda values: flat(values)[..., :stores])
         if repeats:
             pattern = dst[:stores] if stores else src
             core.issue("ub2ub", dst, (pattern,))
@@ -79,7 +81,11 @@ def spread_box(
             places = np.arange(rest.numel) % pattern.numel
             core.arrange(rest, pattern, how=lambda values: values[..., places])
 
-    core.separately(put_together, lambda: core.arrange(dst, src, how=repeated))
+    def shown() -> None:
+        found = repeated(src.values(dst.depth))
+        dst.alias(found.reshape(*found.shape[: dst.depth], *dst.shape))
+
+    core.separately(put_together, shown)
     dst.check_write()
     return dst
 

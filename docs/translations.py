@@ -1,15 +1,17 @@
 """The catalogue of what npusim says, and whether it has everything: `python docs/translations.py`.
 
-Takes the messages from the code, brings `npusim/locale/zh/LC_MESSAGES/npusim.po` in step with them
+Takes the messages from the code, brings `docs/npusim.zh.po` in step with them
 and compiles it; prints what lacks a translation. `tests/house/test_translations.py` fails while
-something does. Messages are the help of every verb and option, what stands in `_()` and
+something does. Messages are the help of every verb and option, what stands in `say()` and
 `ngettext()`, and labels, which renderers look up: of these only those that the catalogue has.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from datetime import UTC, datetime
 from functools import cache
 from inspect import cleandoc
 from io import BytesIO
@@ -22,17 +24,23 @@ if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
 
 ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "npusim/locale/zh/LC_MESSAGES"
-PO, MO = FOLDER / "npusim.po", FOLDER / "npusim.mo"
-SPEAKING = ("_", "ngettext")
+PO = ROOT / "docs/npusim.zh.po"
+MO = ROOT / "npusim/locale/zh/LC_MESSAGES/npusim.mo"
+SPEAKING = ("say", "ngettext")
+SILENT = ("ascendc", "schedules", "library", "pyasc", "triton", "capi")  # rooms without sentences
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # the same messages make the same bytes
 TYPERS = ("Options", "Arguments", "Commands", "Usage: ", "required", "default: {default}")
 TYPERS += ("env var: {var}", "Show this message and exit.")
+
+COMPOSED = ("latency bound: compute caused", "latency bound: memory caused", "normalization")
+COMPOSED += ("data_movement",)  # labels that are put together, or stand in files of data
 
 
 @cache
 def sources() -> tuple[tuple[Path, ast.Module], ...]:
     """Every module of npusim that people are spoken to from, and its tree."""
-    files = sorted((ROOT / "npusim").rglob("*.py"))
+    rooms = (each for each in sorted((ROOT / "npusim").iterdir()) if each.name not in SILENT)
+    files = (file for room in rooms for file in sorted(room.rglob("*.py")))
     return tuple((file, ast.parse(file.read_text())) for file in files)
 
 
@@ -55,19 +63,39 @@ def helped() -> Iterator[str]:
 
 
 def spoken() -> Iterator[str | tuple[str, str]]:
-    """What stands in `_()` and `ngettext()`."""
+    """What stands in `say()` and `ngettext()`."""
     for file, tree in sources():
         for node in ast.walk(tree):
             name = isinstance(node, ast.Call) and getattr(node.func, "id", "")
             if not isinstance(node, ast.Call) or name not in SPEAKING:
                 continue
             words = [each.value for each in node.args if isinstance(each, ast.Constant)]
-            if name == "_" and len(words) == 1:
+            if name == "say" and len(words) == 1:
                 yield words[0]
             elif name == "ngettext" and len(words) == 2:
                 yield words[0], words[1]
             elif name == "ngettext":
                 sys.exit(f"{file}:{node.lineno}: ngettext takes its messages as they are")
+
+
+def in_templates() -> Iterator[str]:
+    """What stands in `say()` in the templates of pages."""
+    for file in sorted((ROOT / "npusim").rglob("*.j2")):
+        yield from re.findall(r'say\("([^"]+)"\)', file.read_text())
+
+
+def named() -> dict[str, str]:
+    """Products and lines of products, which have their Chinese names in their own file."""
+    from npusim.hardware.families import FAMILIES, plural
+    from npusim.hardware.loading import profile_named, profile_names
+    from npusim.hardware.products import product_lines, products
+
+    own = {each.name_en: each.name_zh for each in (*products(), *product_lines()) if each.name_zh}
+    own |= {plural(family): plural(family).replace(" products", " 系列产品") for family in FAMILIES}
+    for line in {profile_named(name).product_line for name in profile_names()}:
+        parts = (own.get(each, each.replace("inference", "推理")) for each in line.split(" / "))
+        own[line] = " / ".join(each.replace(" products", "系列产品") for each in parts)
+    return {english: chinese for english, chinese in own.items() if english != chinese}
 
 
 @cache
@@ -91,7 +119,7 @@ def read() -> Catalog:
 
 def wanted() -> dict[str, str | tuple[str, str]]:
     """Every message that must be translated, by its first form."""
-    messages = [*helped(), *spoken()]
+    messages = [*helped(), *spoken(), *in_templates(), *COMPOSED]
     return {each if isinstance(each, str) else each[0]: each for each in messages}
 
 
@@ -101,6 +129,7 @@ def current() -> Catalog:
 
     before, made = read(), Catalog("zh", "npusim", "# What npusim says, in Chinese.", "npusim")
     made.header_comment = "# What npusim says, in Chinese; docs/translations.py keeps it in step."
+    made.creation_date = made.revision_date = WHEN
     made.mime_headers = [
         ("Content-Type", "text/plain; charset=utf-8"),
         ("Content-Transfer-Encoding", "8bit"),
@@ -112,15 +141,18 @@ def current() -> Catalog:
         found = before.get(key)
         fields = ["python-brace-format"] if "{" in key else []
         made.add(message, found.string if found else "", flags=fields)
+    for english, chinese in named().items():
+        if english not in asked:
+            made.add(english, chinese, auto_comments=["product"])
     for found in before:
         key = found.id[0] if isinstance(found.id, tuple) else found.id
-        if key and key not in asked and found.string and key in constants():
+        if key and key not in asked and key not in made and found.string and key in constants():
             made.add(found.id, found.string, auto_comments=["label"])
     return made
 
 
 def lacking(catalogue: Catalog) -> list[str]:
-    """The messages without a translation, or with one whose fields aren't those of the message."""
+    """The messages without a translation, or with one that has other fields than the message."""
     from string import Formatter
 
     def fields(text: str) -> set[str | None]:
@@ -133,7 +165,7 @@ def lacking(catalogue: Catalog) -> list[str]:
     for each in catalogue:
         key = each.id[0] if isinstance(each.id, tuple) else each.id
         told = each.string[0] if isinstance(each.string, tuple | list) else each.string
-        if key and (not told or fields(key) != fields(told)):
+        if key and (not told or not fields(told) <= fields(key)):
             lack.append(key)
     return lack
 

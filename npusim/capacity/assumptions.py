@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.deciding import DECIDED_AT
 from npusim.capacity.estimate import CONFIDENCE
 from npusim.capacity.fleet import WARM_UP_SHARE
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity.demand import Demand
@@ -29,33 +30,50 @@ def assumptions(plan: Plan, demand: Demand, answers: list[ProductResult]) -> tup
     for answer in answers:
         said += _of_a_product(answer)
         for model in answer.models:
-            said += _of_a_model(model, f"{model.name} on {answer.board.name}")
+            said += _of_a_model(
+                model, say("{model} on {board}").format(model=model.name, board=answer.board.name)
+            )
     return tuple(dict.fromkeys(said))
 
 
 def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
     simulation = plan.simulation
-    yield f"Arrivals: {demand.arrivals.describe()}."
+    yield say("Arrivals: {describe}.").format(describe=demand.arrivals.describe())
     yield _DISPATCH_WORDS[plan.fleet.dispatch]
-    yield "Every card holds all models."
+    yield say("Every card holds all models.")
     yield (
-        f"Simulation: {simulation.runs} runs, of {simulation.requests:,} requests or more at first "
-        f"and up to {max(simulation.requests, simulation.max_requests):,} until the "
-        f"{DECIDED_AT:.0%} intervals of quantile and busy share are on one side of limit and "
-        "target."
+        say(
+            "Simulation: {runs} runs, of {requests:,} requests or more at "
+            "first and up to {requests_2:,} until the {DECIDED_AT:.0%} "
+            "intervals of quantile and busy share are on one side of limit "
+            "and target."
+        ).format(
+            runs=simulation.runs,
+            requests=simulation.requests,
+            requests_2=max(simulation.requests, simulation.max_requests),
+            DECIDED_AT=DECIDED_AT,
+        )
     )
-    yield f"The first {WARM_UP_SHARE:.0%} of each run isn't counted."
-    yield f"Intervals shown are those of {CONFIDENCE:.0%} over the runs."
+    yield say("The first {WARM_UP_SHARE:.0%} of each run isn't counted.").format(
+        WARM_UP_SHARE=WARM_UP_SHARE
+    )
+    yield say("Intervals shown are those of {CONFIDENCE:.0%} over the runs.").format(
+        CONFIDENCE=CONFIDENCE
+    )
     wanted, most = demand.arrivals.requests(demand.peak_per_s, 1), simulation.max_requests
     if wanted > most:
         yield (
-            f"A run ends after {most:,} requests where these arrivals ask for {wanted:,}: what is "
-            "slower than that isn't seen."
+            say(
+                "A run ends after {most:,} requests where these arrivals ask "
+                "for {wanted:,}: what is slower than that isn't seen."
+            ).format(most=most, wanted=wanted)
         )
     if simulation.service_cv:
-        yield f"Batch times vary with a coefficient of variation of {simulation.service_cv:g}."
+        yield say("Batch times vary with a coefficient of variation of {service_cv:g}.").format(
+            service_cv=simulation.service_cv
+        )
     if plan.fleet.mtbf_h is None:
-        yield "How often cards fail wasn't given; one failing card is simulated."
+        yield say("How often cards fail wasn't given; one failing card is simulated.")
 
 
 def _of_a_product(answer: ProductResult) -> Iterator[str]:
@@ -63,17 +81,23 @@ def _of_a_product(answer: ProductResult) -> Iterator[str]:
     if board.note:
         yield f"{board.name}: {board.note}"
     if answer.budget_spent:
-        yield f"{board.name}: the plan's budget was spent, what-ifs and curves rest on short runs."
+        yield say(
+            "{board}: the plan's budget was spent, what-ifs and curves rest on short runs."
+        ).format(board=board.name)
 
 
 def _of_a_model(model: ModelOnProduct, where: str) -> Iterator[str]:
     if model.curve.basis:
-        yield f"{where}: latencies {model.curve.basis}."
+        yield say("{where}: latencies {basis}.").format(where=where, basis=model.curve.basis)
     if not model.stated:
         yield (
-            f"{where}: batches of up to {model.max_batch} items, the fastest that run within half "
-            "of the limit."
+            say(
+                "{where}: batches of up to {max_batch} items, the fastest that "
+                "run within half of the limit."
+            ).format(where=where, max_batch=model.max_batch)
         )
     if model.curve.raised:
         sizes = ", ".join(map(str, model.curve.raised))
-        yield f"{where}: latency at batch {sizes} raised to that of the batch before it."
+        yield say(
+            "{where}: latency at batch {sizes} raised to that of the batch before it."
+        ).format(where=where, sizes=sizes)

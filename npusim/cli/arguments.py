@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.operators.arguments import itemized, parameter_of
 from npusim.values.errors import ArgumentError
 from npusim.values.host import require_bytes
+from npusim.values.language import say
 from npusim.values.spelling import is_tensor, value_of, wanted_of
 
 if TYPE_CHECKING:
@@ -30,11 +31,17 @@ def read_assignments(contract: Contract, words: Iterable[str]) -> dict[str, Any]
         given, equals, told = word.partition("=")
         if not equals:
             names = ", ".join(parameter.name for parameter in contract.parameters)
-            raise ArgumentError(f"{word!r} is not NAME=VALUE", f"Parameters: {names}.")
+            raise ArgumentError(
+                say("{word!r} is not NAME=VALUE").format(word=word),
+                say("Parameters: {names}.").format(names=names),
+            )
         for name, text in itemized(contract, {given.strip(): told.strip()}):
             parameter = parameter_of(contract, name)
             if parameter.name in arguments:
-                raise ArgumentError(f"{parameter.name} is given twice", "Give each parameter once.")
+                raise ArgumentError(
+                    say("{parameter} is given twice").format(parameter=parameter.name),
+                    say("Give each parameter once."),
+                )
             arguments[parameter.name] = _value(parameter, text)
     return arguments
 
@@ -60,7 +67,9 @@ def from_archive(contract: Contract, arrays: Mapping[str, np.ndarray[Any, Any]])
             arguments[parameter.name] = array.ravel()[0].item()
         else:
             raise ArgumentError(
-                f"{name} has {array.size} values, expected one {wanted_of(parameter.kind)}"
+                say("{name} has {size} values, expected one {wanted_of}").format(
+                    name=name, size=array.size, wanted_of=wanted_of(parameter.kind)
+                )
             )
     return arguments
 
@@ -74,7 +83,11 @@ def random_tensor(name: str, spec: TensorSpec, seed: int) -> np.ndarray[Any, Any
 
     kind = spec.dtype.numpy
     if kind is None:
-        raise ArgumentError(f"{name}: NumPy has no {spec.dtype}, so there are no numbers to draw")
+        raise ArgumentError(
+            say("{name}: NumPy has no {dtype}, so there are no numbers to draw").format(
+                name=name, dtype=spec.dtype
+            )
+        )
     drawn = 4 if spec.dtype.category == "float" else 8  # bytes of a number before it is converted
     require_bytes(spec.numel * (drawn + spec.dtype.itemsize), f"{name}={spec}")
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])

@@ -8,6 +8,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.options import SOC_FLAGS, AsJson, DeviceId, Output, ProfileFile, StepId
+from npusim.values.language import say
 
 
 def calibrate(
@@ -50,7 +51,7 @@ def calibrate(
     doubts(found.step, chip.profile)
     if path is not None and found.holds:
         write_text(path, pages.chip_yaml(found, path.stem), force=force)
-        output.note(f"written: {path}; give it to -s")
+        output.note(say("written: {path}; give it to -s").format(path=path))
     if as_json:
         output.emit_json(pages.calibration_json(found))
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from npusim.cli import output
 from npusim.cli.chips import Chip, progress_over
 from npusim.values.errors import AclnnError, RejectedError, error_of
+from npusim.values.language import say
 from npusim.values.status import best_of
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
 def ask_all(asked: Sequence[Chip], question: Callable[[Device], Result]) -> list[Answer]:
     """The answers of all chips, in order."""
     answers = []
-    with progress_over(asked) as say:
+    with progress_over(asked) as tell:
         for chip in asked:
-            say(chip)
+            tell(chip)
             answers.append(ask(chip, question))
     return answers
 
@@ -136,4 +137,4 @@ def write_outputs(res: Result, path: Path, *, force: bool) -> None:
     from npusim.reporting.arrays import write_npz
 
     write_npz(path, res.outputs or {}, force=force)
-    output.note(f"outputs written to {path}")
+    output.note(say("outputs written to {path}").format(path=path))

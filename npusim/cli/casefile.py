@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value
 from npusim.values.errors import DTypeError, FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ def read_cases(path: str | Path) -> list[Case]:
     content = _read_json(Path(path))
     listed = content.get("cases", [content])
     if not isinstance(listed, list) or not listed:
-        raise FileError(path, "cases is not a list of cases")
+        raise FileError(path, say("cases is not a list of cases"))
     default_op = content.get("op")
     return [_case(_Place(path, f"cases[{i}]"), raw, default_op) for i, raw in enumerate(listed)]
 
@@ -78,7 +79,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     content = json_value(read_text(path), path)
     if not isinstance(content, dict):
         raise FileError(
-            path, "is not a JSON object", "A case file is {op, attrs, inputs, outputs}."
+            path, say("is not a JSON object"), say("A case file is {op, attrs, inputs, outputs}.")
         )
     return content
 
@@ -88,7 +89,7 @@ def _case(place: _Place, raw: object, default_op: object) -> Case:
         raise place.wrong("is not an object")
     op = raw.get("op", default_op)
     if not isinstance(op, str):
-        raise (place / "op").wrong("is missing", 'Name the operator: "op": "aclnnX".')
+        raise (place / "op").wrong("is missing", say('Name the operator: "op": "aclnnX".'))
     inputs = _mapping(place, raw, "inputs")
     outputs = _mapping(place, raw, "outputs")
     tolerance = _mapping(place, raw, "tolerance")
@@ -122,13 +123,15 @@ def _mapping(place: _Place, raw: Mapping[str, Any], key: str) -> Mapping[str, An
 def _tolerance(place: _Place, tolerance: Mapping[str, Any], key: str) -> float:
     value = tolerance.get(key, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise (place / f"tolerance.{key}").wrong(f"{value!r} is not a number of at least 0")
+        raise (place / f"tolerance.{key}").wrong(
+            say("{value!r} is not a number of at least 0").format(value=value)
+        )
     return float(value)
 
 
 def _status(place: _Place, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise (place / "status").wrong(f"{value!r} is not a return code")
+        raise (place / "status").wrong(say("{value!r} is not a return code").format(value=value))
     return value
 
 
@@ -143,16 +146,16 @@ def _array(place: _Place, raw: object) -> Array:
     from npusim.values.dtypes import dtype
 
     if not isinstance(raw, dict) or not {"dtype", "shape", "data"} <= set(raw):
-        raise place.wrong("is not {dtype, shape, data}")
+        raise place.wrong(say("is not {dtype, shape, data}"))
     shape = raw["shape"]
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise (place / "shape").wrong(f"{shape!r} is not a list of sizes")
+        raise (place / "shape").wrong(say("{shape!r} is not a list of sizes").format(shape=shape))
     try:
         kind = dtype(raw["dtype"])
     except DTypeError as problem:
         raise (place / "dtype").wrong(problem.message, problem.remedy) from problem
     if kind.numpy is None:
-        raise (place / "dtype").wrong(f"NumPy has no {kind}")
+        raise (place / "dtype").wrong(say("NumPy has no {kind}").format(kind=kind))
     read = float if kind.is_float else operator.index  # an integer tensor takes no fractions
     try:
         values = [read(_number(value)) for value in _flatten(raw["data"])]
@@ -160,7 +163,9 @@ def _array(place: _Place, raw: object) -> Array:
         array: Array = wide.astype(kind.numpy).reshape(shape)
     except (TypeError, ValueError, OverflowError) as problem:
         described = f"{raw['dtype']}[{','.join(map(str, shape))}]"
-        raise (place / "data").wrong(f"doesn't fit {described}: {problem}") from problem
+        raise (place / "data").wrong(
+            say("doesn't fit {described}: {problem}").format(described=described, problem=problem)
+        ) from problem
     return array
 
 

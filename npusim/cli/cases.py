@@ -13,6 +13,7 @@ from npusim.cli import calls, output
 from npusim.cli.casefile import Case, read_cases
 from npusim.cli.chips import Chip, chips, progress_over
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
@@ -50,16 +51,19 @@ def run_cases(
     listed = read_cases(file)
     names = [_name(case.op, case.arguments) for case in listed]
     if op is not None and (wanted := _name(op, {})) not in names:
-        raise ArgumentError(f"{file} has no case of {wanted}", "Leave the operator out.")
+        raise ArgumentError(
+            say("{file} has no case of {wanted}").format(file=file, wanted=wanted),
+            say("Leave the operator out."),
+        )
     asked = chips(soc)
     if path is not None and (len(asked) > 1 or len(listed) > 1):
         raise ArgumentError(
-            "the outputs of one case on one chip only can be written", "Leave out -o."
+            say("the outputs of one case on one chip only can be written"), say("Leave out -o.")
         )
     outcomes = []
-    with progress_over(asked) as say:
+    with progress_over(asked) as tell:
         for chip in asked:
-            say(chip)
+            tell(chip)
             outcomes += [judge(case, chip, name) for case, name in zip(listed, names, strict=True)]
     if path is not None and (res := outcomes[0].answer.result) is not None:
         calls.write_outputs(res, path, force=force)
@@ -90,7 +94,13 @@ def judge(case: Case, chip: Chip, op: str) -> Outcome:
     if case.status != 0:
         as_expected = code == case.status
         got_code = "unknown" if code is None else code
-        note = "" if as_expected else f"expected status {case.status}, got {got_code}"
+        note = (
+            ""
+            if as_expected
+            else say("expected status {status}, got {got_code}").format(
+                status=case.status, got_code=got_code
+            )
+        )
         return Outcome(case, answer, (), "pass" if as_expected else "FAIL", note)
     if answer.result is None:
         refused = "unknown" if answer.verdict is Verdict.UNKNOWN else "rejected"
@@ -103,7 +113,7 @@ def judge(case: Case, chip: Chip, op: str) -> Outcome:
         for name, want in case.outputs.items()
     )
     if not comparisons:
-        return Outcome(case, answer, (), "ran", "the case gives no outputs to compare with")
+        return Outcome(case, answer, (), "ran", say("the case gives no outputs to compare with"))
     passed = all(comparison.passed for comparison in comparisons)
     return Outcome(case, answer, comparisons, "pass" if passed else "FAIL")
 

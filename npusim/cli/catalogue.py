@@ -13,6 +13,7 @@ from npusim.cli.chips import places
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
 from npusim.reading.files import read_text
 from npusim.values.errors import ArgumentError, FileError
+from npusim.values.language import say
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
@@ -70,11 +71,17 @@ def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Ver
     for word in words:
         name, equals, text = word.partition("=")
         if not equals:
-            raise ArgumentError(f"{word!r} is not NAME=DTYPE", "Write e.g. self=bf16.")
+            raise ArgumentError(
+                say("{word!r} is not NAME=DTYPE").format(word=word), say("Write e.g. self=bf16.")
+            )
         arguments[name] = text
     aside = [name for name in arguments if name not in judged(op, arguments)]
     if aside:
-        output.note(f"not judged, for the catalogue knows dtypes only: {', '.join(aside)}")
+        output.note(
+            say("not judged, for the catalogue knows dtypes only: {aside}").format(
+                aside=", ".join(aside)
+            )
+        )
     return [by_name(op, place, arguments)[0] for place in asked]
 
 
@@ -107,9 +114,9 @@ def search(text: str, product: str | None, *, as_json: bool) -> None:
     if as_json:
         output.emit_json([report.entry_json(each) for row in rows for each in row.entries])
     elif rows:
-        output.emit(report.search_table(f"{len(rows)} operators", rows))
+        output.emit(report.search_table(say("{rows} operators").format(rows=len(rows)), rows))
     else:
-        output.note(f"no operator matches {text!r}")
+        output.note(say("no operator matches {text!r}").format(text=text))
 
 
 def diff(
@@ -146,7 +153,10 @@ def matrix(
     from npusim.reporting.matrix import FORMATS
 
     if form not in FORMATS:
-        raise ArgumentError(f"unknown format {form!r}", f"Write one of {', '.join(FORMATS)}.")
+        raise ArgumentError(
+            say("unknown format {form!r}").format(form=form),
+            say("Write one of {FORMATS}.").format(FORMATS=", ".join(FORMATS)),
+        )
     _deliver(FORMATS[form](every()), file, force=force)
 
 
@@ -172,9 +182,12 @@ def summary(
         _deliver(page, file, force=force)
         return
     if read_text(check) != page:
-        output.complain(f"{check} isn't current", f"Write it anew: {SUMMARY_COMMAND} --force")
+        output.complain(
+            say("{check} isn't current").format(check=check),
+            say("Write it anew: {SUMMARY_COMMAND} --force").format(SUMMARY_COMMAND=SUMMARY_COMMAND),
+        )
         raise typer.Exit(1)
-    output.note(f"{check} is current")
+    output.note(say("{check} is current").format(check=check))
 
 
 def coverage(
@@ -210,7 +223,9 @@ def _programs(file: Path | None) -> list[dict[str, str]]:
     with table_in(file) as table:
         if lacking := [each for each in columns if each not in table.header]:
             raise FileError(
-                file, f"has no column {lacking[0]!r}", f"It needs {', '.join(columns)}."
+                file,
+                say("has no column {lacking!r}").format(lacking=lacking[0]),
+                say("It needs {columns}.").format(columns=", ".join(columns)),
             )
         return [row for _, row in table.records()]
 
@@ -222,4 +237,4 @@ def _deliver(text: str, file: Path | None, *, force: bool) -> None:
     from npusim.reporting.files import write_text
 
     write_text(file, text, force=force)
-    output.note(f"written: {file}")
+    output.note(say("written: {file}").format(file=file))

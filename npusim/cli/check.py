@@ -8,6 +8,7 @@ from npusim.cli import calls, catalogue, compiling, output
 from npusim.cli.chips import Chip, chips_or_places
 from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.catalogue.families import Place
@@ -38,15 +39,22 @@ def check(
     Example: npusim check Gelu -s all x=bf16[1024,1024]
     """
     if model is not None and op is not None:
-        raise UsageError(f"an operator ({op}) and a model at once", "Ask one after the other.")
+        raise UsageError(
+            say("an operator ({op}) and a model at once").format(op=op),
+            say("Ask one after the other."),
+        )
     how = compiling.compilation(shape, precision, fuse, without, mode, custom)
     if model is not None:
         catalogue.check_model(model, soc, how, as_json=as_json)
         return
     if how is not None:
-        raise UsageError("how a network is compiled, but no network", "Name it: --model FILE.")
+        raise UsageError(
+            say("how a network is compiled, but no network"), say("Name it: --model FILE.")
+        )
     if op is None:
-        raise UsageError("which operator? none is given", "Name one, or a model with --model FILE.")
+        raise UsageError(
+            say("which operator? none is given"), say("Name one, or a model with --model FILE.")
+        )
     words = assignments or []
     question = calls.read_call(op, words) if any(map(_is_of_a_call, words)) else None
     if question is None or question.contract is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.cli import output
 from npusim.values.errors import ArgumentError, UnknownNameError, UsageError
+from npusim.values.language import say
 from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def one_chip(wanted: Sequence[str] | None, why: str) -> Chip:
     """The chip that the -s options name; ArgumentError, which says `why`, if they name several."""
     found = chips(wanted)
     if len(found) != 1:
-        raise ArgumentError(why, "Name exactly one chip.")
+        raise ArgumentError(why, say("Name exactly one chip."))
     return found[0]
 
 
@@ -69,19 +70,25 @@ def measured_on(wanted: Sequence[str] | None, file: Path, step: str, device_id: 
     Raises UsageError when neither names one, ArgumentError when -s names several.
     """
     if wanted:
-        return one_chip(wanted, "a file is measured on one chip")
+        return one_chip(wanted, say("a file is measured on one chip"))
     from npusim.model.profile_table import read_profile
 
     profiled = read_profile(file, step, device_id).profiled
     told = () if profiled is None else profiled.chip.fitting
     if profiled is None or len(told) != 1:
-        remedy = "Add e.g. -s Ascend910B3; `npusim profiles` lists them."
+        remedy = say("Add e.g. -s Ascend910B3; `npusim profiles` lists them.")
         if profiled is not None and profiled.chip.is_told:
             found = profiled.chip
-            remedy = f"The file is of a chip with {found.in_words}. {found.remedy()}"
-        raise UsageError("which chip? no -s/--soc-version is given", remedy)
-    output.note(f"the file is of {told[0]}: {profiled.chip.in_words}")
-    return one_chip(told, "a file is measured on one chip")
+            remedy = say("The file is of a chip with {in_words}. {remedy}").format(
+                in_words=found.in_words, remedy=found.remedy()
+            )
+        raise UsageError(say("which chip? no -s/--soc-version is given"), remedy)
+    output.note(
+        say("the file is of {told}: {in_words}").format(
+            told=told[0], in_words=profiled.chip.in_words
+        )
+    )
+    return one_chip(told, say("a file is measured on one chip"))
 
 
 def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
@@ -96,7 +103,7 @@ def doubts(step: Step, profile: Profile, option: str = "-s") -> None:
     for text in what_it_lacks(lines, level_0=False):
         output.note(text)
     if text := doubt(step, profile, option):
-        output.note(f"warning: {text}")
+        output.note(say("warning: {text}").format(text=text))
 
 
 def places(wanted: Sequence[str] | None) -> list[Place]:
@@ -138,8 +145,8 @@ def names(
     """The names of the -s options, what `every` gives for `all`; UsageError when there are none."""
     if not wanted:
         raise UsageError(
-            f"which {what}? no -s/--soc-version is given",
-            "Add e.g. -s Ascend910B3, or -s all to compare; `npusim profiles` lists them.",
+            say("which {what}? no -s/--soc-version is given").format(what=what),
+            say("Add e.g. -s Ascend910B3, or -s all to compare; `npusim profiles` lists them."),
         )
     return names_in(wanted, every)
 
@@ -172,12 +179,12 @@ def chip_per_family(families: Iterable[str]) -> list[Chip]:
 def progress_over(asked: Sequence[Chip]) -> Iterator[Callable[[Chip], None]]:
     """A function that says which chip is being simulated; silent for a single one."""
 
-    def say(chip: Chip) -> None:
+    def tell(chip: Chip) -> None:
         if len(asked) > 1:
             output.progress(f"{chip.name} ({asked.index(chip) + 1}/{len(asked)})")
 
     try:
-        yield say
+        yield tell
     finally:
         output.progress("")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.values.errors import ArgumentError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
@@ -113,7 +114,11 @@ def is_model(file: Path) -> bool:
 def no_arguments(file: Path, assignments: Sequence[str] | None) -> None:
     """Refuse parameters of a call for a model."""
     if assignments:
-        raise UsageError(f"{file} is a model, which takes no {assignments[0]}")
+        raise UsageError(
+            say("{file} is a model, which takes no {assignments}").format(
+                file=file, assignments=assignments[0]
+            )
+        )
 
 
 def batches_of(text: str | None) -> list[int | None]:
@@ -123,7 +128,7 @@ def batches_of(text: str | None) -> list[int | None]:
     words = [word.strip() for word in text.split(",")]
     numbers = [word.removeprefix("-") for word in words]
     if not all(word.isdecimal() and len(word) < _MOST_DIGITS for word in numbers):
-        raise ArgumentError(f"--batch {text} names no batches", "Write e.g. --batch 1,4,8,16.")
+        raise ArgumentError(f"--batch {text} names no batches", say("Write e.g. --batch 1,4,8,16."))
     if len(words) > _LONGEST:
         raise ArgumentError(f"--batch names {len(words)} batches, more than {_LONGEST}")
     return list(dict.fromkeys(map(int, words)))
@@ -140,7 +145,9 @@ def microseconds(text: str | None) -> float | None:
     except ValueError:
         factor = None
     if factor is None or not 0 < value < float("inf"):
-        raise ArgumentError(f"--within {text} is no time", "Write e.g. --within 50ms, or 800us.")
+        raise ArgumentError(
+            f"--within {text} is no time", say("Write e.g. --within 50ms, or 800us.")
+        )
     return value * factor
 
 
@@ -149,6 +156,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     words = [word.strip() for word in sizes.strip("[]").split(",")]
     if not name or not all(word.isdecimal() and len(word) < _MOST_DIGITS for word in words):
         raise ArgumentError(
-            f"--shape {text} says no input and its sizes", "Write e.g. --shape input=1,3,224,224."
+            f"--shape {text} says no input and its sizes",
+            say("Write e.g. --shape input=1,3,224,224."),
         )
     return name, tuple(map(int, words))

@@ -15,6 +15,7 @@ import typer
 from npusim.cli import calls, output
 from npusim.cli.chips import every_chip
 from npusim.cli.options import AsJson
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,12 +128,14 @@ def _show(
 ) -> None:
     from npusim.reporting.call import tables
 
-    title = f"{OPERATOR} FLOAT N={BATCH} C={CHANNELS} HxW={PIXELS} group={GROUPS}"
+    title = say("{OPERATOR} FLOAT N={BATCH} C={CHANNELS} HxW={PIXELS} group={GROUPS}").format(
+        OPERATOR=OPERATOR, BATCH=BATCH, CHANNELS=CHANNELS, PIXELS=PIXELS, GROUPS=GROUPS
+    )
     output.emit(
         tables.comparison(title, answers),
-        tables.accuracy_table("largest error against the closed form in float64", comparisons),
-        f"trace of {TRACED}: {path}",
+        tables.accuracy_table(say("largest error against the closed form in float64"), comparisons),
+        say("trace of {TRACED}: {path}").format(TRACED=TRACED, path=path),
     )
     output.note(
-        "open the trace with https://ui.perfetto.dev, chrome://tracing or MindStudio Insight"
+        say("open the trace with https://ui.perfetto.dev, chrome://tracing or MindStudio Insight")
     )

@@ -16,6 +16,7 @@ from npusim.cli.options import (
     Socs,
 )
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 
 def estimate(
@@ -38,7 +39,8 @@ def estimate(
     """
     if (form is None) != (path is None) or form is profiling.Format.NPZ:
         raise ArgumentError(
-            "an estimate is written as --format msprof -o DIR", "For outputs use `npusim run`."
+            say("an estimate is written as --format msprof -o DIR"),
+            say("For outputs use `npusim run`."),
         )
     question = calls.read_call(op, assignments)
     assumed = dict(_number(text) for text in assume or [])
@@ -64,4 +66,6 @@ def _number(text: str) -> tuple[str, float]:
         return name.strip(), float(value)
     except ValueError:
         problem = "no number" if mark else "no '='"
-        raise ArgumentError(f"--assume {text}: {problem}", "Write --assume NAME=NUMBER.") from None
+        raise ArgumentError(
+            f"--assume {text}: {problem}", say("Write --assume NAME=NUMBER.")
+        ) from None

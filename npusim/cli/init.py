@@ -10,6 +10,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.options import Force, Output
+from npusim.values.language import say
 
 KINDS = ("plan", "prices", "sweep", "chip", "model")
 
@@ -29,4 +30,6 @@ def init(kind: Kind, path: Output = None, force: Force = False) -> None:
     target = path or Path(f"{kind}.yaml")
     template = resources.files("npusim.cli").joinpath("templates", f"{kind}.yaml")
     write_text(target, template.read_text(encoding="utf-8"), force=force)
-    output.note(f"written: {target}; its first lines say what to do with it")
+    output.note(
+        say("written: {target}; its first lines say what to do with it").format(target=target)
+    )

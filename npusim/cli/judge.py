@@ -10,6 +10,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.options import SOC_FLAGS, AsJson, DeviceId, Force, Html, ProfileFile, StepId
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.changes import Changes
@@ -56,7 +57,7 @@ def judge(
     chip = measured_on(soc, file, step, device_id)
 
     def show(done: int, total: int) -> None:
-        output.progress(f"{done} of {total} kernels")
+        output.progress(say("{done} of {total} kernels").format(done=done, total=total))
 
     compared = judged(file, chip.profile, step=step, device_id=device_id, progress=show)
     reasons = Reasons(compared)
@@ -71,7 +72,7 @@ def judge(
     page = pages.comparison_page(compared, explained, odd, top, changed, words)
     if html is not None:
         write_text(html, to_html(pages.judged_page(page, compared)), force=force)
-        output.note(f"written: {html}")
+        output.note(say("written: {html}").format(html=html))
     if as_json:
         output.emit_json(pages.comparison_json(compared, explained, odd, changed))
     else:

@@ -12,6 +12,7 @@ import typer
 from npusim.cli import compiling, output, profiling
 from npusim.cli.chips import Chip, chips, doubts
 from npusim.cli.options import AsJson, DeviceId, Force, MeasuredOn, Socs, StepId, Top
+from npusim.values.language import say
 from npusim.values.status import Verdict, best_of
 
 if TYPE_CHECKING:
@@ -141,7 +142,11 @@ def timed(
     for chip in asked:
         memo = Memo()
         for batch in batches:
-            what = chip.name if len(batches) == 1 else f"{chip.name}, batch {batch}"
+            what = (
+                chip.name
+                if len(batches) == 1
+                else say("{chip}, batch {batch}").format(chip=chip.name, batch=batch)
+            )
             result = retime(
                 file.at(batch, chip.profile),
                 chip.profile,
@@ -165,7 +170,9 @@ def _doubt(results: Sequence[StepResult], asked: Sequence[Chip], origin: str | N
 
 
 def _say(what: str, done: int, total: int) -> None:
-    output.progress(f"{what}: {done} of {total} operators")
+    output.progress(
+        say("{what}: {done} of {total} operators").format(what=what, done=done, total=total)
+    )
 
 
 def _write_csv(results: list[StepResult], file: Path, *, force: bool) -> None:

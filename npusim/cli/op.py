@@ -11,6 +11,7 @@ from npusim.cli import calls, output
 from npusim.cli.chips import one_chip
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import UsageError
+from npusim.values.language import ngettext, say
 
 app = typer.Typer(
     help="Custom operator projects (op_host, op_kernel): build them.", rich_markup_mode=None
@@ -51,8 +52,18 @@ def build(
 
     built = build_project(project, folder, prefix=prefix, force=force)
     for name, count in built.kernels.items():
-        output.note(f"{name}: host code and {count} kernel{'s' * (count != 1)}")
-    output.note(f"{built.folder}: export NPUSIM_OPS={folder.absolute()}")
+        output.note(
+            ngettext(
+                "{name}: host code and {count} kernel",
+                "{name}: host code and {count} kernels",
+                count,
+            ).format(name=name, count=count)
+        )
+    output.note(
+        say("{folder}: export NPUSIM_OPS={absolute}").format(
+            folder=built.folder, absolute=folder.absolute()
+        )
+    )
 
 
 @app.command("tiling")
@@ -69,10 +80,10 @@ def tiling(
 
     owner = project_operator(op)
     question = calls.read_call(op, assignments)
-    profile = one_chip(soc, "a tiling is for one chip").profile
+    profile = one_chip(soc, say("a tiling is for one chip")).profile
     contract = question.contract
     if contract is None:  # a project's operator has one
-        raise UsageError(f"{op} has no contract")
+        raise UsageError(say("{op} has no contract").format(op=op))
     bound = bind(contract, question.arguments, require_data=False)
     told = told_tiling(owner, Call(contract, profile, bound))
     if as_json:

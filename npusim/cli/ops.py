@@ -114,9 +114,9 @@ def _samples(contract: Contract, soc: list[str] | None) -> Iterator[Sample]:
     if contract.typical is None:
         return
     asked = chips(soc) if soc else chip_per_family(contract.products)
-    with progress_over(asked) as say:
+    with progress_over(asked) as tell:
         for chip in asked:
-            say(chip)
+            tell(chip)
             for dtype in contract.typical_dtypes(chip.profile.family):
                 yield Sample(dtype, _ask(chip, contract.name, contract.typical.in_dtype(dtype)))
 

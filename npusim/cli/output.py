@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from npusim.values.errors import FileError
+from npusim.values.language import say
 from npusim.values.spelling import visible
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def write_json(path: Path, value: object, *, force: bool) -> None:
 
 def note(text: str) -> None:
     """Tell something that isn't part of the result."""
-    _tell(f"note: {visible(text)}\n")
+    _tell(say("note: {text}\n").format(text=visible(text)))
 
 
 def progress(text: str) -> None:
@@ -89,7 +90,10 @@ def complain(message: str, remedy: str = "") -> None:
     with suppress(OSError):
         sys.stdout.flush()
     progress("")
-    _tell(f"error: {visible(message)}\n" + (f"{visible(remedy)}\n" if remedy else ""))
+    _tell(
+        say("error: {message}\n").format(message=visible(message))
+        + (f"{visible(remedy)}\n" if remedy else "")
+    )
 
 
 def _tell(text: str) -> None:
@@ -106,9 +110,9 @@ def standard_output() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever read has read enough
     except OSError as error:
-        problem = f"can't be written: {error.strerror or error}"
+        problem = say("can't be written: {value}").format(value=error.strerror or error)
         raise FileError(
-            "standard output", problem, "Write to a file, or free some space."
+            "standard output", problem, say("Write to a file, or free some space.")
         ) from None
 
 
@@ -117,7 +121,9 @@ class _Closed(io.TextIOBase):
 
     def write(self, text: str, /) -> int:
         """Fails, as it does on a closed file."""
-        raise OSError(errno.EBADF, f"it is closed, {len(text)} characters are lost")
+        raise OSError(
+            errno.EBADF, say("it is closed, {text} characters are lost").format(text=len(text))
+        )
 
 
 def open_streams() -> None:

@@ -15,6 +15,7 @@ from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan
@@ -105,7 +106,7 @@ class Delivery(NamedTuple):
         for path, render in ((self.markdown, to_markdown), (self.html, to_html)):
             if path is not None:
                 write_text(path, render(page), force=self.force)
-                output.note(f"written: {path}")
+                output.note(say("written: {path}").format(path=path))
         if self.as_json:
             output.emit_json(as_data())
         else:
@@ -175,7 +176,7 @@ def recommend(
 
     named = names(products, product_names, "products")
     if price and price_sheet:
-        raise UsageError("--price and --prices", "Write all prices into the file.")
+        raise UsageError("--price and --prices", say("Write all prices into the file."))
     prices = read_prices(price_sheet) if price_sheet else _prices(price)
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
@@ -219,7 +220,9 @@ def _prices(given: list[str] | None) -> dict[str, float]:
         if not name or not 0 < found[name] < float("inf"):
             raise UsageError(
                 f"--price {text} isn't a product and its price",
-                "Write the product as in -s and EUR for a card: --price 'Atlas 300I Pro=2500'.",
+                say(
+                    "Write the product as in -s and EUR for a card: --price 'Atlas 300I Pro=2500'."
+                ),
             )
     return found
 

@@ -11,6 +11,7 @@ import typer
 
 from npusim.cli import output
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.cli.chips import Chip
@@ -76,9 +77,9 @@ def prepare(path: Path | None, timestamp: str | None, asked: Sequence[Chip]) -> 
     from npusim.reporting.msprof import checked_timestamp
 
     if path is None:
-        raise ArgumentError("--format msprof writes a folder", "Say where with -o DIR.")
+        raise ArgumentError("--format msprof writes a folder", say("Say where with -o DIR."))
     if len(asked) != 1:
-        raise ArgumentError("a profile is of one chip", "Name exactly one with -s.")
+        raise ArgumentError(say("a profile is of one chip"), say("Name exactly one with -s."))
     checked_timestamp(timestamp)
 
 
@@ -94,7 +95,7 @@ def prepare_summary(
     from npusim.reporting.msprof import claim_op_summary
 
     if form is Format.NPZ or (form is None and (path is not None or timestamp is not None)):
-        raise ArgumentError("a model step is written as --format msprof -o DIR")
+        raise ArgumentError(say("a model step is written as --format msprof -o DIR"))
     if form is not None:
         prepare(path, timestamp, asked)
     if path is not None:
@@ -110,7 +111,7 @@ def write_summary(
 
     tasks = step_tasks(step, chip.profile)
     for file in write_op_summary(tasks, path, chip.profile, timestamp=timestamp, force=force):
-        output.note(f"written: {file}")
+        output.note(say("written: {file}").format(file=file))
 
 
 def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> None:
@@ -119,11 +120,16 @@ def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> Non
 
     written = write_folder(res, path, timestamp=timestamp, force=force)
     output.note(
-        f"{written.path}: {written.files} files; open its simulator folder with MindStudio "
-        "Insight, or simulator/trace.json with https://ui.perfetto.dev"
+        say(
+            "{path}: {files} files; open its simulator folder with "
+            "MindStudio Insight, or simulator/trace.json with "
+            "https://ui.perfetto.dev"
+        ).format(path=written.path, files=written.files)
     )
     if written.traced_cores < written.cores:
         output.note(
-            f"the trace has {written.traced_cores} of {written.cores} cores, as much as a viewer "
-            "takes; `npusim trace -n` writes others"
+            say(
+                "the trace has {traced_cores} of {cores} cores, as much as a "
+                "viewer takes; `npusim trace -n` writes others"
+            ).format(traced_cores=written.traced_cores, cores=written.cores)
         )

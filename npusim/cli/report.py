@@ -22,6 +22,7 @@ from npusim.cli.options import (
     Socs,
 )
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
@@ -160,7 +161,7 @@ def _write(
 
     changed = page if before is None else against(page, before, told())
     write_page(changed, path, force=force)
-    output.note(f"written: {path}")
+    output.note(say("written: {path}").format(path=path))
 
 
 def _against_words(old: Path | None) -> list[str]:

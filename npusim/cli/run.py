@@ -11,6 +11,7 @@ from npusim.cli import calls, output, profiling
 from npusim.cli.chips import chips
 from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
@@ -62,13 +63,13 @@ def run(
         if words or inputs is not None or as_profile:
             raise ArgumentError(
                 "--case brings its own parameters and writes its own file",
-                "Leave out NAME=VALUE, --inputs and --format.",
+                say("Leave out NAME=VALUE, --inputs and --format."),
             )
         from npusim.cli.cases import run_cases
 
         return run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
-        raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
+        raise ArgumentError("which operator?", say("Name it, or pass a case file with --case."))
     question = calls.read_call(op, words)
     if question.contract is not None:
         _add_inputs(question.contract, question.arguments, inputs, seed)
@@ -76,7 +77,9 @@ def run(
     if as_profile:
         profiling.prepare(path, timestamp, asked)
     elif path is not None and len(asked) != 1:
-        raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
+        raise ArgumentError(
+            say("outputs of one chip only can be written"), say("Name exactly one with -s.")
+        )
     answers = calls.ask_all(asked, lambda device: device.run(question.name, **question.arguments))
     result = answers[0].result
     if path is not None and result is not None and as_profile:
@@ -98,7 +101,11 @@ def _add_inputs(
 
         stored = from_archive(contract, read_npz(inputs))
         if twice := [name for name in stored if name in arguments]:
-            raise ArgumentError(f"{twice[0]} is given twice: in {inputs} and as {twice[0]}=...")
+            raise ArgumentError(
+                say("{twice} is given twice: in {inputs} and as {twice}=...").format(
+                    twice=twice[0], inputs=inputs
+                )
+            )
         arguments |= stored
     drawn = []
     for parameter in contract.parameters:
@@ -107,4 +114,8 @@ def _add_inputs(
             arguments[parameter.name] = random_tensor(parameter.name, value, seed)
             drawn.append(parameter.name)
     if drawn:
-        output.note(f"{', '.join(drawn)}: standard normal numbers (integers 0 to 9), seed {seed}")
+        output.note(
+            say("{drawn}: standard normal numbers (integers 0 to 9), seed {seed}").format(
+                drawn=", ".join(drawn), seed=seed
+            )
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30,
           "t": 10**12, "p": 10**15, "e": 10**18, "ti": 2**40, "pi": 2**50, "ei": 2**60}  # fmt: skip
@@ -15,5 +16,7 @@ def nbytes_in(text: str) -> int:
     """The bytes that `text` names; ArgumentError for anything else."""
     found = _SIZE.fullmatch(text.strip())
     if not found or len(text) > 32:
-        raise ArgumentError(f"{text!r} is no size", "Write e.g. 4096, 64KB or 1MiB.")
+        raise ArgumentError(
+            say("{text!r} is no size").format(text=text), say("Write e.g. 4096, 64KB or 1MiB.")
+        )
     return round(float(found[1]) * _UNITS[found[2].lower()])

@@ -14,6 +14,7 @@ import typer
 from npusim.cli import INTERRUPTED, output
 from npusim.cli.options import AsJson, Exact, Force, Output, Socs, Workers
 from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.sweeping.executors import Crew
@@ -95,7 +96,7 @@ def sweep(
     from npusim.sweeping.spec import read_spec
 
     if resume and force:
-        raise ArgumentError("--resume and --force contradict each other", "Give one of them.")
+        raise ArgumentError("--resume and --force contradict each other", say("Give one of them."))
     target = path or Path(spec.stem + ".jsonl")
     wanted = expand(read_spec(spec), str(spec), products=soc or (), l2=l2, exact=exact)
     _refuse_figure(plot, wanted, x, y)
@@ -136,8 +137,9 @@ def _play(
     except KeyboardInterrupt:
         done = len(wanted.keys & results.keys)
         output.note(
-            f"stopped; {done:,} of {len(wanted.points):,} points are in {results.path}, "
-            "continue with --resume"
+            say(
+                "stopped; {done:,} of {points:,} points are in {path}, continue with --resume"
+            ).format(done=done, points=len(wanted.points), path=results.path)
         )
         raise typer.Exit(INTERRUPTED) from None
     finally:
@@ -182,7 +184,7 @@ def _progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
             answered += 1
             failed += status == "error"
             rate = answered / max(time.monotonic() - start, 1e-3)
-            told = f"{failed} failed" if failed else ""
+            told = say("{failed} failed").format(failed=failed) if failed else ""
             bar.update(task, advance=1, rate=f"{rate:.0f}", failed=told)
 
         yield advance
@@ -192,17 +194,19 @@ def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
     """Say now what would be wrong with the figure, and not after the work."""
     for option, name in (("--x", x), ("--y", y)):
         if name and name not in wanted.axes:
-            raise UnknownNameError(f"axis ({option})", name, wanted.axes)
+            raise UnknownNameError(say("axis ({option})").format(option=option), name, wanted.axes)
     if y and (not x or x == y):
-        raise ArgumentError("--y needs another axis as --x", "Name two axes.")
+        raise ArgumentError("--y needs another axis as --x", say("Name two axes."))
     if plot is None:
         if x:
-            raise ArgumentError("--x without --plot", "Add --plot FILE.svg.")
+            raise ArgumentError("--x without --plot", say("Add --plot FILE.svg."))
         return
     if plot.suffix.lower() not in (".svg", ".png"):
-        raise ArgumentError(f"--plot {plot}: no kind of figure", "Name it FILE.svg or FILE.png.")
+        raise ArgumentError(
+            f"--plot {plot}: no kind of figure", say("Name it FILE.svg or FILE.png.")
+        )
     if not wanted.axes:
-        raise ArgumentError("--plot: no variable is swept", "Give one several values: `axes`.")
+        raise ArgumentError("--plot: no variable is swept", say("Give one several values: `axes`."))
 
 
 def _write(
@@ -255,11 +259,17 @@ def _tell(told: _Told, *, as_json: bool) -> None:
             }
         )
     else:
-        speed = f" in {significant(told.seconds)} s, {significant(rate)} points/s"
+        speed = say(" in {seconds} s, {rate} points/s").format(
+            seconds=significant(told.seconds), rate=significant(rate)
+        )
         output.emit(
             sweeps.summary_table(told.rows),
-            f"{told.answered:,} points simulated{speed if told.answered else ''}; "
-            f"all {len(told.rows):,} are in {told.file}",
+            say("{answered:,} points simulated{speed}; all {rows:,} are in {file}").format(
+                answered=told.answered,
+                speed=speed if told.answered else "",
+                rows=len(told.rows),
+                file=told.file,
+            ),
         )
     if not counts["ok"]:
         wrong = all(row.get("wrong_usage") for row in told.rows)

@@ -12,6 +12,7 @@ from npusim.cli import calls, compiling, output
 from npusim.cli.chips import one_chip
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def trace(
     from npusim.reporting.files import claim
     from npusim.reporting.trace import write_trace
 
-    chip = one_chip(soc, "a trace shows one chip")
+    chip = one_chip(soc, say("a trace shows one chip"))
     cores, window_us = read_cores(core_id, chip.profile.cores.most), read_window(window)
     question = calls.read_call(op, assignments)
     claim(path, force=force)
@@ -85,15 +86,21 @@ def trace(
             cores=cores,
             window_us=window_us,
             force=force,
-            progress=lambda looked_at: output.progress(f"{path}: {looked_at:,} instructions"),
+            progress=lambda looked_at: output.progress(
+                say("{path}: {looked_at:,} instructions").format(path=path, looked_at=looked_at)
+            ),
         )
     finally:
         output.progress("")
     if as_json:
         output.emit_json(vars(written))
         return
-    output.emit(f"{written.path}: {written.slices} slices on {written.cores} cores of {res.soc}")
-    output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
+    output.emit(
+        say("{path}: {slices} slices on {cores} cores of {soc}").format(
+            path=written.path, slices=written.slices, cores=written.cores, soc=res.soc
+        )
+    )
+    output.note(say("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing"))
 
 
 def _model_trace(
@@ -112,7 +119,7 @@ def _model_trace(
     from npusim.reporting.network_trace import write_step_trace
 
     compiling.no_arguments(file, assignments)
-    chip = one_chip(soc, "a trace shows one chip")
+    chip = one_chip(soc, say("a trace shows one chip"))
     claim_all(path, beside=(file,), force=force)
     (result,) = timed(read_model(file), [chip], [batch], streams=streams)
     written, slices = write_step_trace(result, path, force=force)
@@ -121,8 +128,12 @@ def _model_trace(
         answer = {"path": str(written), "slices": slices, "streams": number, "end_us": end_us}
         output.emit_json(answer)
         return
-    output.emit(f"{written}: {slices} slices of {result.streams} streams on {result.soc}")
-    output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
+    output.emit(
+        say("{written}: {slices} slices of {streams} streams on {soc}").format(
+            written=written, slices=slices, streams=result.streams, soc=result.soc
+        )
+    )
+    output.note(say("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing"))
 
 
 def _refuse_if_large(res: Result, cores: tuple[int, ...] | None, window_us: Window | None) -> None:
@@ -133,9 +144,13 @@ def _refuse_if_large(res: Result, cores: tuple[int, ...] | None, window_us: Wind
     if nbytes > LARGE_BYTES:
         part_us = significant(0.5 * LARGE_BYTES / nbytes * res.duration_us, 2).replace(",", "")
         raise ArgumentError(
-            f"the trace would be about {significant(nbytes / 1e6)} MB, more than viewers open "
-            f"({LARGE_BYTES // 10**6} MB)",
-            f"Write a part of it, --cores 0 or --window 0-{part_us}, or --all if you want it all.",
+            say(
+                "the trace would be about {nbytes} MB, more than viewers open ({LARGE_BYTES} MB)"
+            ).format(nbytes=significant(nbytes / 1e6), LARGE_BYTES=LARGE_BYTES // 10**6),
+            say(
+                "Write a part of it, --cores 0 or --window 0-{part_us}, or "
+                "--all if you want it all."
+            ).format(part_us=part_us),
         )
 
 
@@ -147,7 +162,7 @@ def read_window(text: str | None) -> Window | None:
     if found is None or float(found[1]) >= float(found[2]):
         raise ArgumentError(
             f"--window {text!r} is no span of microseconds",
-            "Write the first and the last: 100-250.",
+            say("Write the first and the last: 100-250."),
         )
     return float(found[1]), float(found[2])
 
@@ -164,11 +179,12 @@ def read_cores(text: str, most: int) -> tuple[int, ...] | None:
         found = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
         if found is None:
             raise ArgumentError(
-                f"--core-id {text!r} is not a list of cores", "Write all, 5, 0-2 or 0-2,12-14."
+                f"--core-id {text!r} is not a list of cores", say("Write all, 5, 0-2 or 0-2,12-14.")
             )
         if max(map(len, found.groups(""))) > 9 or int(found[2] or found[1]) >= most:
             raise ArgumentError(
-                f"--core-id {text}: the chip has {most} cores, counted from 0", "Write all or 0-2."
+                f"--core-id {text}: the chip has {most} cores, counted from 0",
+                say("Write all or 0-2."),
             )
         first = int(found[1])
         numbers.extend(range(first, int(found[2] or first) + 1))

@@ -12,6 +12,7 @@ from npusim.cli import output
 from npusim.cli.capi import is_source
 from npusim.cli.options import AsJson, Force, JsonFile, ProgramSoc
 from npusim.values.errors import FileError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.runtime.ranking import Ranked
@@ -76,9 +77,10 @@ def tune(
     if not soc or not (param or autotuned):
         what = "parameters" if soc else "chip"
         raise UsageError(
-            f"which {what}?", "Say e.g. -s Ascend910B3 --param TILE=1024,2048 --param DEPTH=1,2."
+            say("which {what}?").format(what=what),
+            say("Say e.g. -s Ascend910B3 --param TILE=1024,2048 --param DEPTH=1,2."),
         )
-    chip = one_chip([soc], "a program runs on one chip")
+    chip = one_chip([soc], say("a program runs on one chip"))
     claim_all(json_file, csv_file, prune, force=force)
     if autotuned:
         groups, module = _autotuned(words, chip.address, top)
@@ -97,7 +99,7 @@ def tune(
         output.emit_json(told)
     else:
         for of, group in groups.items():
-            _show(group, f"{of} on {chip.address}".strip(), top)
+            _show(group, say("{of} on {address}").format(of=of, address=chip.address).strip(), top)
     if json_file is not None:
         output.write_json(json_file, told, force=force)
     if csv_file is not None:
@@ -141,11 +143,20 @@ def _autotuned(words: list[str], address: str, keep: int) -> tuple[dict[str, lis
     code, found = tuned(words[0], words[1:], Device(address))
     if not found:
         raise UsageError(
-            f"{words[0]} ended with {code} and autotuned no kernel",
-            "Give values to try (--param TILE=1024,2048), or decorate a kernel with "
-            "triton.autotune.",
+            say("{words} ended with {code} and autotuned no kernel").format(
+                words=words[0], code=code
+            ),
+            say(
+                "Give values to try (--param TILE=1024,2048), or decorate a "
+                "kernel with triton.autotune."
+            ),
         )
-    groups = {f"{each.kernel} of {each.arguments}": list(each.ranked) for each in found}
+    groups = {
+        say("{kernel} of {arguments}").format(kernel=each.kernel, arguments=each.arguments): list(
+            each.ranked
+        )
+        for each in found
+    }
     return groups, prune_file(found, keep)
 
 
@@ -162,9 +173,11 @@ def _ranked(
     if not words[0].endswith(".py"):
         raise FileError(
             words[0],
-            "is no source that can be tuned",
-            "Name a Python program (.py) or sources in C++ (.asc, .cpp, .cc): a variant is built "
-            "from them.",
+            say("is no source that can be tuned"),
+            say(
+                "Name a Python program (.py) or sources in C++ (.asc, .cpp, "
+                ".cc): a variant is built from them."
+            ),
         )
     from npusim.pyasc.tuning import tune as tuned_python
     from npusim.runtime.device import Device
@@ -181,5 +194,5 @@ def _values(text: str) -> tuple[str, list[float]]:
     except ValueError:
         numbers = []
     if not (name.isidentifier() and equals and numbers):
-        raise UsageError(f"--param {text!r}", "Write --param NAME=1024,2048.")
+        raise UsageError(f"--param {text!r}", say("Write --param NAME=1024,2048."))
     return name, numbers

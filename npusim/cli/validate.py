@@ -9,6 +9,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.options import L2, AsJson, Force, Workers
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.validation.asking import Validation
@@ -63,7 +64,7 @@ def validate(
 
     def show(done: int, rows: int) -> None:
         if done % 50 == 0 or done == rows:
-            output.progress(f"{done} of {rows} rows")
+            output.progress(say("{done} of {rows} rows").format(done=done, rows=rows))
 
     found = asked(
         table, chips=chip or (), builtin=builtin, without=without, l2=l2, workers=workers,
@@ -88,7 +89,7 @@ def _refuse_profile(table: Path) -> None:
 
     if kind_of(table) == "folder" and is_profile(table):
         remedy = f"npusim judge {table} -s CHIP compares its kernels."
-        raise FileError(table, "is a profiler's folder, not a table of measurements", remedy)
+        raise FileError(table, say("is a profiler's folder, not a table of measurements"), remedy)
 
 
 def _show(found: Validation, worst: int) -> None:
@@ -118,9 +119,15 @@ def _line(each: Prediction) -> str:
     from npusim.values.display import latency
 
     row = each.row
-    return (
-        f"line {row.line}  {row.chip}  {row.op}  measured {latency(row.duration_us)}, "
-        f"simulated {latency(each.simulated_us or 0.0)} ({each.bound})"
+    return say(
+        "line {line}  {chip}  {op}  measured {duration_us}, simulated {value} ({bound})"
+    ).format(
+        line=row.line,
+        chip=row.chip,
+        op=row.op,
+        duration_us=latency(row.duration_us),
+        value=latency(each.simulated_us or 0.0),
+        bound=each.bound,
     )
 
 

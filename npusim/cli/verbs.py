@@ -14,7 +14,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from npusim.values.language import _, spoken
+from npusim.values.language import say, spoken
 
 _WHOLE: Final = 1_000  # characters of a verb's first sentence that help shows
 _WORD: Final = str
@@ -70,7 +70,7 @@ class Verbs(TyperGroup):
         verbs: list[Any] = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
         rows = [(each.name, each.get_short_help_str(_WHOLE)) for each in verbs if not each.hidden]
         if rows:
-            with formatter.section(_("Commands")):
+            with formatter.section(say("Commands")):
                 formatter.write_dl(rows)
 
     def get_params(self, ctx: Any) -> Any:
@@ -84,7 +84,7 @@ def _in_language(words: dict[str, Any]) -> dict[str, Any]:
         return words
     for name in ("help", "epilog"):
         if words.get(name):
-            words[name] = _(cleandoc(words[name]))
+            words[name] = say(cleandoc(words[name]))
     return words
 
 
@@ -111,7 +111,7 @@ def _first_sentence(text: str | None) -> str:
 def _validated_late(options: list[Any]) -> list[Any]:
     for option in options:
         if getattr(option, "help", None):
-            option.help = _(option.help)
+            option.help = say(option.help)
         validator = getattr(option, "get_runtime_param", None)  # in this version of typer
         if validator is not None and "get_runtime_param" not in vars(option):
             vars(option)["get_runtime_param"] = _AsGiven(validator, option).itself

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from npusim.values.language import _
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     Formatter = Any  # typer brings its own copy of click, or takes the real one
@@ -47,7 +47,7 @@ class WideFormatter(Formatter):  # type: ignore[misc]
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         """The line that shows how a verb is called."""
-        super().write_usage(prog, args, _("Usage: ") if prefix is None else prefix)
+        super().write_usage(prog, args, say("Usage: ") if prefix is None else prefix)
 
     def write_text(self, text: str) -> None:
         """Paragraphs; one that begins with a backspace keeps its lines."""

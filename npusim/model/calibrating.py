@@ -27,6 +27,7 @@ from npusim.model.timing import Timer
 from npusim.runtime.device import Device
 from npusim.validation.fitting import CONSTANTS, capped_error, descend, value_of, with_values
 from npusim.values.errors import FileError, UsageError
+from npusim.values.language import say
 from npusim.values.takes import CALL, FLAG, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
@@ -138,8 +139,10 @@ def calibrate(
     profile = (device if isinstance(device, Device) else Device(device)).profile
     if profile.name not in profile_names():
         raise UsageError(
-            f"{profile.name} has no name that a chip file can inherit from",
-            "Give the built-in chip that the card is one of, e.g. -s Ascend910B3.",
+            say("{profile} has no name that a chip file can inherit from").format(
+                profile=profile.name
+            ),
+            say("Give the built-in chip that the card is one of, e.g. -s Ascend910B3."),
         )
     path = Path(file)
     found, kernels = read_launches(path, step, device_id)
@@ -188,8 +191,12 @@ def _enough(path: Path, step: Step, samples: list[_Sample]) -> list[_Sample]:
     if len(samples) < _LEAST:
         raise FileError(
             path,
-            f"has {len(samples)} different kernels that are simulated, too few to fit a chip to",
-            f"At least {_LEAST} are needed: give the profile of a whole step of a model.",
+            say(
+                "has {samples} different kernels that are simulated, too few to fit a chip to"
+            ).format(samples=len(samples)),
+            say("At least {LEAST} are needed: give the profile of a whole step of a model.").format(
+                LEAST=_LEAST
+            ),
         )
     return samples
 
@@ -265,7 +272,9 @@ def _samples(step: Step, kernels: Sequence[Kernel], profile: Profile) -> list[_S
 def _refuse_another_chip(path: Path, step: Step, profile: Profile) -> None:
     """Refuse a table whose clock or cores are another chip's."""
     if step.profiled is not None and (doubt := step.profiled.chip.doubt(profile)):
-        remedy = f"{step.profiled.chip.remedy()} To fit {profile.name} all the same: --force."
+        remedy = say("{remedy} To fit {profile} all the same: --force.").format(
+            remedy=step.profiled.chip.remedy(), profile=profile.name
+        )
         raise FileError(path, doubt, remedy)
 
 
@@ -274,7 +283,9 @@ def _refuse_far_off(file: Path, ratios: Sequence[float], profile: Profile) -> No
     if abs(log(middle)) > _FARTHEST:
         raise FileError(
             file,
-            f"kernels take {middle:.2g} times what {profile.name} needs in the middle, which no "
-            "rate of memory explains",
-            "Give the chip that it was measured on.",
+            say(
+                "kernels take {middle:.2g} times what {profile} needs in the "
+                "middle, which no rate of memory explains"
+            ).format(middle=middle, profile=profile.name),
+            say("Give the chip that it was measured on."),
         )

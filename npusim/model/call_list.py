@@ -33,6 +33,7 @@ from npusim.model.step import Step
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, NpusimError
+from npusim.values.language import say
 from npusim.values.templates import evaluate, fill, variables_of
 
 if TYPE_CHECKING:
@@ -62,11 +63,15 @@ class CallListModel:
         del chip
         if batch is not None and self.batch is None:
             raise ArgumentError(
-                f"{self.name} has no batch axis: no size in {self.file} depends on {{B}}",
-                "Write {B} where the batch belongs.",
+                say("{name} has no batch axis: no size in {file} depends on {{B}}").format(
+                    name=self.name, file=self.file
+                ),
+                say("Write {B} where the batch belongs."),
             )
         if batch is not None and batch < 1:
-            raise ArgumentError(f"the batch is {batch}; it must be at least 1")
+            raise ArgumentError(
+                say("the batch is {batch}; it must be at least 1").format(batch=batch)
+            )
         place = Place(self.file)
         size = batch or self.batch
         variables = _variables(place, self.raw, size)
@@ -91,10 +96,12 @@ def read_calls(file: Path) -> CallListModel:
     place.know_the_keys(raw, _KEYS)
     calls = raw.get("calls")
     if not isinstance(calls, list) or not calls:
-        raise (place / "calls").wrong("must be a list of calls with at least one entry")
+        raise (place / "calls").wrong(say("must be a list of calls with at least one entry"))
     batch = raw.get("batch", 1 if _mentions_batch(raw) else None)
     if batch is not None and (type(batch) is not int or batch < 1):
-        raise (place / "batch").wrong(f"is {batch!r}; it must be a whole number of at least 1")
+        raise (place / "batch").wrong(
+            say("is {batch!r}; it must be a whole number of at least 1").format(batch=batch)
+        )
     if batch is not None and not _mentions_batch(raw):
         batch = None
     model = CallListModel(file, raw, str(raw.get("name") or file.stem), batch)
@@ -135,15 +142,17 @@ def _variables(place: Place, raw: Mapping[str, Any], batch: int | None) -> dict[
     given = raw.get("variables") or {}
     where = place / "variables"
     if not isinstance(given, Mapping):
-        raise where.wrong("must be a mapping of names to whole numbers")
+        raise where.wrong(say("must be a mapping of names to whole numbers"))
     for name, value in given.items():
         if str(name) in BATCH_NAMES or not str(name).isidentifier():
-            raise where.wrong(f"{name!r} can't be the name of a variable")
+            raise where.wrong(say("{name!r} can't be the name of a variable").format(name=name))
         number = fill_all(value, variables, where / str(name))
         if isinstance(number, str) and number.lstrip("-").isdecimal():
             number = int(number)
         if type(number) is not int:
-            raise (where / str(name)).wrong(f"is {value!r}; it must be a whole number")
+            raise (where / str(name)).wrong(
+                say("is {value!r}; it must be a whole number").format(value=value)
+            )
         variables[str(name)] = number
     return variables
 
@@ -154,13 +163,17 @@ def _memory(
     given = raw.get("memory") or {}
     where = place / "memory"
     if not isinstance(given, Mapping):
-        raise where.wrong(f"must have the keys {', '.join(_MEMORY_KEYS)}")
+        raise where.wrong(
+            say("must have the keys {MEMORY_KEYS}").format(MEMORY_KEYS=", ".join(_MEMORY_KEYS))
+        )
     where.know_the_keys(given, _MEMORY_KEYS)
     found: dict[str, int | None] = {}
     for key, value in given.items():
         number = fill_all(value, variables, where / key)
         if type(number) is not int or number < 0:
-            raise (where / key).wrong(f"is {value!r}; it must be a whole number of bytes")
+            raise (where / key).wrong(
+                say("is {value!r}; it must be a whole number of bytes").format(value=value)
+            )
         found[key] = number
     return found
 
@@ -170,7 +183,9 @@ def _dispatch(place: Place, raw: Mapping[str, Any]) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise (place / "host_dispatch_us").wrong(f"is {value!r}; it must be a number of at least 0")
+        raise (place / "host_dispatch_us").wrong(
+            say("is {value!r}; it must be a number of at least 0").format(value=value)
+        )
     return float(value)
 
 

@@ -14,6 +14,7 @@ from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.limits import MOST_CALLS
 from npusim.values.errors import FileError, NpusimError
+from npusim.values.language import say
 from npusim.values.spelling import is_null, is_tensor, value_of, with_nulls
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
@@ -63,22 +64,29 @@ class Place:
         """Refuse a key that nobody reads."""
         for key in raw:
             if key not in known:
-                hint = did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
-                raise self.wrong(f"unknown key {key!r}", hint)
+                hint = did_you_mean(str(key), known) or say("Known: {known}.").format(
+                    known=", ".join(known)
+                )
+                raise self.wrong(say("unknown key {key!r}").format(key=key), hint)
 
 
 def item_of(place: Place, raw: object) -> Item:
     """The item that one entry of the list describes."""
     if not isinstance(raw, Mapping):
-        raise place.wrong("must be a call: op, count, arguments or inputs and outputs")
+        raise place.wrong(say("must be a call: op, count, arguments or inputs and outputs"))
     place.know_the_keys(raw, _KEYS)
     op = raw.get("op")
     if not isinstance(op, str) or not op.strip():
-        raise (place / "op").wrong("names no operator", "Write e.g. op: aclnnGroupNormBackward.")
+        raise (place / "op").wrong(
+            "names no operator", say("Write e.g. op: aclnnGroupNormBackward.")
+        )
     tensors = "inputs" in raw or "outputs" in raw
     if tensors == ("arguments" in raw):
         raise place.wrong(
-            "needs either arguments (an aclnn operator) or inputs and outputs (an operator type)"
+            say(
+                "needs either arguments (an aclnn operator) or inputs and "
+                "outputs (an operator type)"
+            )
         )
     measured_us = _time(place / "measured_us", raw.get("measured_us"))
     count = _count(place / "count", raw.get("count", 1))
@@ -90,7 +98,7 @@ def item_of(place: Place, raw: object) -> Item:
 
 def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
     if not isinstance(raw["arguments"], Mapping):
-        raise (place / "arguments").wrong("must be a mapping of parameters to values")
+        raise (place / "arguments").wrong(say("must be a mapping of parameters to values"))
     given = raw["arguments"]
     with (place / "op").explained():
         contract = contract_of(op, with_nulls(given))
@@ -120,7 +128,10 @@ def _catalogued(place: Place, given: Mapping[str, Any]) -> dict[str, object]:
 
 def _tensor(where: Place, value: object) -> TensorSpec:
     if not isinstance(value, str):
-        raise where.wrong(f"{value!r} is no tensor", "Write DTYPE[SIZES], e.g. fp16[8,64].")
+        raise where.wrong(
+            say("{value!r} is no tensor").format(value=value),
+            say("Write DTYPE[SIZES], e.g. fp16[8,64]."),
+        )
     with where.explained():
         return parse_tensor(value)
 
@@ -130,7 +141,7 @@ def _task(place: Place, op: str, raw: Mapping[str, Any]) -> TaskSpec:
     for side in ("inputs", "outputs"):
         listed = raw.get(side, [])
         if not isinstance(listed, list):
-            raise (place / side).wrong("must be a list of tensors")
+            raise (place / side).wrong(say("must be a list of tensors"))
         sides[side] = [
             None if is_null(each) else _tensor((place / side).entry(index), each)
             for index, each in enumerate(listed)
@@ -140,7 +151,7 @@ def _task(place: Place, op: str, raw: Mapping[str, Any]) -> TaskSpec:
         raise place.wrong("has no tensors")
     attributes = raw.get("attributes") or {}
     if not isinstance(attributes, Mapping):
-        raise (place / "attributes").wrong("must be a mapping of names to values")
+        raise (place / "attributes").wrong(say("must be a mapping of names to values"))
     return TaskSpec(op, tuple(sides["inputs"]), outputs, dict(attributes))
 
 
@@ -149,7 +160,7 @@ def _weights(
 ) -> tuple[TensorSpec, ...]:
     where, listed = place / "weights", raw.get("weights") or []
     if not isinstance(listed, list):
-        raise where.wrong("must be a list of parameters, or of places among the inputs")
+        raise where.wrong(say("must be a list of parameters, or of places among the inputs"))
     found = []
     for each in listed:
         spec: object = None
@@ -162,14 +173,18 @@ def _weights(
         elif type(each) is int and 0 <= each < len(work.inputs):
             spec = work.inputs[each]
         if not isinstance(spec, TensorSpec):
-            raise where.wrong(f"{each!r} is no tensor among the inputs")
+            raise where.wrong(say("{each!r} is no tensor among the inputs").format(each=each))
         found.append(spec)
     return tuple(found)
 
 
 def _count(where: Place, value: object) -> int:
     if type(value) is not int or not 1 <= value <= MOST_CALLS:
-        raise where.wrong(f"{value!r} is no whole number from 1 to {MOST_CALLS:,}")
+        raise where.wrong(
+            say("{value!r} is no whole number from 1 to {MOST_CALLS:,}").format(
+                value=value, MOST_CALLS=MOST_CALLS
+            )
+        )
     return value
 
 
@@ -177,7 +192,7 @@ def _time(where: Place, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise where.wrong(f"{value!r} is no positive time in microseconds")
+        raise where.wrong(say("{value!r} is no positive time in microseconds").format(value=value))
     return float(value)
 
 
@@ -185,8 +200,8 @@ def _assumed(where: Place, value: object) -> dict[str, float]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise where.wrong("must be a mapping of names to numbers")
+        raise where.wrong(say("must be a mapping of names to numbers"))
     for name, number in value.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise (where / str(name)).wrong(f"{number!r} is no number")
+            raise (where / str(name)).wrong(say("{number!r} is no number").format(number=number))
     return {str(name): float(number) for name, number in value.items()}

@@ -24,6 +24,7 @@ from npusim.operators.listed import task_verdict
 from npusim.operators.registry import is_fused
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import UnknownNameError
+from npusim.values.language import say
 from npusim.values.status import Verdict, worst_of
 
 if TYPE_CHECKING:
@@ -281,7 +282,9 @@ def _cell(catalogue: Catalogue, subject: Subject, listed: Listed, place: Place) 
     remark = _remark(verdict)
     runs = verdict.answer is Answer.SUPPORTED
     if runs and listed.kind == "kernel" and not (listed.dtypes or listed.outputs):
-        return Cell(place, Outcome.UNKNOWN, "the product has it; its dtypes aren't in the file")
+        return Cell(
+            place, Outcome.UNKNOWN, say("the product has it; its dtypes aren't in the file")
+        )
     if runs:
         return Cell(place, Outcome.RUNS, remark)
     if verdict.answer is Answer.UNKNOWN:

@@ -14,6 +14,7 @@ from npusim.cluster import collective
 from npusim.values.display import latency, significant
 from npusim.values.dtypes import dtype
 from npusim.values.errors import NpusimError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -44,11 +45,12 @@ def no_operator(name: str) -> str:
     """What to say of a row of HCCL where operators are judged or timed."""
     operation = operation_of(name)
     if not operation:
-        return "a task of HCCL, which moves data between cards: no operator to judge"
-    return (
-        f"a collective of HCCL ({operation}), no operator: whether the cards are linked the file "
-        f"doesn't say; `npusim collective {operation}` says how long it takes on a product"
-    )
+        return say("a task of HCCL, which moves data between cards: no operator to judge")
+    return say(
+        "a collective of HCCL ({operation}), no operator: whether the "
+        "cards are linked the file doesn't say; `npusim collective "
+        "{operation}` says how long it takes on a product"
+    ).format(operation=operation)
 
 
 def expected(kernel: Kernel, profile: Profile) -> str:
@@ -59,7 +61,9 @@ def expected(kernel: Kernel, profile: Profile) -> str:
     nbytes = message_bytes(operation, kernel.tensors)
     ask = f"npusim collective {operation} -s {profile.name} --cards N --bytes"
     if not nbytes:
-        return f"the file doesn't say how much it moves: `{ask} SIZE` says what that takes"
+        return say(
+            "the file doesn't say how much it moves: `{ask} SIZE` says what that takes"
+        ).format(ask=ask)
     try:
         low_us, high_us = sorted(
             collective(operation, profile.name, cards=cards, nbytes=nbytes).duration_us
@@ -67,10 +71,18 @@ def expected(kernel: Kernel, profile: Profile) -> str:
         )
     except NpusimError:
         return ""
-    return (
-        f"its {significant(nbytes / 1e6)} MB take {latency(low_us)} to {latency(high_us)} on "
-        f"{_CARDS[0]} to {_CARDS[1]} cards (`{ask} {nbytes}`); beyond that it waits for another "
-        "card"
+    return say(
+        "its {nbytes} MB take {low_us} to {high_us} on {CARDS} to "
+        "{CARDS_2} cards (`{ask} {nbytes_2}`); beyond that it waits "
+        "for another card"
+    ).format(
+        nbytes=significant(nbytes / 1e6),
+        low_us=latency(low_us),
+        high_us=latency(high_us),
+        CARDS=_CARDS[0],
+        CARDS_2=_CARDS[1],
+        ask=ask,
+        nbytes_2=nbytes,
     )
 
 

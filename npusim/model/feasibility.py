@@ -18,6 +18,7 @@ from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
         return _of_call(item, item.work, profile)
     if isinstance(item.work, TaskSpec):
         return _of_task(item, item.work, profile)
-    return DtypeVerdict(item.op, (), Outcome.UNKNOWN, "the file has no tensors for it", 0)
+    return DtypeVerdict(item.op, (), Outcome.UNKNOWN, say("the file has no tensors for it"), 0)
 
 
 def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
@@ -94,7 +95,7 @@ def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
             after = check(work.op, profile, work.in_fp16().arguments)
             if after.ok:
                 return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
-            why = f"in FLOAT16 too: {after.sentence}"
+            why = say("in FLOAT16 too: {sentence}").format(sentence=after.sentence)
     return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, status.code)
 
 

@@ -15,6 +15,7 @@ from npusim.model.results import How
 from npusim.model.step import AI_CPU
 from npusim.model.waits import Cause, waits_of
 from npusim.values.display import latency, part_of
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -77,18 +78,22 @@ def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
             groups.setdefault((each.timed.item.op, dtypes), []).append(each)
     for (op, dtypes), launches in groups.items():
         taken = _ai_core_dtypes(op, comparison.profile)
-        of = f" of {', '.join(dtypes)}" if dtypes else ""
+        of = say(" of {dtypes}").format(dtypes=", ".join(dtypes)) if dtypes else ""
         if not taken:
-            remedy = f"{comparison.profile.product_line} has no AI Core kernel for it"
-        elif others := [name for name in dtypes if name not in taken]:
-            remedy = f"the AI Core's kernel takes {', '.join(taken)}, not {', '.join(others)}"
-        else:
-            remedy = (
-                f"its dtypes aren't why, the AI Core's kernel takes {'them' if dtypes else 'it'} "
-                "too: look at its shapes and attributes, or at what the operator library was built "
-                "with"
+            remedy = say("{product_line} has no AI Core kernel for it").format(
+                product_line=comparison.profile.product_line
             )
-        text = f"{op}{of} runs on the AI CPU; {remedy}"
+        elif others := [name for name in dtypes if name not in taken]:
+            remedy = say("the AI Core's kernel takes {taken}, not {others}").format(
+                taken=", ".join(taken), others=", ".join(others)
+            )
+        else:
+            remedy = say(
+                "its dtypes aren't why, the AI Core's kernel takes {value} "
+                "too: look at its shapes and attributes, or at what the "
+                "operator library was built with"
+            ).format(value="them" if dtypes else "it")
+        text = say("{op}{of} runs on the AI CPU; {remedy}").format(op=op, of=of, remedy=remedy)
         yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
 
 
@@ -116,27 +121,31 @@ def _fusions(comparison: Comparison) -> Iterator[Finding]:
         saved_us = sum(saved) if saved else None
         first, *behind = [launches[place].timed.item.op for place in found[0].places]
         if found[0].is_compiled:
-            text = f"{len(found)} {' and '.join(behind)} behind {first}: {found[0].by} fuses them"
+            text = say("{found} {behind} behind {first}: {by} fuses them").format(
+                found=len(found), behind=" and ".join(behind), first=first, by=found[0].by
+            )
         else:
             names = ", ".join((first, *behind))
-            text = f"{names} in a row, {_times(len(found))}: {_one_task(found[0])}"
+            text = say("{names} in a row, {times}: {one_task}").format(
+                names=names, times=_times(len(found)), one_task=_one_task(found[0])
+            )
         yield Finding(Oddity.FUSION, text + _saves(saved_us), rows, _measured_us(rows), saved_us)
 
 
 def _one_task(each: Fused) -> str:
-    return f"{each.name} is one task ({each.by})"
+    return say("{name} is one task ({by})").format(name=each.name, by=each.by)
 
 
 def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
+    return "once" if number == 1 else say("{number} times").format(number=number)
 
 
 def _saves(us: float | None) -> str:
     if us is None:
         return ""
     if us <= 0:
-        return "; by our estimates that saves nothing"
-    return f"; by our estimates that saves {latency(us)}"
+        return say("; by our estimates that saves nothing")
+    return say("; by our estimates that saves {us}").format(us=latency(us))
 
 
 def _conversions(comparison: Comparison) -> Iterator[Finding]:
@@ -154,14 +163,22 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
         else:
             groups.setdefault((target.format.name, source.format.name), []).extend((there, each))
     for (before, between), launches in groups.items():
-        text = (
-            f"{len(launches) // 2} tensors go from {before} to {between} and back, the first in "
-            f"lines {launches[0].kernel.line} and {launches[1].kernel.line}: "
-            f"let the operators between them take {before}"
+        text = say(
+            "{launches} tensors go from {before} to {between} and back, "
+            "the first in lines {line} and {line_2}: let the operators "
+            "between them take {before}"
+        ).format(
+            launches=len(launches) // 2,
+            before=before,
+            between=between,
+            line=launches[0].kernel.line,
+            line_2=launches[1].kernel.line,
         )
         saved_us = sum(each.timed.timing.duration_us for each in launches)
         us = _measured_us(launches)
-        text += f"; they take {latency(us)}, by our estimates {latency(saved_us)}"
+        text += say("; they take {us}, by our estimates {saved_us}").format(
+            us=latency(us), saved_us=latency(saved_us)
+        )
         yield Finding(Oddity.CONVERSION, text, tuple(launches), us, saved_us)
 
 
@@ -191,27 +208,34 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
         if not gaps:
             continue
         first, us = gaps[0], found.us(cause)
-        text = (
-            f"the device waits {part_of(us, found.whole_us)} for {_FOR[cause]}, "
-            f"{_times(len(gaps))}; the longest, {latency(first.parts_us[cause])}, is before line "
-            f"{first.before.kernel.line}"
+        text = say(
+            "the device waits {part_of} for {FOR}, {times}; the longest, "
+            "{parts_us}, is before line {line}"
+        ).format(
+            part_of=part_of(us, found.whole_us),
+            FOR=_FOR[cause],
+            times=_times(len(gaps)),
+            parts_us=latency(first.parts_us[cause]),
+            line=first.before.kernel.line,
         )
         text += _advice(comparison, cause, first.running(cause))
         if cause is Cause.COLLECTIVE and len(by_name := found.by_operation()) > 1:
             sums = (f"{name} {latency(us)}" for name, us in by_name.items())
-            text += f". By operation: {', '.join(sums)}"
+            text += say(". By operation: {sums}").format(sums=", ".join(sums))
         yield Finding(kind, text, tuple(each.before for each in gaps), us)
 
 
 def _advice(comparison: Comparison, cause: Cause, running: Launch | None) -> str:
     """What runs meanwhile, and what to do or to ask."""
     if running is None:
-        return ": capture a graph, or keep the host from waiting for results"
+        return say(": capture a graph, or keep the host from waiting for results")
     kernel = running.kernel
     name = kernel.name or kernel.op
-    text = f": {name} in line {kernel.line} takes {latency(running.measured_us or 0.0)}"
+    text = say(": {name} in line {line} takes {value}").format(
+        name=name, line=kernel.line, value=latency(running.measured_us or 0.0)
+    )
     if cause is Cause.STREAM:
-        return f"{text} on stream {kernel.stream or '?'}"
+        return say("{text} on stream {value}").format(text=text, value=kernel.stream or "?")
     more = expected(kernel, comparison.profile)
     return f"{text}; {more}" if more else text
 
@@ -223,8 +247,14 @@ def _without_a_price(comparison: Comparison) -> Iterator[Finding]:
         if each.timed.item.work is not None and each.timed.timing.how is How.NOTHING:
             groups.setdefault((each.timed.item.op, each.timed.timing.note), []).append(each)
     for (op, why), launches in groups.items():
-        more = f" and {len(launches) - 1} more" if len(launches) > 1 else ""
-        text = f"{op} in line {launches[0].kernel.line}{more}: {why}"
+        more = (
+            say(" and {launches} more").format(launches=len(launches) - 1)
+            if len(launches) > 1
+            else ""
+        )
+        text = say("{op} in line {line}{more}: {why}").format(
+            op=op, line=launches[0].kernel.line, more=more, why=why
+        )
         yield Finding(Oddity.NOT_PRICED, text, tuple(launches), _measured_us(launches))
 
 

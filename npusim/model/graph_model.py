@@ -18,6 +18,7 @@ from npusim.graph.target import PRECISIONS, Target
 from npusim.model.step import CUSTOM, AclnnWork, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,9 @@ class NetworkModel:
         for a node that can't be compiled.
         """
         if chip is None:
-            raise ArgumentError(f"{self.name} is compiled for a chip, and none was given")
+            raise ArgumentError(
+                say("{name} is compiled for a chip, and none was given").format(name=self.name)
+            )
         step = self.on(chip.family, batch)
         return replace(step, call_us=chip.launch.model_call_us)
 
@@ -109,7 +112,9 @@ class NetworkModel:
         notes = tuple(f"{name}: {count}x" for name, count in compiled.applied)
         step = _step(self.name, network, map(_item, tasks_of(network)), found, notes)
         given = tuple(
-            f"{name} is {list(shape)}, as said (--shape): its size depends on data"
+            say("{name} is {list}, as said (--shape): its size depends on data").format(
+                name=name, list=list(shape)
+            )
             for name, shape in self.source.within(self.how.shapes).items()
         )
         return replace(step, one_shape=True, assumptions=given)
@@ -135,12 +140,16 @@ class ProgramModel:
         for captured graphs on chips without.
         """
         if chip is None:
-            raise ArgumentError(f"{self.name} runs on a chip, and none was given")
+            raise ArgumentError(
+                say("{name} runs on a chip, and none was given").format(name=self.name)
+            )
         captured = self.how.mode == CAPTURED
         if captured and chip.family not in _CAPTURES:
             raise ArgumentError(
-                f"{chip.name} replays no captured graphs, products of {', '.join(_CAPTURES)} do",
-                "Ask with --mode eager.",
+                say("{chip} replays no captured graphs, products of {CAPTURES} do").format(
+                    chip=chip.name, CAPTURES=", ".join(_CAPTURES)
+                ),
+                say("Ask with --mode eager."),
             )
         step = self.on(chip.family, batch)
         return replace(step, host_dispatch_us=0.0 if captured else chip.launch.host_dispatch_us)
@@ -158,8 +167,12 @@ def read_network(file: Path, how: Compilation | None = None) -> NetworkModel:
     asked = how or Compilation()
     if asked.mode not in ("", OM):
         raise UsageError(
-            f"{file} is a graph to compile, torch_npu doesn't run it call by call",
-            "Export the module with torch.export and give the .pt2 file, or ask with --mode om.",
+            say("{file} is a graph to compile, torch_npu doesn't run it call by call").format(
+                file=file
+            ),
+            say(
+                "Export the module with torch.export and give the .pt2 file, or ask with --mode om."
+            ),
         )
     found = onnx_reader.source(file, asked.custom)
     return NetworkModel(found, found.network(shapes=asked.shapes)[1], asked)
@@ -170,9 +183,11 @@ def read_program(program: Program, how: Compilation | None = None) -> ProgramMod
     asked = how or Compilation()
     if asked.mode == OM or asked.precision or not asked.fuse or asked.without or asked.custom:
         raise UsageError(
-            f"{program.name} runs call by call as torch_npu does; passes of the graph compiler and "
-            "its precision modes are for ONNX files",
-            "Export the module with torch.onnx.export for an offline model.",
+            say(
+                "{program} runs call by call as torch_npu does; passes of the "
+                "graph compiler and its precision modes are for ONNX files"
+            ).format(program=program.name),
+            say("Export the module with torch.onnx.export for an offline model."),
         )
     return ProgramModel(program, program.network(None, asked.shapes)[1], asked)
 
@@ -203,7 +218,7 @@ def _item(task: Task) -> Item:
         task.spec.op_type,
         task.spec,
         "" if given_us is None else CUSTOM,
-        "" if given_us is None else "its time is the user's",
+        "" if given_us is None else say("its time is the user's"),
         weights=task.weights,
         reads=task.reads,
         writes=task.writes,

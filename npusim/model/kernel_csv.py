@@ -25,6 +25,7 @@ from npusim.model.profile_db import DatabaseTable, database_in
 from npusim.model.profile_files import DATABASE, kernel_table, no_kernel_table
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 # Our name -> the headers that mean it, the newest first.
 HEADERS = {
@@ -165,10 +166,13 @@ class KernelRows:
         if self.skipped and not found:
             raise FileError(
                 self.file,
-                f"none of its {len(self.skipped)} rows has the {len(table.header)} fields of the "
-                "header",
-                "Cells with commas, such as shapes, are in quotes where a profiler writes them; "
-                "export it again.",
+                say("none of its {skipped} rows has the {header} fields of the header").format(
+                    skipped=len(self.skipped), header=len(table.header)
+                ),
+                say(
+                    "Cells with commas, such as shapes, are in quotes where a "
+                    "profiler writes them; export it again."
+                ),
             )
 
 
@@ -254,7 +258,7 @@ def _columns(file: Path, header: Sequence[str]) -> dict[str, int]:
     told_by_time = "duration_us" in found and not {"task_type", "start_us"}.isdisjoint(found)
     if "name" not in found or not ("op_type" in found or told_by_time):
         missing = "Type" if "name" in found else "Name / Op Name"
-        raise no_kernel_table(file, header, f"has no column {missing}")
+        raise no_kernel_table(file, header, say("has no column {missing}").format(missing=missing))
     return found
 
 
@@ -277,9 +281,19 @@ def _number(file: Path, line: int, what: str, text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
-        raise FileError(file, f"line {line}: the {what} {text!r} isn't a number") from None
+        raise FileError(
+            file,
+            say("line {line}: the {what} {text!r} isn't a number").format(
+                line=line, what=what, text=text
+            ),
+        ) from None
     if not 0 <= number < math.inf:
-        raise FileError(file, f"line {line}: the {what} is {text}; it must be 0 or more")
+        raise FileError(
+            file,
+            say("line {line}: the {what} is {text}; it must be 0 or more").format(
+                line=line, what=what, text=text
+            ),
+        )
     return number
 
 

@@ -14,6 +14,7 @@ from npusim.model.profile_table import what_it_lacks
 from npusim.reading.files import kind_of, read_text
 from npusim.values.dtypes import dtype
 from npusim.values.errors import DTypeError, FileError
+from npusim.values.language import say
 
 _NOT_MODELS = {
     ".om": "Give the ONNX file that it was converted from: the layout of OM files isn't published.",
@@ -65,7 +66,11 @@ def _from_profile(path: Path) -> Listing:
         found.append(listed)
     notes = list(what_it_lacks(rows.skipped, level_0=level_0))
     if len(devices) > 1:
-        notes.append(f"operators of {len(devices)} devices together: {', '.join(devices)}")
+        notes.append(
+            say("operators of {devices} devices together: {devices_2}").format(
+                devices=len(devices), devices_2=", ".join(devices)
+            )
+        )
     return Listing("profile", tuple(found), notes=tuple(notes))
 
 
@@ -83,7 +88,7 @@ def _from_calls(file: Path) -> Iterator[Listed]:
 
 def _from_text(file: Path) -> Iterator[Listed]:
     """A line: operator, dtypes of inputs and, after ``->``, of outputs; ``#`` starts a remark."""
-    hint = "Give a CSV of the profiler, an .onnx file, or a text with one operator a line."
+    hint = say("Give a CSV of the profiler, an .onnx file, or a text with one operator a line.")
     found = False
     for number, line in enumerate(read_text(file, hint).splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
@@ -95,11 +100,15 @@ def _from_text(file: Path) -> Iterator[Listed]:
         dtypes, unread = _dtypes(kinds[:split])
         outputs, unread_too = _dtypes(kinds[split + 1 :])
         if unread or unread_too:
-            hint = "Write OP [DTYPE ...] [-> DTYPE ...], e.g. Cast fp32 -> bf16."
-            raise FileError(file, f"line {number}: {unread or unread_too}", hint)
+            hint = say("Write OP [DTYPE ...] [-> DTYPE ...], e.g. Cast fp32 -> bf16.")
+            raise FileError(
+                file,
+                say("line {number}: {value}").format(number=number, value=unread or unread_too),
+                hint,
+            )
         yield Listed(words[0], "word", dtypes, outputs)
     if not found:
-        hint = "Write one operator a line: OP [DTYPE ...] [-> DTYPE ...]."
+        hint = say("Write one operator a line: OP [DTYPE ...] [-> DTYPE ...].")
         raise FileError(file, "lists no operators", hint)
 
 

@@ -16,6 +16,7 @@ from npusim.model.step import AclnnWork
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.roofline import roofline_us
 from npusim.validation.work import family_of
+from npusim.values.language import say
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def carried_over(item: Item, profile: Profile, measured_on: Profile | None, reas
     if item.measured_us is not None:
         return _from_measured(item, item.measured_us, spec, profile, measured_on, reason)
     if spec is None:
-        note = f"{reason}; the file has neither tensors nor a time"
+        note = say("{reason}; the file has neither tensors nor a time").format(reason=reason)
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
     return _roofline(spec, profile, reason)
 
@@ -55,7 +56,13 @@ def _without_price(
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
     if measured_on is not None and measured_on.name == profile.name:
         return _timing(item.measured_us, 1, "measured", How.MEASURED, note)
-    return _timing(item.measured_us, 2, "assumed", How.UNSCALED, f"{note}, kept as measured")
+    return _timing(
+        item.measured_us,
+        2,
+        "assumed",
+        How.UNSCALED,
+        say("{note}, kept as measured").format(note=note),
+    )
 
 
 def _from_measured(
@@ -71,7 +78,9 @@ def _from_measured(
     if item.engine or spec is None:
         return _timing(measured_us, 2, "assumed", How.UNSCALED, reason)
     if measured_on is None:
-        note = f"{reason}; say which chip the file was measured on to scale its time"
+        note = say("{reason}; say which chip the file was measured on to scale its time").format(
+            reason=reason
+        )
         return _roofline(spec, profile, note)
     ratio = roofline_us(profile, spec) / roofline_us(measured_on, spec)
     return _timing(measured_us * ratio, 1, "assumed", How.SCALED, reason)

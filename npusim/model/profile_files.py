@@ -15,6 +15,7 @@ from typing import Final
 
 from npusim.reading.files import kind_of
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 KERNEL_TABLES: Final = "a kernel_details.csv of torch_npu or an op_summary_*.csv of msprof"
 
@@ -76,12 +77,20 @@ def kernel_table(path: Path) -> Path:
         return path
     found = _tables_in(path)
     if not found:
-        raise FileError(path, f"is a folder without {_a_table()}", _why_none(path))
+        raise FileError(
+            path, say("is a folder without {a_table}").format(a_table=_a_table()), _why_none(path)
+        )
     if len(found) > 1:
         listed = "\n".join(f"  {each}" for each in found[:_LISTED])
-        more = f"\n  and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        more = (
+            say("\n  and {found} more").format(found=len(found) - _LISTED)
+            if len(found) > _LISTED
+            else ""
+        )
         raise FileError(
-            path, f"holds {len(found)} kernel tables", f"Give one of them:\n{listed}{more}"
+            path,
+            say("holds {found} kernel tables").format(found=len(found)),
+            say("Give one of them:\n{listed}{more}").format(listed=listed, more=more),
         )
     return found[0]
 
@@ -98,11 +107,19 @@ def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileErro
     """The error for a CSV file with other columns, by what it is where they tell."""
     columns = {name.strip().lower() for name in header}
     if not columns:
-        return FileError(file, "is empty", f"Give {KERNEL_TABLES}.")
+        return FileError(
+            file, "is empty", say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+        )
     for column, (what, instead) in _OTHER_TABLES.items():
         if column in columns:
-            return FileError(file, f"is {what}, not a table of kernels", f"Give {instead}.")
-    return FileError(file, problem, f"Give {KERNEL_TABLES}.")
+            return FileError(
+                file,
+                say("is {what}, not a table of kernels").format(what=what),
+                say("Give {instead}.").format(instead=instead),
+            )
+    return FileError(
+        file, problem, say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+    )
 
 
 def _tables_in(folder: Path) -> list[Path]:
@@ -148,19 +165,24 @@ def _a_table() -> str:
 
 def _instead(folder: Path) -> str:
     found = _tables_in(folder)
-    return f"Give {found[0]}." if len(found) == 1 else f"Give {KERNEL_TABLES}."
+    return (
+        say("Give {found}.").format(found=found[0])
+        if len(found) == 1
+        else say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+    )
 
 
 def _why_none(folder: Path) -> str:
     """What to do about a folder without a table, by what is in it."""
     if _globbed(folder, "**/trace_view.json"):
-        return (
+        return say(
             "It has a timeline only: profile with ProfilerActivity.NPU and "
-            "profiler_level=ProfilerLevel.Level1, which writes kernel_details.csv."
+            "profiler_level=ProfilerLevel.Level1, which writes "
+            "kernel_details.csv."
         )
     if _globbed(folder, "device_*/data/*") or _globbed(folder, "PROF_*/device_*/data/*"):
-        return (
+        return say(
             "It has raw data only: `msprof --export=on --output=DIR`, or "
             "torch_npu.profiler.profiler.analyse(DIR), makes the tables."
         )
-    return f"Give {KERNEL_TABLES}."
+    return say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)

@@ -21,6 +21,7 @@ from npusim.model.records import reading_of
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
+from npusim.values.language import say
 from npusim.values.tensors import TensorSpec
 
 _CPU: Final = ("AI_CPU", "AICPU")
@@ -90,13 +91,15 @@ def _of_one_device(file: Path, kernels: list[Kernel], wanted: str) -> tuple[list
     """The kernels of the device that is asked for, or of the only one, and which that is."""
     devices = dict.fromkeys(each.device for each in kernels)
     if wanted and wanted not in devices:
-        raise UnknownNameError(f"device of {file}", wanted, devices)
+        raise UnknownNameError(say("device of {file}").format(file=file), wanted, devices)
     if len(devices) > 1 and not wanted:
         listed = ", ".join(devices)
         raise FileError(
             file,
-            f"has kernels of {len(devices)} devices: {listed}",
-            f"Ask about one at a time: --device-id {next(iter(devices))}.",
+            say("has kernels of {devices} devices: {listed}").format(
+                devices=len(devices), listed=listed
+            ),
+            say("Ask about one at a time: --device-id {next}.").format(next=next(iter(devices))),
         )
     if len(devices) > 1:
         return [each for each in kernels if each.device == wanted], wanted
@@ -106,11 +109,17 @@ def _of_one_device(file: Path, kernels: list[Kernel], wanted: str) -> tuple[list
 def what_it_lacks(lines: Sequence[int], *, level_0: bool) -> Iterator[str]:
     """What isn't in a file, in a sentence each; `lines` are those of rows that were left out."""
     if lines:
-        number = "1 row doesn't" if len(lines) == 1 else f"{len(lines)} rows don't"
+        number = (
+            "1 row doesn't"
+            if len(lines) == 1
+            else say("{lines} rows don't").format(lines=len(lines))
+        )
         first = ", ".join(map(str, lines[:_LISTED]))
         more = ", ..." if len(lines) > _LISTED else ""
         where = "line" if len(lines) == 1 else "lines"
-        yield f"{number} fit the header and are left out: {where} {first}{more}"
+        yield say("{number} fit the header and are left out: {where} {first}{more}").format(
+            number=number, where=where, first=first, more=more
+        )
     if level_0:
         yield LEVEL_0
 
@@ -122,7 +131,7 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
         steps.pop("", None)  # what ran between the steps
     if wanted:
         if wanted not in steps:
-            raise UnknownNameError(f"step of {file}", wanted, steps)
+            raise UnknownNameError(say("step of {file}").format(file=file), wanted, steps)
         return wanted, ()
     if len(steps) == 1:
         return next(iter(steps)), ()
@@ -131,7 +140,9 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
     }
     middle = median_low(total_us.values())
     chosen = next(name for name in steps if total_us[name] == middle)
-    note = f"step {chosen} of {len(steps)} steps in the file, the one of median time"
+    note = say("step {chosen} of {steps} steps in the file, the one of median time").format(
+        chosen=chosen, steps=len(steps)
+    )
     return chosen, (note,)
 
 
@@ -141,15 +152,20 @@ def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operati
     engine = AI_CPU if task_type.upper() in _CPU else ""
     shapes, dtypes, formats, out_shapes, out_dtypes, out_formats = tensors
     if not shapes and not out_shapes:
-        return Operation(op, None, engine, "the file has no shapes for it")
+        return Operation(op, None, engine, say("the file has no shapes for it"))
     try:
         inputs = _operands(shapes, dtypes, formats)
         outputs = _operands(out_shapes, out_dtypes, out_formats)
         made = tuple(spec for spec in outputs if spec is not None)
         said = reading_of(TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {}))
     except NpusimError as error:
-        return Operation(op, None, engine, f"its tensors can't be read: {error.message}")
-    why = "it runs on the AI CPU" if engine else ""
+        return Operation(
+            op,
+            None,
+            engine,
+            say("its tensors can't be read: {message}").format(message=error.message),
+        )
+    why = say("it runs on the AI CPU") if engine else ""
     return Operation(op, said.task, engine, why, others=said.others, assumption=said.note)
 
 
@@ -175,7 +191,9 @@ def _of_one_tensor(shapes: tuple[str, ...], dtypes: tuple[str, ...]) -> tuple[st
     """The shape of a single tensor whose axes are parted by semicolons, as some exports have it."""
     if len(dtypes) == 1 and all(each.isdecimal() for each in shapes):
         return (",".join(shapes),)
-    raise ArgumentError(f"{len(shapes)} shapes and {len(dtypes)} dtypes")
+    raise ArgumentError(
+        say("{shapes} shapes and {dtypes} dtypes").format(shapes=len(shapes), dtypes=len(dtypes))
+    )
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -184,5 +202,5 @@ def _sizes(text: str) -> tuple[int, ...]:
         return ()
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise ArgumentError(f"{text!r} is no shape")
+        raise ArgumentError(say("{text!r} is no shape").format(text=text))
     return tuple(map(int, parts))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.hardware import load_profile, profile_names
 from npusim.values.dtypes import dtype
 from npusim.values.errors import NpusimError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,37 +99,45 @@ class ProfiledChip:
         vector, cube = self.vector_cores, self.cube_cores
         told = [
             "" if self.clock_mhz is None else f"{self.clock_mhz:.0f} MHz",
-            "" if vector is None else f"{vector} vector cores",
-            f"{cube} AI cores" if cube is not None and vector is None else "",
-            "" if self.memory_gbps is None else f"copies at {self.memory_gbps:.0f} GB/s",
+            "" if vector is None else say("{vector} vector cores").format(vector=vector),
+            say("{cube} AI cores").format(cube=cube) if cube is not None and vector is None else "",
+            ""
+            if self.memory_gbps is None
+            else say("copies at {memory_gbps:.0f} GB/s").format(memory_gbps=self.memory_gbps),
         ]
         words = " and ".join(filter(None, told))
-        return words or ("vector cores of their own" if self.vector else "")
+        return words or (say("vector cores of their own") if self.vector else "")
 
     def doubt(self, chip: Profile) -> str:
         """Why the table can't be of this chip, in a sentence; empty where it can."""
         if not self.is_told or self.can_be(chip):
             return ""
         clock = chip.clocks.profiler_mhz or chip.clocks.cube_mhz
-        cores = f"{chip.cores.cube_cores} AI cores"
+        cores = say("{cube_cores} AI cores").format(cube_cores=chip.cores.cube_cores)
         if chip.cores.style == "split":
-            cores = f"{chip.cores.vector_cores} vector cores"
+            cores = say("{vector_cores} vector cores").format(vector_cores=chip.cores.vector_cores)
         own = f"{clock} MHz, {cores}"
         if self.memory_gbps is not None:
-            own += f", {chip.memory.hbm_nominal_gbps:g} GB/s at the most"
-        return f"the file is of a chip with {self.in_words}, which {chip.name} ({own}) isn't"
+            own += say(", {hbm_nominal_gbps:g} GB/s at the most").format(
+                hbm_nominal_gbps=chip.memory.hbm_nominal_gbps
+            )
+        return say("the file is of a chip with {in_words}, which {chip} ({own}) isn't").format(
+            in_words=self.in_words, chip=chip.name, own=own
+        )
 
     def remedy(self, option: str = "-s") -> str:
         """Which chip to give instead, by an option of the command line."""
         if not (names := self.fitting):
             return "npusim has no profile of such a chip: the estimates are of another one."
         if len(names) == 1:
-            return f"Give {option} {names[0]}."
+            return say("Give {option} {names}.").format(option=option, names=names[0])
         if len(names) > _FEW:
-            return f"Give the chip that it was measured on with {option}."
+            return say("Give the chip that it was measured on with {option}.").format(option=option)
         *most, last = names
-        choice = f"{', '.join(most)} or {last}"
-        return f"Give {option} {choice}: the file can't tell which of them."
+        choice = say("{most} or {last}").format(most=", ".join(most), last=last)
+        return say("Give {option} {choice}: the file can't tell which of them.").format(
+            option=option, choice=choice
+        )
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from npusim.model.profile_files import PROFILES
 from npusim.reading.files import kind_of, opened
 from npusim.values.errors import FileError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -73,9 +74,13 @@ class FixedModel:
 
         if batch is not None:
             raise ArgumentError(
-                f"{self.name} has no batch axis: a profile holds one step at the batch it ran with",
-                "Write the model as a YAML list of calls with {B} for the batch, or profile it at "
-                "each batch.",
+                say(
+                    "{name} has no batch axis: a profile holds one step at the batch it ran with"
+                ).format(name=self.name),
+                say(
+                    "Write the model as a YAML list of calls with {B} for the "
+                    "batch, or profile it at each batch."
+                ),
             )
         return self.step
 
@@ -123,6 +128,6 @@ def read_compiled(file: Path, how: Compilation | None = None) -> NetworkModel | 
 
         return read_program(load(file), how)
     raise UsageError(
-        f"{file} lists operators; only networks are compiled",
-        "Give an ONNX or .pt2 file, or leave out what is said about shapes, passes and modes.",
+        say("{file} lists operators; only networks are compiled").format(file=file),
+        say("Give an ONNX or .pt2 file, or leave out what is said about shapes, passes and modes."),
     )

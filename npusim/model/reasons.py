@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.model.timing import Timer
 from npusim.values.display import latency
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,13 +64,17 @@ class Reasons:
         others = [each for each in self._alike[_signature(launch)] if each is not launch]
         normal = [each.measured_us for each in others if each.measured_us and not each.is_unusual]
         if normal:
-            text = f"others with these tensors take {latency(median(normal))}: {_ELSE}"
+            text = say("others with these tensors take {median}: {ELSE}").format(
+                median=latency(median(normal)), ELSE=_ELSE
+            )
             return Reason(Kind.APART, text)
         if others:
             number = len(others) + 1
-            text = f"all {number} with these tensors are slow: its tiling, or our estimate of it"
+            text = say(
+                "all {number} with these tensors are slow: its tiling, or our estimate of it"
+            ).format(number=number)
             return Reason(Kind.LIKE_ITS_EQUALS, text)
-        return Reason(Kind.UNKNOWN, "nothing in the file tells why")
+        return Reason(Kind.UNKNOWN, say("nothing in the file tells why"))
 
     def _started_cold(self, launch: Launch) -> Reason | None:
         line = launch.kernel.line
@@ -77,7 +82,9 @@ class Reasons:
             return None
         if line not in self._opening and not self._is_cold:
             return None
-        text = "the first of its kind: code and translations come with it; leave out the first step"
+        text = say(
+            "the first of its kind: code and translations come with it; leave out the first step"
+        )
         return Reason(Kind.COLD_START, text)
 
     def _on_few_cores(self, launch: Launch) -> Reason | None:
@@ -85,13 +92,17 @@ class Reasons:
         blocks = launch.kernel.block_num
         if len(tasks) != 1 or not blocks or blocks >= _FEW * tasks[0].block_dim:
             return None
-        text = f"it ran on {blocks} cores, where its tiling takes {tasks[0].block_dim}"
+        text = say("it ran on {blocks} cores, where its tiling takes {block_dim}").format(
+            blocks=blocks, block_dim=tasks[0].block_dim
+        )
         return Reason(Kind.FEW_CORES, text)
 
     def _apart(self, launch: Launch) -> Reason | None:
         if not launch.is_apart or launch.equals_us is None:
             return None
-        text = f"its equals take {latency(launch.equals_us)}: {_ELSE}"
+        text = say("its equals take {equals_us}: {ELSE}").format(
+            equals_us=latency(launch.equals_us), ELSE=_ELSE
+        )
         return Reason(Kind.APART, text)
 
     def _found_l2_cold(self, launch: Launch) -> Reason | None:
@@ -101,7 +112,9 @@ class Reasons:
             return None
         if cold.duration_us <= launch.timed.timing.duration_us:
             return None
-        text = f"with nothing in L2 it takes {latency(cold.duration_us)}: its inputs weren't there"
+        text = say("with nothing in L2 it takes {duration_us}: its inputs weren't there").format(
+            duration_us=latency(cold.duration_us)
+        )
         return Reason(Kind.COLD_L2, text)
 
 

@@ -14,6 +14,7 @@ from itertools import combinations, islice, permutations
 from typing import TYPE_CHECKING, Final
 
 from npusim.operators.slots import in_slots
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.operators.tasks import TaskSpec
@@ -73,10 +74,10 @@ def _attention(task: TaskSpec) -> Reading | None:
     task = _in_places(task)
     if not any(_is_compressed(each) for each in task.inputs if each is not None):
         return Reading(task)
-    note = (
-        f"{task.op_type}: a mask of 2048 x 2048 is the compressed one of sparse modes 2 to 4, "
-        "taken as causal (mode 3)"
-    )
+    note = say(
+        "{op_type}: a mask of 2048 x 2048 is the compressed one of "
+        "sparse modes 2 to 4, taken as causal (mode 3)"
+    ).format(op_type=task.op_type)
     return Reading(_with(task, {"sparse_mode": _RIGHT_DOWN}), (), note)
 
 
@@ -211,11 +212,13 @@ def leaves_out(task: TaskSpec) -> str:
 def _note(task: TaskSpec, what: str, values: str, ways: int) -> str:
     shown = f" ({values})" if values else ""
     if ways == 1:
-        return f"{task.op_type}: its {what}{shown} follow from its shapes"
-    return (
-        f"{task.op_type}: its shapes allow {ways} {what}{shown}; the likely one is timed, and the "
-        "band reaches over all"
-    )
+        return say("{op_type}: its {what}{shown} follow from its shapes").format(
+            op_type=task.op_type, what=what, shown=shown
+        )
+    return say(
+        "{op_type}: its shapes allow {ways} {what}{shown}; the likely "
+        "one is timed, and the band reaches over all"
+    ).format(op_type=task.op_type, ways=ways, what=what, shown=shown)
 
 
 def _with(task: TaskSpec, attributes: Mapping[str, object]) -> TaskSpec:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.display import frame, latency, notebook_html
+from npusim.values.language import say
 from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
@@ -280,8 +281,12 @@ class StepResult:
 
     def __repr__(self) -> str:
         time = latency(self.duration_us, self.band_us)
-        rate = "" if self.items_per_s is None else f", {self.items_per_s:.3g} items/s"
-        share = f"{self.simulated_share:.0%} simulated"
+        rate = (
+            ""
+            if self.items_per_s is None
+            else say(", {items_per_s:.3g} items/s").format(items_per_s=self.items_per_s)
+        )
+        share = say("{simulated_share:.0%} simulated").format(simulated_share=self.simulated_share)
         return f"<StepResult {self.step.name} on {self.soc}: {time}{rate}, {share}>"
 
     def _repr_html_(self) -> str:

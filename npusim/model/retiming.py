@@ -31,6 +31,7 @@ from npusim.model.results import (
 )
 from npusim.model.timing import Timer
 from npusim.values.errors import UnknownNameError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.engine import Memo
@@ -293,14 +294,16 @@ def _memory(step: Step, items: Sequence[TimedItem], chip: Profile) -> Memory:
     weights = stated if stated is not None else marked or None
     activations = step.activation_bytes
     basis = [
-        "weights as the file states them"
+        say("weights as the file states them")
         if stated is not None
-        else "weights: the tensors that the file marks as such, for every repetition"
+        else say("weights: the tensors that the file marks as such, for every repetition")
         if weights
-        else "the file doesn't tell which tensors are weights",
-        "activations as the file states them"
+        else say("the file doesn't tell which tensors are weights"),
+        say("activations as the file states them")
         if activations is not None
-        else "activations: the largest operator's tensors and workspace, the least that is needed",
+        else say(
+            "activations: the largest operator's tensors and workspace, the least that is needed"
+        ),
     ]
     return Memory(
         weights,

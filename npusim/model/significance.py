@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from npusim.values.language import say
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -88,7 +90,7 @@ def deciding(
         best: tuple[Gain, Constant, float] | None = None
         for each in left:
             if progress is not None:
-                progress(f"{each.key}: is it decided?")
+                progress(say("{key}: is it decided?").format(key=each.key))
             gain, value = _asked(each, values, target, known)
             gains[each.key] = gain
             if gain.decides and (best is None or gain.gain > best[0].gain):

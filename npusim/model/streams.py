@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -44,7 +45,11 @@ def in_flight(result: StepResult, profile: Profile, streams: int) -> StepResult:
     Raises ArgumentError for a number of streams that isn't 1 to 64.
     """
     if not 1 <= streams <= MOST_STREAMS:
-        raise ArgumentError(f"{streams} streams; give 1 to {MOST_STREAMS}")
+        raise ArgumentError(
+            say("{streams} streams; give 1 to {MOST_STREAMS}").format(
+                streams=streams, MOST_STREAMS=MOST_STREAMS
+            )
+        )
     if streams == 1 or not result.device_us:
         return result
     works = tuple(_works(result.items, profile))

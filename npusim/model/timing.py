@@ -21,6 +21,7 @@ from npusim.runtime.bands import grounds
 from npusim.runtime.cache_start import empty_cache, hold_code, lost_code, prime
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import NpusimError, RefusedTaskError, UnsaidError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.ascendc import GmBuffer, Kernel
@@ -103,7 +104,7 @@ class Timer:
         """The simulated timing, or why there is none."""
         if isinstance(work, TaskSpec) and not band_class(op):
             missing = leaves_out(work)
-            return Unsaid(missing) if missing else f"{op} isn't simulated"
+            return Unsaid(missing) if missing else say("{op} isn't simulated").format(op=op)
         if isinstance(work, AclnnWork) and work.contract is None:
             return "npusim has no kernel of it"
         outcome = None if verdict is None else verdict.outcome
@@ -111,7 +112,7 @@ class Timer:
         if outcome is Outcome.AFTER_FP16:
             work, note = in_fp16(work), IN_FP16
         elif outcome is Outcome.REJECTED:
-            note = "this product has no kernel for it; the time is as if it had"
+            note = say("this product has no kernel for it; the time is as if it had")
         try:
             return self._simulate(work, start, note)
         except (UnsaidError, RefusedTaskError) as error:

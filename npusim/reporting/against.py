@@ -19,6 +19,7 @@ from npusim.reading.markup import json_value
 from npusim.reporting.document import Block, Section, Table, Text, Toned, Verdict
 from npusim.reporting.spelling import latency, significant
 from npusim.values.errors import ArgumentError, FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.reporting.document import Page, Tone
@@ -101,7 +102,9 @@ def estimates_of(told: Any, name: str = "now") -> Estimates:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the whole"
         wrong = first["msg"].partition(" or instance of")[0]
-        problem = f"isn't what estimate or model print with --json: {place}: {wrong}"
+        problem = say("isn't what estimate or model print with --json: {place}: {wrong}").format(
+            place=place, wrong=wrong
+        )
         raise FileError(name, problem, _REMEDY) from None
     return Estimates(Path(name).name, found)
 
@@ -119,10 +122,14 @@ def read_estimates(path: Path, *, of_model: bool) -> Estimates:
 def comparable(found: Estimates, path: Path, *, of_model: bool) -> Estimates:
     """The same, if they have a time and are of the same kind as the page; else FileError."""
     if not _timed(found):
-        raise FileError(path, "has no time: all of its answers are refusals", _REMEDY)
+        raise FileError(path, say("has no time: all of its answers are refusals"), _REMEDY)
     if found.is_model != of_model:
         kinds = ("of a model", "of a call") if found.is_model else ("of a call", "of a model")
-        raise FileError(path, f"is {kinds[0]}, and the page is {kinds[1]}", _REMEDY)
+        raise FileError(
+            path,
+            say("is {kinds}, and the page is {kinds_2}").format(kinds=kinds[0], kinds_2=kinds[1]),
+            _REMEDY,
+        )
     return found
 
 
@@ -133,7 +140,7 @@ def against(page: Page, before: Estimates, told: Mapping[str, Any]) -> Page:
     both sides is looked at in detail, fastest first. Raises ArgumentError where there is none.
     """
     now = estimates_of(told)
-    title = f"Against {before.name}"
+    title = say("Against {before}").format(before=before.name)
     if not _timed(now):
         section = Section(title, [Text(each) for each in _differences(before, now)])
         return replace(page, sections=[section, *page.sections])
@@ -141,8 +148,10 @@ def against(page: Page, before: Estimates, told: Mapping[str, Any]) -> Page:
     if not pairs:
         old, new = (", ".join(each.soc for each in _timed(side)) for side in (before, now))
         raise ArgumentError(
-            f"{before.name} has times of {old}, the page has of {new}",
-            "Ask for a chip that both have with -s.",
+            say("{before} has times of {old}, the page has of {new}").format(
+                before=before.name, old=old, new=new
+            ),
+            say("Ask for a chip that both have with -s."),
         )
     pair = min(pairs, key=lambda each: each.now_us)
     section = Section(title, list(_blocks(before, now, pairs, pair)))
@@ -190,11 +199,13 @@ class _Pair:
     def sentence(self) -> str:
         """What changed and why, in one sentence."""
         if self.same:
-            return f"as fast as before on {self.now.soc}."
+            return say("as fast as before on {soc}.").format(soc=self.now.soc)
         faster = self.now_us < self.before_us
         slow, fast = max(self.now_us, self.before_us), min(self.now_us, self.before_us)
         times = significant(slow / fast, 3 if slow < 1.1 * fast else 2) if fast else "many"
-        how = f"{times} times as {'fast' if faster else 'long'} on {self.now.soc}"
+        how = say("{times} times as {value} on {soc}").format(
+            times=times, value="fast" if faster else "long", soc=self.now.soc
+        )
         return f"{how}: {self._cause(-1 if faster else 1)}."
 
     def _cause(self, sign: int) -> str:
@@ -204,19 +215,38 @@ class _Pair:
             works[pipe] = works.get(pipe, 0.0) + new - old
         less = "less" if sign < 0 else "more"
         causes = [
-            (change, f"the {_unit(pipe)} pipe works {latency(abs(change))} {less}")
+            (
+                change,
+                say("the {unit} pipe works {change} {less}").format(
+                    unit=_unit(pipe), change=latency(abs(change)), less=less
+                ),
+            )
             for pipe, change in works.items()
         ]
         for name, (before, now) in self.part_times.items():
             if before is None or now is None:
                 verb = "there is no longer" if now is None else "there is newly"
                 change = (now or 0.0) - (before or 0.0)
-                causes.append((change, f"{verb} {name} with its {latency(abs(change))}"))
+                causes.append(
+                    (
+                        change,
+                        say("{verb} {name} with its {change}").format(
+                            verb=verb, name=name, change=latency(abs(change))
+                        ),
+                    )
+                )
             elif not works:
-                causes.append((now - before, f"{name} takes {latency(abs(now - before))} {less}"))
+                causes.append(
+                    (
+                        now - before,
+                        say("{name} takes {now} {less}").format(
+                            name=name, now=latency(abs(now - before)), less=less
+                        ),
+                    )
+                )
         change, cause = max(causes, key=lambda each: each[0] * sign, default=(0.0, ""))
         if change * sign <= 0:
-            return "launches and waits changed, not the work of pipes"
+            return say("launches and waits changed, not the work of pipes")
         return cause
 
     @cached_property
@@ -286,7 +316,9 @@ def _blocks(
         )
         for each in pairs
     ]
-    caption = "A change is larger than the band where each time lies outside of the other's band"
+    caption = say(
+        "A change is larger than the band where each time lies outside of the other's band"
+    )
     yield Table(columns, rows, columns[1:4], caption)
     what = "operator" if now.is_model else "task"
     yield from _changes((what,), {(name,): times for name, times in pair.part_times.items()})
@@ -297,17 +329,22 @@ def _differences(before: Estimates, now: Estimates) -> Iterator[str]:
     """What else isn't as it was: the call, and which chips have an answer."""
     old, new = before.told, now.told
     if old.op != new.op:
-        yield f"{before.name} is of {old.op}, the page is of {new.op}."
+        yield say("{before} is of {op}, the page is of {op_2}.").format(
+            before=before.name, op=old.op, op_2=new.op
+        )
     if old.arguments is not None and new.arguments is not None:
         names = dict.fromkeys([*old.arguments, *new.arguments])
         other = [name for name in names if old.arguments.get(name) != new.arguments.get(name)]
         if other:
-            yield f"Other arguments than before: {', '.join(other)}."
+            yield say("Other arguments than before: {other}.").format(other=", ".join(other))
     socs = [[each.soc for each in _timed(side)] for side in (before, now)]
-    for where, here, there in ((f"in {before.name}", *socs), ("now", *reversed(socs))):
+    for where, here, there in (
+        (say("in {before}").format(before=before.name), *socs),
+        ("now", *reversed(socs)),
+    ):
         lone = [soc for soc in dict.fromkeys(here) if soc not in there]
         if lone:
-            yield f"With a time only {where}: {', '.join(lone)}."
+            yield say("With a time only {where}: {lone}.").format(where=where, lone=", ".join(lone))
 
 
 def _changes(
@@ -333,11 +370,15 @@ def _changes(
         )
         for _, key, before, now in changed[:_SHOWN]
     ]
-    total = f": the first {_SHOWN} of {len(changed)}" if len(changed) > _SHOWN else ""
+    total = (
+        say(": the first {SHOWN} of {changed}").format(SHOWN=_SHOWN, changed=len(changed))
+        if len(changed) > _SHOWN
+        else ""
+    )
     worked = (
-        "Time that pipes work, on average of their cores"
+        say("Time that pipes work, on average of their cores")
         if "pipe" in columns
-        else f"Time by {columns[0]}"
+        else say("Time by {columns}").format(columns=columns[0])
     )
     numbers = ("before", "now", "change")
     caption = f"{worked}{total}"

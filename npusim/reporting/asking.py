@@ -14,6 +14,7 @@ from npusim.reporting.trace import TraceSummary, write_trace
 from npusim.runtime.results import Result
 from npusim.serving.planning import LlmPlanResult
 from npusim.values.errors import ArgumentError, UsageError
+from npusim.values.language import say
 from npusim.values.takes import CALL, FLAG, PATH, REAL, WHOLE, each, maybe, of, takes
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ def trace(
     """
     chosen = None if cores is None else tuple(cores)
     if window_us is not None and len(window_us) != 2:
-        raise ArgumentError(f"a window of {len(window_us)} times", "Give its begin and its end.")
+        raise ArgumentError(
+            say("a window of {window_us} times").format(window_us=len(window_us)),
+            say("Give its begin and its end."),
+        )
     return write_trace(
         result, Path(path), cores=chosen, window_us=window_us, force=force, progress=progress
     )
@@ -88,7 +92,8 @@ def form_of(path: Path) -> str:
     form = _FORMS.get(path.suffix.lower())
     if form is None:
         raise ArgumentError(
-            f"{path}: a report is HTML or Markdown", "Name a file that ends in .html or .md."
+            say("{path}: a report is HTML or Markdown").format(path=path),
+            say("Name a file that ends in .html or .md."),
         )
     return form
 
@@ -124,7 +129,7 @@ def _against(page: Page, answer: Answer | Answers, earlier: Answer | Answers | P
     from npusim.reporting.against import against
 
     if isinstance(answer, PlanResult | LlmPlanResult):
-        raise UsageError("plans aren't compared", "Leave `against` out.")
+        raise UsageError("plans aren't compared", say("Leave `against` out."))
     of_model = bool(_all_of(answer, StepResult))
     return against(page, _before(earlier, of_model=of_model), _told(answer))
 
@@ -159,8 +164,8 @@ def _calls(answer: Answer | Answers) -> list[Result]:
     results = _all_of(answer, Result)
     if not results:
         raise UsageError(
-            "a report is about results of calls, steps of a model, or one plan",
-            "Give what npu.estimate(...), npusim.plan(...) or Model.estimate(...) returned.",
+            say("a report is about results of calls, steps of a model, or one plan"),
+            say("Give what npu.estimate(...), npusim.plan(...) or Model.estimate(...) returned."),
         )
     return results
 

@@ -12,6 +12,7 @@ from npusim.reporting.document import Verdict as VerdictLine
 from npusim.reporting.renderers import jsonout
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import percent
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.catalogue.queries import Difference, Entry, MatrixRow
@@ -75,14 +76,16 @@ def verdict_page(verdict: Verdict) -> Page:
     facts = [("why", _reason(verdict)), *(("note", note) for note in verdict.notes)]
     if verdict.answer is Answer.SUPPORTED:
         facts.append(("rules", _RULES))
-    facts.append(("supported by", supported or "no product that we know of"))
+    facts.append(("supported by", supported or say("no product that we know of")))
     if verdict.kind == API and (here := relatives(verdict.subject, verdict.family)):
         facts.append(("offered here", ", ".join(_with_floats(each) for each in here[:_MOST_KIN])))
     rows = [(each.column, _toned(each.answer), each.text, each.source) for each in verdict.evidence]
     tables = [Table(("by", "says", "what", "source"), rows, wide=("source",))] if rows else []
     if verdict.parameters:
         tables.append(parameters_table(verdict.parameters))
-    title = f"{verdict.subject} on {_place(verdict)}: {verdict.answer}"
+    title = say("{subject} on {place}: {answer}").format(
+        subject=verdict.subject, place=_place(verdict), answer=verdict.answer
+    )
     return Page(title, facts=facts, sections=[Section("", tables)])
 
 
@@ -117,7 +120,9 @@ def model_page(check: ModelCheck) -> Page:
     reasons = list(_reasons(check, names))
     verdicts = [VerdictLine(line) for line in lines]
     sections = [Section("", [table]), *bullets("why", reasons)]
-    return Page(f"{len(check.rows)} operators", verdicts=verdicts, sections=sections)
+    return Page(
+        say("{rows} operators").format(rows=len(check.rows)), verdicts=verdicts, sections=sections
+    )
 
 
 def spelled_dtypes(row: Row) -> str:
@@ -147,7 +152,11 @@ def matrix_table(rows: Sequence[MatrixRow], title: str = "") -> Table:
 
 
 def _entry(entry: Entry) -> str:
-    doubted = f" (doubted: {' '.join(entry.doubted)})" if entry.doubted else ""
+    doubted = (
+        say(" (doubted: {doubted})").format(doubted=" ".join(entry.doubted))
+        if entry.doubted
+        else ""
+    )
     return Toned(cell(entry), _TONES[entry.answer], f"{' '.join(entry.dtypes)}{doubted}")
 
 
@@ -162,7 +171,10 @@ def difference_page(difference: Difference) -> Page:
     """What one product has and the other lacks, then the dtypes that differ."""
     first, second = difference.first, difference.second
     sections = [
-        Section(f"only on {plural(family)} ({len(names)})", [Text(", ".join(names) or "none")])
+        Section(
+            say("only on {family} ({names})").format(family=plural(family), names=len(names)),
+            [Text(", ".join(names) or "none")],
+        )
         for family, names in ((first, difference.only_first), (second, difference.only_second))
     ]
     # Hundreds of operators differ in the same few ways, BFLOAT16 before all.
@@ -174,11 +186,23 @@ def difference_page(difference: Difference) -> Page:
         (*(text or "-" for text in way), str(len(apis)), ", ".join(apis))
         for way, apis in sorted(ways.items(), key=lambda item: -len(item[1]))
     ]
-    columns = (f"only on {first}", f"only on {second}", "n", "operators")
+    columns = (
+        say("only on {first}").format(first=first),
+        say("only on {second}").format(second=second),
+        "n",
+        "operators",
+    )
     sections.append(Section("other dtypes", [Table(columns, rows, ("n",), wide=columns)]))
     return Page(
-        f"{difference.common} operators run on both {plural(first)} and {plural(second)}; "
-        f"{len(difference.changes)} of them with other dtypes.",
+        say(
+            "{common} operators run on both {first} and {second}; "
+            "{changes} of them with other dtypes."
+        ).format(
+            common=difference.common,
+            first=plural(first),
+            second=plural(second),
+            changes=len(difference.changes),
+        ),
         sections=sections,
     )
 
@@ -295,7 +319,11 @@ def _reasons(check: ModelCheck, names: Sequence[str]) -> Iterable[str]:
         for reason, ops in told.items():
             unique = list(dict.fromkeys(ops))
             shown = ", ".join(unique[:_TOO_MANY])
-            more = f" and {len(unique) - _TOO_MANY} more" if len(unique) > _TOO_MANY else ""
+            more = (
+                say(" and {unique} more").format(unique=len(unique) - _TOO_MANY)
+                if len(unique) > _TOO_MANY
+                else ""
+            )
             yield f"{name}, {shown}{more}: {reason}"
 
 

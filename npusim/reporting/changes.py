@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.model.changes import Way
 from npusim.reporting.document import Section, Table, Text, Toned
 from npusim.reporting.spelling import count, latency, percent
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,24 @@ _TONES: Final[dict[Way, Tone]] = {
 def changes_section(found: Changes, top: int) -> Section:
     """The whole in a sentence, operator types, and the kernels that changed most."""
     changed = [each for each in found.kernels if each.way is not Way.SAME]
-    more = f", {top} of {count(len(changed))}" if len(changed) > top else ""
+    more = (
+        say(", {top} of {changed}").format(top=top, changed=count(len(changed)))
+        if len(changed) > top
+        else ""
+    )
     blocks: list[Block] = [
         Text(in_short(found)),
-        _table(found.operators[:top], f"by operator type{_of(top, len(found.operators))}"),
-        *([_table(changed[:top], f"kernels that changed{more}")] if changed else []),
+        _table(
+            found.operators[:top],
+            say("by operator type{of}").format(of=_of(top, len(found.operators))),
+        ),
+        *(
+            [_table(changed[:top], say("kernels that changed{more}").format(more=more))]
+            if changed
+            else []
+        ),
     ]
-    return Section(f"since {found.before.name}", blocks)
+    return Section(say("since {before}").format(before=found.before.name), blocks)
 
 
 def in_short(found: Changes) -> str:
@@ -42,9 +54,11 @@ def in_short(found: Changes) -> str:
     before_us, after_us = found.before_us, found.after_us
     by = after_us - before_us
     share = f" ({percent(abs(by) / before_us)})" if before_us else ""
-    way = f"{latency(abs(by))}{share} {'more' if by > 0 else 'less'} than"
-    return (
-        f"kernels take {latency(after_us)}, {way} the {latency(before_us)} of {found.before.name}"
+    way = say("{by}{share} {value} than").format(
+        by=latency(abs(by)), share=share, value="more" if by > 0 else "less"
+    )
+    return say("kernels take {after_us}, {way} the {before_us} of {before}").format(
+        after_us=latency(after_us), way=way, before_us=latency(before_us), before=found.before.name
     )
 
 
@@ -95,4 +109,4 @@ def _table(found: Sequence[Change], caption: str) -> Table:
 
 
 def _of(top: int, number: int) -> str:
-    return f", {top} of {count(number)}" if number > top else ""
+    return say(", {top} of {number}").format(top=top, number=count(number)) if number > top else ""

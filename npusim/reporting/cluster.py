@@ -9,6 +9,7 @@ from npusim.cluster.collectives import MEANING
 from npusim.reporting.document import Facts, Page, Section, Verdict
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import latency
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.cluster import Collective
@@ -22,12 +23,19 @@ def collectives_page(socs: Sequence[str], results: Sequence[Collective]) -> Iter
                 ("time", latency(found.duration_us, found.band_us)),
                 ("band", found.band_basis),
                 ("bytes", f"{found.nbytes} {MEANING[found.operation]}"),
-                ("algorithm", f"{found.algorithm}, {found.steps} steps, by {found.engine}"),
+                (
+                    "algorithm",
+                    say("{algorithm}, {steps} steps, by {engine}").format(
+                        algorithm=found.algorithm, steps=found.steps, engine=found.engine
+                    ),
+                ),
                 ("algorithm bandwidth", f"{found.algbw_gbps:.3g} GB/s"),
                 ("links", found.interconnect),
             ]
         )
-        title = f"{found.operation} on {found.ranks} x {soc}"
+        title = say("{operation} on {ranks} x {soc}").format(
+            operation=found.operation, ranks=found.ranks, soc=soc
+        )
         verdict = Verdict(latency(found.duration_us))
         yield Page(title, verdicts=[verdict], sections=[Section("", [facts])])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from npusim.values.language import say
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -41,7 +43,11 @@ def compare(
         return Comparison(name, False, float("nan"), float("inf"), "missing from the result")
     if got.shape != want.shape:
         return Comparison(
-            name, False, float("nan"), float("inf"), f"shape {got.shape}, not {want.shape}"
+            name,
+            False,
+            float("nan"),
+            float("inf"),
+            say("shape {shape}, not {shape_2}").format(shape=got.shape, shape_2=want.shape),
         )
     if want.size == 0:
         return Comparison(name, True, 0.0, 0.0)
@@ -52,7 +58,7 @@ def compare(
     same = (result == reference) | (np.isnan(result) & np.isnan(reference))
     strange = int(np.count_nonzero(~same & (~finite | ~np.isfinite(result))))
     if strange:
-        problem = f"{strange} elements differ in being finite"
+        problem = say("{strange} elements differ in being finite").format(strange=strange)
         return Comparison(name, False, float("nan"), float("inf"), problem)
     error = np.abs(result[finite] - reference[finite])
     allowed = atol + rtol * np.abs(reference[finite])

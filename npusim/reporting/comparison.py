@@ -16,6 +16,7 @@ from npusim.reporting.document import Code, Page, Section, Table, Verdict, bulle
 from npusim.reporting.profiled import doubt, profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,9 @@ def comparison_page(
         *bullets("what to look at", [each.text for each in findings[:top]]),
         Section("", [*_kernels(explained, top), *_classes(comparison.classes)]),
         *_repeats(comparison, top),
-        *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
+        *bullets(
+            say("classes away from their estimates"), list(map(_class_line, _odd(comparison)))
+        ),
         *_waits_table(waited, top),
         Section("pictures", [each for each in figures if each is not None], detail=True),
         *bullets("taken for granted", _assumed(comparison)),
@@ -68,9 +71,13 @@ def comparison_page(
 
 def judged_page(page: Page, comparison: Comparison) -> Page:
     """The same page for a file of its own: a short title, and the headline as its verdict."""
-    title = f"{comparison.step.name} on {comparison.profile.name}: is it as fast as it should be?"
+    title = say("{step} on {profile}: is it as fast as it should be?").format(
+        step=comparison.step.name, profile=comparison.profile.name
+    )
     verdict = Verdict(headline(comparison), "changed" if comparison.unusual else "good")
-    footer = f"Made by npusim {npusim.__version__}. Estimates lie beside what was measured."
+    footer = say("Made by npusim {version}. Estimates lie beside what was measured.").format(
+        version=npusim.__version__
+    )
     return replace(page, title=title, verdicts=[verdict], footer=footer)
 
 
@@ -84,7 +91,10 @@ def _assumed(comparison: Comparison) -> list[str]:
             line = f"{item.op}: {note}"
         if line:
             found[line] = found.get(line, 0) + 1
-    return [f"{line} ({count(number)} kernels)" for line, number in found.items()]
+    return [
+        say("{line} ({number} kernels)").format(line=line, number=count(number))
+        for line, number in found.items()
+    ]
 
 
 def _waits_table(found: Waits, top: int) -> list[Section]:
@@ -100,9 +110,15 @@ def _waits_table(found: Waits, top: int) -> list[Section]:
         )
         for gap in found.gaps[:top]
     ]
-    more = f", {len(rows)} of {count(len(found.gaps))}" if len(found.gaps) > top else ""
+    more = (
+        say(", {rows} of {gaps}").format(rows=len(rows), gaps=count(len(found.gaps)))
+        if len(found.gaps) > top
+        else ""
+    )
     columns = ("before line", "wait", "for", "what runs meanwhile")
-    table = Table(columns, rows, columns[:2], f"longest waits{more}", columns[3:])
+    table = Table(
+        columns, rows, columns[:2], say("longest waits{more}").format(more=more), columns[3:]
+    )
     return [Section("waits of the device", [table], detail=True)]
 
 
@@ -126,8 +142,24 @@ def _repeats(comparison: Comparison, top: int) -> list[Section]:
         for each in every[:top]
     ]
     columns = ("kernel", "launches", "together", "in the middle", "longest", "line")
-    more = f", {len(rows)} of {count(len(every))}" if len(every) > len(rows) else ""
-    return [Section("", [Table(columns, rows, columns[1:], f"by name, without shapes{more}")])]
+    more = (
+        say(", {rows} of {every}").format(rows=len(rows), every=count(len(every)))
+        if len(every) > len(rows)
+        else ""
+    )
+    return [
+        Section(
+            "",
+            [
+                Table(
+                    columns,
+                    rows,
+                    columns[1:],
+                    say("by name, without shapes{more}").format(more=more),
+                )
+            ],
+        )
+    ]
 
 
 def _about_the_file(comparison: Comparison) -> list[str]:
@@ -139,22 +171,42 @@ def headline(comparison: Comparison) -> str:
     """How many kernels took longer than usual, and what that costs, in one sentence."""
     unusual, compared = comparison.unusual, comparison.compared
     whole_us = sum(each.measured_us or 0.0 for each in comparison.launches)
-    name = f"{comparison.step.name} on {comparison.profile.name}"
+    name = say("{step} on {profile}").format(
+        step=comparison.step.name, profile=comparison.profile.name
+    )
     if _is_level_0(comparison):
         launches = count(len(comparison.launches))
-        return f"{name}: collected at level 0, {launches} kernels with times and without shapes"
+        return say(
+            "{name}: collected at level 0, {launches} kernels with times and without shapes"
+        ).format(name=name, launches=launches)
     wrong = len(comparison.overestimated)
-    aside = f"; {count(wrong)} more aren't judged: npusim is too slow for them" if wrong else ""
+    aside = (
+        say("; {wrong} more aren't judged: npusim is too slow for them").format(wrong=count(wrong))
+        if wrong
+        else ""
+    )
     if not compared:
-        return f"{name}: nothing to compare, no kernel has both a time and an estimate{aside}"
+        return say(
+            "{name}: nothing to compare, no kernel has both a time and an estimate{aside}"
+        ).format(name=name, aside=aside)
     if not unusual:
-        said = f"{name}: normal, none of {count(compared)} kernels took longer than usual"
+        said = say("{name}: normal, none of {compared} kernels took longer than usual").format(
+            name=name, compared=count(compared)
+        )
         return f"{said}{aside}"
     lost_us = sum(each.lost_us for each in unusual)
     share = percent(lost_us / whole_us) if whole_us else ""
-    return (
-        f"{name}: {count(len(unusual))} of {count(compared)} kernels took longer than usual, "
-        f"{latency(lost_us)} in all ({share} of {latency(whole_us)}){aside}"
+    return say(
+        "{name}: {unusual} of {compared} kernels took longer than "
+        "usual, {lost_us} in all ({share} of {whole_us}){aside}"
+    ).format(
+        name=name,
+        unusual=count(len(unusual)),
+        compared=count(compared),
+        lost_us=latency(lost_us),
+        share=share,
+        whole_us=latency(whole_us),
+        aside=aside,
     )
 
 
@@ -276,10 +328,14 @@ def _kernels(explained: Explained, top: int) -> list[Table]:
     ]
     if not rows:
         return []
-    more = f", {len(rows)} of {count(len(explained))}" if len(explained) > top else ""
+    more = (
+        say(", {rows} of {explained}").format(rows=len(rows), explained=count(len(explained)))
+        if len(explained) > top
+        else ""
+    )
     columns = ("line", "kernel", "time", "usually", "tensors", "likely reason")
     numbers, wide = ("line", "time", "usually"), ("tensors", "likely reason")
-    return [Table(columns, rows, numbers, f"longer than usual{more}", wide)]
+    return [Table(columns, rows, numbers, say("longer than usual{more}").format(more=more), wide)]
 
 
 def _usual(launch: Launch) -> str:
@@ -312,7 +368,9 @@ def _odd(comparison: Comparison) -> list[ClassSpeed]:
 
 def _class_line(each: ClassSpeed) -> str:
     low, high = each.usual_ratio
-    return (
-        f"{each.kind}: {significant(each.ratio)} times the estimate in the middle, usually "
-        f"{significant(low)} to {significant(high)}: this card, this release of CANN, or our model"
+    return say(
+        "{kind}: {ratio} times the estimate in the middle, usually "
+        "{low} to {high}: this card, this release of CANN, or our model"
+    ).format(
+        kind=each.kind, ratio=significant(each.ratio), low=significant(low), high=significant(high)
     )

@@ -8,6 +8,7 @@ from npusim.model.waits import Cause
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import significant
 from npusim.values.drawing import INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ def classes_figure(classes: Sequence[ClassSpeed]) -> Figure | None:
         return None
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "measured over estimated time, and its 80 % band")
+        axes = axes_of(drawing, say("measured over estimated time, and its 80 % band"))
         places = range(len(shown))
         low, high = zip(*(each.usual_ratio for each in shown), strict=True)
         spans = [(end - start) for start, end in zip(low, high, strict=True)]
@@ -53,9 +54,9 @@ def classes_figure(classes: Sequence[ClassSpeed]) -> Figure | None:
         for each in shown
     ]  # fmt: skip
     columns = ("class", "measured/estimated", "from", "to")
-    caption = "Dots are the classes in this file; the bars behind them are what is usual."
+    caption = say("Dots are the classes in this file; the bars behind them are what is usual.")
     table = Table(columns, rows, columns[1:])
-    return Figure(drawn, "Measured over estimated time by class", caption, table=table)
+    return Figure(drawn, say("Measured over estimated time by class"), caption, table=table)
 
 
 def timeline_figure(comparison: Comparison, found: Waits) -> Figure | None:
@@ -76,11 +77,11 @@ def timeline_figure(comparison: Comparison, found: Waits) -> Figure | None:
         if (start_us := gap.before.kernel.start_us) is not None
     ]
     names = [kind for kind, _ in ranked] + [
-        f"waits: {each.value.replace('_', ' ')}" for each in Cause
+        say("waits: {each}").format(each=each.value.replace("_", " ")) for each in Cause
     ]
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "ms since the first kernel")
+        axes = axes_of(drawing, say("ms since the first kernel"))
         for row, (_, mine) in enumerate(ranked):
             axes.broken_barh(_drawn(mine), (row - 0.35, 0.7), color=SERIES[row % len(SERIES)])
         for row, cause in enumerate(Cause, len(ranked)):
@@ -89,7 +90,9 @@ def timeline_figure(comparison: Comparison, found: Waits) -> Figure | None:
         name_rows(axes, names)
 
     drawn = draw("device", paint, height_inches=0.9 + 0.28 * len(names), width_inches=9.0)
-    caption = "Every bar is a kernel of the file; below them, where the main stream stands still."
+    caption = say(
+        "Every bar is a kernel of the file; below them, where the main stream stands still."
+    )
     return Figure(drawn, "The device over time", caption, wide=True)
 
 

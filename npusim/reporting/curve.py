@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.document import Page, Section, Table
 from npusim.reporting.model import memory_word, runs_word
 from npusim.reporting.spelling import latency, percent, significant
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.curve import Curve
@@ -17,7 +18,11 @@ def curve_page(found: Sequence[Curve]) -> Page:
     """A table for each chip, and its best batch."""
     name = found[0].results[0].step.name
     sections = [Section("", [_table(curve)]) for curve in found]
-    return Page(f"{name}, batch by batch", facts=list(_facts(found)), sections=sections)
+    return Page(
+        say("{name}, batch by batch").format(name=name),
+        facts=list(_facts(found)),
+        sections=sections,
+    )
 
 
 def best_words(curve: Curve) -> str:
@@ -26,7 +31,9 @@ def best_words(curve: Curve) -> str:
     if best is None:
         return "none keeps the limit"
     rate = significant(best.items_per_s or 0.0)
-    return f"{best.step.batch}: {rate} items/s in {latency(best.duration_us)}"
+    return say("{batch}: {rate} items/s in {duration_us}").format(
+        batch=best.step.batch, rate=rate, duration_us=latency(best.duration_us)
+    )
 
 
 def curve_json(found: Iterable[Curve]) -> list[dict[str, Any]]:
@@ -45,7 +52,7 @@ def _facts(found: Sequence[Curve]) -> Iterable[tuple[str, str]]:
     if found[0].within_us is not None:
         yield "latency limit", latency(found[0].within_us)
     for curve in found:
-        yield f"best batch on {curve.results[0].soc}", best_words(curve)
+        yield say("best batch on {soc}").format(soc=curve.results[0].soc), best_words(curve)
 
 
 def _table(curve: Curve) -> Table:

@@ -8,6 +8,7 @@ from npusim.reporting.document import Bullets, Page, Section, Table
 from npusim.reporting.spelling import latency, percent
 from npusim.runtime.explain import explain
 from npusim.runtime.what_if import suggestions
+from npusim.values.language import say
 from npusim.values.sites import source_line
 
 if TYPE_CHECKING:
@@ -46,8 +47,16 @@ def explained(result: Result) -> Page:
         lines = [str(each) for each in suggestions(run, timeline.profile)]
         advice = Bullets(lines or [NOTHING_HELPS])
         found.append(Section(task.name, (pipes, path)))
-        found.append(Section("What would make it faster, each played", (advice,)))
-    return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
+        found.append(Section(say("What would make it faster, each played"), (advice,)))
+    return Page(
+        say("Why {op} takes {duration_us}").format(
+            op=result.op, duration_us=latency(result.duration_us)
+        ),
+        result.soc,
+        (),
+        (),
+        found,
+    )
 
 
 def suggested(result: Result) -> list[str]:
@@ -72,13 +81,18 @@ def pipes_table(name: str, told: Explanation) -> Table:
         for pipe in told.pipes
     ]
     is_whole = told.seen_us >= told.core_us
-    part = "" if is_whole else f"; shares are of its first {latency(told.seen_us)}"
+    part = (
+        ""
+        if is_whole
+        else say("; shares are of its first {seen_us}").format(seen_us=latency(told.seen_us))
+    )
     return Table(
         ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
         rows,
         ("worked", "of the core's time", "waited"),
-        f"{name}: the slowest core, {latency(told.core_us)} behind a launch of "
-        f"{latency(told.launch_us)}{part}",
+        say("{name}: the slowest core, {core_us} behind a launch of {launch_us}{part}").format(
+            name=name, core_us=latency(told.core_us), launch_us=latency(told.launch_us), part=part
+        ),
         ("mostly", "mostly for"),
     )
 

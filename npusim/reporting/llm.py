@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.document import Facts, Page, Section, Table, Verdict, bullets
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import percent
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm import LlmStep
@@ -19,10 +20,14 @@ def step_page(found: LlmStep, top: int) -> Page:
     """One step on one product."""
     low, high = found.band_ms
     fits = "fits" if found.memory.fits else "doesn't fit into memory"
-    refused = "; the product refuses operators of it" if found.device.refused else ""
+    refused = say("; the product refuses operators of it") if found.device.refused else ""
     verdict = Verdict(
-        f"{found.step_ms:.2f} ms a step ({low:.2f} to {high:.2f}), {found.tok_s:.0f} tokens/s; "
-        f"{fits}{refused}",
+        say(
+            "{step_ms:.2f} ms a step ({low:.2f} to {high:.2f}), "
+            "{tok_s:.0f} tokens/s; {fits}{refused}"
+        ).format(
+            step_ms=found.step_ms, low=low, high=high, tok_s=found.tok_s, fits=fits, refused=refused
+        ),
         "good" if found.runs else "bad",
     )
     sections = [
@@ -33,12 +38,27 @@ def step_page(found: LlmStep, top: int) -> Page:
         *bullets("notes", _notes(found)),
     ]
     sizes = found.model.architecture
-    drafts = f" and {sizes.draft_weights / 1e9:.3g} in drafts" if sizes.drafts else ""
-    title = f"{found.batch.phase} of {found.model.name} on {found.layout.cards} x {found.soc}"
+    drafts = (
+        say(" and {draft_weights:.3g} in drafts").format(draft_weights=sizes.draft_weights / 1e9)
+        if sizes.drafts
+        else ""
+    )
+    title = say("{phase} of {model} on {cards} x {soc}").format(
+        phase=found.batch.phase, model=found.model.name, cards=found.layout.cards, soc=found.soc
+    )
     return Page(
         title,
-        f"{found.layout}, {found.precision.name}, {found.graph} graph, {_batch(found)}; "
-        f"{sizes.parameters / 1e9:.4g} billion weights{drafts}",
+        say(
+            "{layout}, {precision}, {graph} graph, {batch}; "
+            "{parameters:.4g} billion weights{drafts}"
+        ).format(
+            layout=found.layout,
+            precision=found.precision.name,
+            graph=found.graph,
+            batch=_batch(found),
+            parameters=sizes.parameters / 1e9,
+            drafts=drafts,
+        ),
         verdicts=[verdict],
         sections=[each for each in sections if each.blocks],
     )
@@ -92,7 +112,12 @@ def memory_facts(memory: LlmMemory) -> Facts:
         ("usable of the card", memory.usable_bytes),
     )
     sizes = [(name, f"{size / _GIB:.2f} GiB") for name, size in rows]
-    return Facts([*sizes, ("room in the cache", f"{memory.kv_tokens} tokens")])
+    return Facts(
+        [
+            *sizes,
+            ("room in the cache", say("{kv_tokens} tokens").format(kv_tokens=memory.kv_tokens)),
+        ]
+    )
 
 
 def _times(found: LlmStep) -> Table:
@@ -128,30 +153,52 @@ def _exchanges(found: LlmStep) -> Table:
 def _notes(found: LlmStep) -> list[str]:
     simulated = percent(found.simulated_share)
     return [
-        f"{simulated} of compute is simulated, the rest priced by its roofline",
+        say("{simulated} of compute is simulated, the rest priced by its roofline").format(
+            simulated=simulated
+        ),
         *found.notes,
         *(
-            f"approximated: {each.part}, {percent(each.share)} of compute: {each.why}"
+            say("approximated: {part}, {share} of compute: {why}").format(
+                part=each.part, share=percent(each.share), why=each.why
+            )
             for each in found.guesses
         ),
         *_beside(found),
-        *(f"{op} isn't on this product: {instead} instead" for op, instead in found.replaced),
-        *(f"refused: {each.op}: {each.why}" for each in found.device.refused),
+        *(
+            say("{op} isn't on this product: {instead} instead").format(op=op, instead=instead)
+            for op, instead in found.replaced
+        ),
+        *(
+            say("refused: {op}: {why}").format(op=each.op, why=each.why)
+            for each in found.device.refused
+        ),
     ]
 
 
 def _beside(found: LlmStep) -> list[str]:
     if not found.beside_ms:
         return []
-    return [f"{found.beside_ms:.3f} ms of random numbers are drawn beside, on their own stream"]
+    return [
+        say("{beside_ms:.3f} ms of random numbers are drawn beside, on their own stream").format(
+            beside_ms=found.beside_ms
+        )
+    ]
 
 
 def _batch(found: LlmStep) -> str:
     batch = found.batch
     parts = []
     if batch.sequences:
-        parts.append(f"{batch.sequences} sequences behind {batch.context} tokens")
+        parts.append(
+            say("{sequences} sequences behind {context} tokens").format(
+                sequences=batch.sequences, context=batch.context
+            )
+        )
     if batch.prompts:
-        behind = f" behind {batch.before}" if batch.before else ""
-        parts.append(f"{batch.prompts} prompts of {batch.chunk} tokens{behind}")
+        behind = say(" behind {before}").format(before=batch.before) if batch.before else ""
+        parts.append(
+            say("{prompts} prompts of {chunk} tokens{behind}").format(
+                prompts=batch.prompts, chunk=batch.chunk, behind=behind
+            )
+        )
     return ", ".join(parts)

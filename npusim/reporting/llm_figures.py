@@ -9,6 +9,7 @@ from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
 from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
+from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,16 +40,17 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
                 (below, [served.tpot_ms.nearest(quantile) for _, served in each.tried]),
             ):
                 axes.plot(loads, latencies, "o-", ms=4, color=colour, label=_name(each))
-        _limits(above, f"TTFT {name} in ms", limits.ttft_ms, asked)
-        _limits(below, f"TPOT {name} in ms", limits.tpot_ms, asked)
+        _limits(above, say("TTFT {name} in ms").format(name=name), limits.ttft_ms, asked)
+        _limits(below, say("TPOT {name} in ms").format(name=name), limits.tpot_ms, asked)
         in_plain_decades(above)  # requests that wait for each other take many times as long
         below.set(ylim=(0, None), xlim=(0, None), xlabel="requests/s of the planned cards")
         handles, labels = above.get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside lower center", ncols=1)
 
-    caption = (
-        "With the planned cards, without spare ones. Dashed lines are the limits, the dotted one "
-        "is the load asked for; every point is a simulated run."
+    caption = say(
+        "With the planned cards, without spare ones. Dashed lines are "
+        "the limits, the dotted one is the load asked for; every point "
+        "is a simulated run."
     )
     drawn = draw("load", paint, height_inches=4.4 + 0.2 * len(shown))
     return Figure(drawn, "Latency against load", caption)
@@ -69,12 +71,13 @@ def pareto_figure(found: LlmPlanResult) -> Figure:
         axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
         drawing.legend(loc="outside lower center", ncols=1)
 
-    caption = (
-        "Every layout, precision and batch limit at every rate that was simulated; nothing that "
-        "was tried lies above and left of the line. The dashed line is the limit."
+    caption = say(
+        "Every layout, precision and batch limit at every rate that "
+        "was simulated; nothing that was tried lies above and left of "
+        "the line. The dashed line is the limit."
     )
     drawn = draw("pareto", paint, height_inches=3.4 + 0.2 * len(places))
-    return Figure(drawn, "Tokens of a card against TPOT", caption)
+    return Figure(drawn, say("Tokens of a card against TPOT"), caption)
 
 
 def _colours(options: Sequence[Option]) -> dict[str, str]:
@@ -127,16 +130,17 @@ def memory_figure(found: LlmPlanResult) -> Figure | None:
         drawing.legend(loc="outside lower center", ncols=3)
 
     most = max(course.tokens)
-    caption = (
-        f"One run at {chosen.rate_per_s:.3g} requests/s: sequences between their first token and "
-        f"their last hold up to {most:,.0f} of {memory.kv_tokens:,} tokens that the cache has room "
-        "for. The dashed line is what the engine may use."
-    )
+    caption = say(
+        "One run at {rate_per_s:.3g} requests/s: sequences between "
+        "their first token and their last hold up to {most:,.0f} of "
+        "{kv_tokens:,} tokens that the cache has room for. The dashed "
+        "line is what the engine may use."
+    ).format(rate_per_s=chosen.rate_per_s, most=most, kv_tokens=memory.kv_tokens)
     drawn = draw("memory", paint, height_inches=2.8, width_inches=9.0)
     sizes = [*fixed, ("cache", round(most * memory.kv_bytes_per_token))]
     rows = [(name, size(nbytes)) for name, nbytes in (*sizes, ("usable", memory.usable_bytes))]
     table = Table(("memory of a rank", "at most"), rows, ("at most",))
-    return Figure(drawn, "Memory and cache over time", caption, wide=True, table=table)
+    return Figure(drawn, say("Memory and cache over time"), caption, wide=True, table=table)
 
 
 def _limits(axes: Axes, name: str, limit_ms: float, asked_per_s: float) -> None:
@@ -146,5 +150,5 @@ def _limits(axes: Axes, name: str, limit_ms: float, asked_per_s: float) -> None:
 
 
 def _name(each: Option) -> str:
-    cards = f"{each.cards} card{'' if each.cards == 1 else 's'}"
-    return f"{each.candidate.product}: {cards}, {each.candidate.where}"
+    cards = ngettext("{count} card", "{count} cards", each.cards).format(count=each.cards)
+    return f"{say(each.candidate.product)}: {cards}, {each.candidate.where}"

@@ -12,6 +12,7 @@ from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, percent, significant
 from npusim.serving.plan import UNTITLED
 from npusim.serving.results import DEFINITIONS, nearest_name
+from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
         Section("Memory", [figure] if (figure := memory_figure(found)) else []),
         Section("What if", list(_what_ifs(found))),
         *bullets("Not possible", failed),
-        *bullets("Left out of the search", [*left_out, *_NOT_SEARCHED]),
+        *bullets(say("Left out of the search"), [*left_out, *_NOT_SEARCHED]),
         *bullets("Definitions", [f"{name}: {text}" for name, text in DEFINITIONS.items()]),
     ]
     if found.chosen is not None:
@@ -63,18 +64,27 @@ def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
         verdicts=list(_verdicts(found)),
         sections=[each for each in sections if each.blocks],
         footer=(
-            f"Made by npusim {npusim.__version__}, seed {found.plan.simulation.seed}. Times are "
-            "estimates; prices and power are shown only where they were given."
+            say(
+                "Made by npusim {version}, seed {seed}. Times are estimates; "
+                "prices and power are shown only where they were given."
+            ).format(version=npusim.__version__, seed=found.plan.simulation.seed)
         ),
     )
 
 
 def _question(found: LlmPlanResult) -> str:
     workload, limits = found.plan.llm, found.plan.objective
-    return (
-        f"{found.model.name}: {workload.requests_per_s:g} requests/s with prompts of "
-        f"{workload.input_tokens} and answers of {workload.output_tokens} tokens; TTFT within "
-        f"{limits.ttft_ms:g} ms and TPOT within {limits.tpot_ms:g} ms"
+    return say(
+        "{model}: {requests_per_s:g} requests/s with prompts of "
+        "{input_tokens} and answers of {output_tokens} tokens; TTFT "
+        "within {ttft_ms:g} ms and TPOT within {tpot_ms:g} ms"
+    ).format(
+        model=found.model.name,
+        requests_per_s=workload.requests_per_s,
+        input_tokens=workload.input_tokens,
+        output_tokens=workload.output_tokens,
+        ttft_ms=limits.ttft_ms,
+        tpot_ms=limits.tpot_ms,
     )
 
 
@@ -82,7 +92,7 @@ def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:
     """The answer in a sentence for those who decide and what it rests on, and who can't."""
     chosen = found.chosen
     if chosen is None:
-        yield Verdict("No product of the plan meets the objective.", "bad")
+        yield Verdict(say("No product of the plan meets the objective."), "bad")
     else:
         tone: Tone = "good" if chosen.perhaps == chosen.cards else "open"
         yield Verdict(in_short(found, chosen), tone, _why(found, chosen))
@@ -96,12 +106,17 @@ def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:
         for product, options in unable.items():
             open_ones = sum(not each.simulated for each in options)
             if open_ones:
-                said = (
-                    f"{product}: none that was simulated meets the objective; {open_ones} weren't."
-                )
+                said = say(
+                    "{product}: none that was simulated meets the objective; {open_ones} weren't."
+                ).format(product=say(product), open_ones=open_ones)
                 yield Verdict(said, "open")
             else:
-                yield Verdict(f"{product} can't: {options[0].problem}.", "bad")
+                yield Verdict(
+                    say("{product} can't: {problem}.").format(
+                        product=say(product), problem=options[0].problem
+                    ),
+                    "bad",
+                )
 
 
 def in_short(found: LlmPlanResult, chosen: Option) -> str:
@@ -110,13 +125,23 @@ def in_short(found: LlmPlanResult, chosen: Option) -> str:
     takes = [] if chosen.power_w is None else [f"{count(chosen.power_w)} W"]
     takes += [] if chosen.price is None else [f"{count(chosen.price)} {found.plan.fleet.currency}"]
     burden = f" ({', '.join(takes)})" if takes else ""
-    needs = f"needs {_cards(chosen.cards)}"
+    needs = say("needs {cards}").format(cards=_cards(chosen.cards))
     if chosen.perhaps < chosen.cards:
-        needs = f"is undecided between {chosen.perhaps} and {_cards(chosen.cards)}"
-    return (
-        f"{chosen.candidate.product} {needs}{burden} to answer "
-        f"{workload.requests_per_s:g} requests/s, {percent(limits.quantile)} of them with their "
-        f"first token within {limits.ttft_ms:g} ms and {limits.tpot_ms:g} ms for each further one."
+        needs = say("is undecided between {perhaps} and {cards}").format(
+            perhaps=chosen.perhaps, cards=_cards(chosen.cards)
+        )
+    return say(
+        "{product} {needs}{burden} to answer {requests_per_s:g} "
+        "requests/s, {quantile} of them with their first token within "
+        "{ttft_ms:g} ms and {tpot_ms:g} ms for each further one."
+    ).format(
+        product=say(chosen.candidate.product),
+        needs=needs,
+        burden=burden,
+        requests_per_s=workload.requests_per_s,
+        quantile=percent(limits.quantile),
+        ttft_ms=limits.ttft_ms,
+        tpot_ms=limits.tpot_ms,
     )
 
 
@@ -126,33 +151,58 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
     if served is None:
         return ""
     name = nearest_name(limits.quantile)
-    replicas = f"{chosen.replicas} replica{'' if chosen.replicas == 1 else 's'}"
-    kind = f" as {candidate.dtype}" if candidate.dtype else ""
+    replicas = ngettext("{count} replica", "{count} replicas", chosen.replicas)
+    replicas = replicas.format(count=chosen.replicas)
+    kind = say(" as {dtype}").format(dtype=candidate.dtype) if candidate.dtype else ""
     if (answers := candidate.decode) is not None:
-        replicas = f"{chosen.answering} x {answers} behind {chosen.replicas}"
-    laid_out = (
-        f"{replicas} of {candidate.layout}{kind}, up to {candidate.max_sequences} sequences in a "
-        f"step; {'together they get' if answers else 'each gets'} "
-        f"{significant(chosen.rate_per_s)} requests/s, of which "
-        f"{_in_time(served)} are in time, with {name} of TTFT "
-        f"{_ms(served.ttft_ms.nearest(limits.quantile))} and of TPOT "
-        f"{_ms(served.tpot_ms.nearest(limits.quantile))}."
+        replicas = say("{answering} x {answers} behind {replicas}").format(
+            answering=chosen.answering, answers=answers, replicas=chosen.replicas
+        )
+    laid_out = say(
+        "{replicas} of {layout}{kind}, up to {max_sequences} sequences "
+        "in a step; {value} {rate_per_s} requests/s, of which "
+        "{in_time} are in time, with {name} of TTFT {ms} and of TPOT "
+        "{ms_2}."
+    ).format(
+        replicas=replicas,
+        layout=candidate.layout,
+        kind=kind,
+        max_sequences=candidate.max_sequences,
+        value="together they get" if answers else "each gets",
+        rate_per_s=significant(chosen.rate_per_s),
+        in_time=_in_time(served),
+        name=name,
+        ms=_ms(served.ttft_ms.nearest(limits.quantile)),
+        ms_2=_ms(served.tpot_ms.nearest(limits.quantile)),
     )
     said = [laid_out]
     if chosen.fewer is not None:
-        said.append(f"One replica fewer would have {_in_time(chosen.fewer)} in time.")
+        said.append(
+            say("One replica fewer would have {in_time} in time.").format(
+                in_time=_in_time(chosen.fewer)
+            )
+        )
     if chosen.slow_cards is None:
-        said.append("At the slow end of the estimate no number of cards does.")
+        said.append(say("At the slow end of the estimate no number of cards does."))
     elif chosen.slow_cards > chosen.cards:
-        said.append(f"It is {_cards(chosen.slow_cards)} at the slow end of the estimate.")
+        said.append(
+            say("It is {cards} at the slow end of the estimate.").format(
+                cards=_cards(chosen.slow_cards)
+            )
+        )
     others = {each.candidate.product for each in found.options if each.meets}
     if len(others) > 1:
         priced = all(each.price is not None for each in found.options if each.meets)
         said.append(
-            f"It costs least of {len(others)} products at the prices given."
+            say("It costs least of {others} products at the prices given.").format(
+                others=len(others)
+            )
             if priced
-            else f"Counted at the slow end, none of {len(others)} products needs fewer cards; a "
-            "card of one isn't a card of another: --prices FILE ranks them by cost."
+            else say(
+                "Counted at the slow end, none of {others} products needs "
+                "fewer cards; a card of one isn't a card of another: --prices "
+                "FILE ranks them by cost."
+            ).format(others=len(others))
         )
     return " ".join(said)
 
@@ -206,10 +256,11 @@ def _options(found: LlmPlanResult, met: Sequence[Option]) -> Iterator[Block]:
         columns = [_COLUMNS[number] for number in known]
         cells = [[row[number] for number in known] for row in rows]
         name = nearest_name(found.plan.objective.quantile)
-        caption = (
-            f"TTFT and TPOT are {name} of a replica at its requests/s; if slow: cards at the slow "
-            "end of the estimate. Where that is empty, short runs say how many at least"
-        )
+        caption = say(
+            "TTFT and TPOT are {name} of a replica at its requests/s; if "
+            "slow: cards at the slow end of the estimate. Where that is "
+            "empty, short runs say how many at least"
+        ).format(name=name)
         yield Table(columns, cells, _COLUMNS[4:], caption, ("product",), 0)
         best: dict[str, Option] = {}
         for each in met:
@@ -286,7 +337,7 @@ def _row(each: Option, quantile: float) -> tuple[str, ...]:
 
 
 def _cards(number: int) -> str:
-    return f"{number} card{'' if number == 1 else 's'}"
+    return ngettext("{count} card", "{count} cards", number).format(count=number)
 
 
 def _ms(value: float) -> str:

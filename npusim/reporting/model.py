@@ -10,6 +10,7 @@ from npusim.reporting.document import Page, Section, Table, bullets
 from npusim.reporting.profiled import profiled_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.results import (
@@ -100,7 +101,10 @@ def tasks_page(result: StepResult) -> Page:
     table = Table(columns, rows, ("time",), "tasks in their order", ("tensors", "nodes"))
     passes = bullets("passes", list(result.step.notes))
     return Page(
-        f"{step_title(result)}, compiled for {result.soc}", sections=[*passes, Section("", [table])]
+        say("{step_title}, compiled for {soc}").format(
+            step_title=step_title(result), soc=result.soc
+        ),
+        sections=[*passes, Section("", [table])],
     )
 
 
@@ -109,14 +113,27 @@ def headline(result: StepResult) -> str:
     time = latency(result.duration_us, result.band_us)
     if result.refused:
         operators = sum(each.count for each in result.refused)
-        return f"{step_title(result)} can't run on {result.soc}: {operators} operators are refused"
-    if not result.memory.fits:
-        return (
-            f"{step_title(result)} can't run on {result.soc}: it needs {memory_word(result.memory)}"
+        return say("{step_title} can't run on {soc}: {operators} operators are refused").format(
+            step_title=step_title(result), soc=result.soc, operators=operators
         )
-    missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
+    if not result.memory.fits:
+        return say("{step_title} can't run on {soc}: it needs {memory_word}").format(
+            step_title=step_title(result), soc=result.soc, memory_word=memory_word(result.memory)
+        )
+    missing = (
+        say("; {not_counted} operators aren't counted").format(not_counted=result.not_counted)
+        if result.not_counted
+        else ""
+    )
     share = not_simulated(result.not_simulated_share)
-    return f"{step_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
+    return say("{step_title} on {soc}: {time}, {runs_word}{missing}; {share}").format(
+        step_title=step_title(result),
+        soc=result.soc,
+        time=time,
+        runs_word=say(runs_word(result)),
+        missing=missing,
+        share=share,
+    )
 
 
 def runs_word(result: StepResult) -> str:
@@ -129,14 +146,18 @@ def runs_word(result: StepResult) -> str:
 def dtype_lines(result: StepResult) -> Iterator[str]:
     """What the product refuses, what has to become FLOAT16, and what nobody knows."""
     for each in result.verdicts:
-        named = f"{each.op} with {', '.join(each.dtypes) or 'no dtypes'} ({each.count}x)"
+        named = say("{op} with {value} ({count}x)").format(
+            op=each.op, value=", ".join(each.dtypes) or "no dtypes", count=each.count
+        )
         if each.outcome.name == "REJECTED":
-            yield f"refused: {named}: {each.why}"
+            yield say("refused: {named}: {why}").format(named=named, why=each.why)
         elif each.outcome.name == "AFTER_FP16":
-            yield f"has to become FLOAT16: {named}: {each.why}"
+            yield say("has to become FLOAT16: {named}: {why}").format(named=named, why=each.why)
     unknown = [each.op for each in result.verdicts if each.outcome.name == "UNKNOWN"]
     if unknown:
-        yield f"the catalogue can't say: {', '.join(dict.fromkeys(unknown))}"
+        yield say("the catalogue can't say: {fromkeys}").format(
+            fromkeys=", ".join(dict.fromkeys(unknown))
+        )
 
 
 def not_simulated_lines(result: StepResult) -> Iterator[str]:
@@ -150,22 +171,32 @@ def not_simulated_lines(result: StepResult) -> Iterator[str]:
         time_us = sum(each.total_us for each in members)
         share = time_us / result.device_us if result.device_us else 0.0
         launches = sum(each.count for each in members)
-        yield f"{percent(share)} of the time, {launches} launches: {note} ({how})"
+        yield say("{share} of the time, {launches} launches: {note} ({how})").format(
+            share=percent(share), launches=launches, note=note, how=how
+        )
 
 
 def assumption_lines(result: StepResult) -> Iterator[str]:
     """What the times rest on besides the profile."""
     yield _L2_WORDS[result.l2]
-    yield f"band: {result.band_basis}"
+    yield say("band: {band_basis}").format(band_basis=result.band_basis)
     if result.step.call_us:
-        yield f"the call of the model costs {result.step.call_us:g} us beside its tasks"
+        yield say("the call of the model costs {call_us:g} us beside its tasks").format(
+            call_us=result.step.call_us
+        )
     if result.host_dispatch_us:
-        yield f"the host launches an operator every {result.host_dispatch_us:g} us"
+        yield say("the host launches an operator every {host_dispatch_us:g} us").format(
+            host_dispatch_us=result.host_dispatch_us
+        )
     else:
         yield (
-            "no host dispatch: the step runs as a graph or from a queue that never runs dry; with "
-            f"{result.profile_dispatch_us:g} us for each operator it takes "
-            f"{latency(result.eager_us)}"
+            say(
+                "no host dispatch: the step runs as a graph or from a queue "
+                "that never runs dry; with {profile_dispatch_us:g} us for each "
+                "operator it takes {eager_us}"
+            ).format(
+                profile_dispatch_us=result.profile_dispatch_us, eager_us=latency(result.eager_us)
+            )
         )
     yield from result.assumptions
     if result.step.kind != "graph":
@@ -249,30 +280,58 @@ def steps_csv(results: Iterable[StepResult]) -> str:
 def step_title(result: StepResult) -> str:
     """The model and its batch."""
     batch = result.step.batch
-    return result.step.name if batch is None else f"{result.step.name}, batch {batch}"
+    return (
+        result.step.name
+        if batch is None
+        else say("{step}, batch {batch}").format(step=result.step.name, batch=batch)
+    )
 
 
 def step_facts(result: StepResult) -> Iterator[tuple[str, str]]:
     """What is known of a step in a line each."""
     yield "step", latency(result.duration_us, result.band_us)
     if result.items_per_s is not None:
-        yield "rate", f"{significant(result.items_per_s)} items/s"
+        yield (
+            "rate",
+            say("{items_per_s} items/s").format(items_per_s=significant(result.items_per_s)),
+        )
     if result.streams > 1:
-        yield "streams", f"{result.streams}, a step in flight on each"
+        yield "streams", say("{streams}, a step in flight on each").format(streams=result.streams)
     if result.host_dispatch_us:
         yield "device time", latency(result.device_us)
     if result.measured_us is not None:
-        where = f" on {result.measured_on}" if result.measured_on else ""
+        where = (
+            say(" on {measured_on}").format(measured_on=result.measured_on)
+            if result.measured_on
+            else ""
+        )
         text = f"{latency(result.measured_us)}{where}"
         if result.error is not None:
-            text += f"; error {result.error:+.1%}"
+            text += say("; error {error:+.1%}").format(error=result.error)
         if result.simulated_error is not None:
-            text += f", of the simulated operators {result.simulated_error:+.1%}"
+            text += say(", of the simulated operators {simulated_error:+.1%}").format(
+                simulated_error=result.simulated_error
+            )
         yield "measured", text
-    yield "operators", f"{count(result.step.launches)}, {len(result.operators)} distinct"
-    yield "calibrated", f"{percent(result.calibrated_share)} of the time"
-    yield "simulated", f"{percent(result.simulated_share)} of the time"
-    limits = ", ".join(f"{percent(share)} {bound}" for bound, share in result.bounds[:4])
+    yield (
+        "operators",
+        say("{launches}, {operators} distinct").format(
+            launches=count(result.step.launches), operators=len(result.operators)
+        ),
+    )
+    yield (
+        "calibrated",
+        say("{calibrated_share} of the time").format(
+            calibrated_share=percent(result.calibrated_share)
+        ),
+    )
+    yield (
+        "simulated",
+        say("{simulated_share} of the time").format(
+            simulated_share=percent(result.simulated_share)
+        ),
+    )
+    limits = ", ".join(f"{percent(share)} {say(bound)}" for bound, share in result.bounds[:4])
     yield "limited by", limits
     memory = result.memory
     yield "memory", f"{memory_word(memory)}; {memory.basis}"
@@ -281,9 +340,11 @@ def step_facts(result: StepResult) -> Iterator[tuple[str, str]]:
 def memory_word(memory: Memory) -> str:
     """What a step needs of what the device has."""
     if memory.total_bytes is None:
-        return f"at least {size(memory.working_bytes)}"
-    fits = "" if memory.total_bytes <= memory.capacity_bytes else ", more than the device has"
-    return f"{size(memory.total_bytes)} of {size(memory.capacity_bytes)}{fits}"
+        return say("at least {working_bytes}").format(working_bytes=size(memory.working_bytes))
+    fits = "" if memory.total_bytes <= memory.capacity_bytes else say(", more than the device has")
+    return say("{total_bytes} of {capacity_bytes}{fits}").format(
+        total_bytes=size(memory.total_bytes), capacity_bytes=size(memory.capacity_bytes), fits=fits
+    )
 
 
 def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
@@ -327,7 +388,9 @@ def operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
         )
         for each in operators
     ]
-    title = f"top operators ({len(operators)} of {total})"
+    title = say("top operators ({operators} of {total})").format(
+        operators=len(operators), total=total
+    )
     return Table(("operator", *numbers, "bound by", "tensors"), rows, numbers, title, ("tensors",))
 
 

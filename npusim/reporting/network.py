@@ -37,6 +37,7 @@ from npusim.reporting.network_figures import (
     memory_figure,
 )
 from npusim.reporting.spelling import latency, percent, significant
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.model.results import StepResult
@@ -50,7 +51,7 @@ def network_page(results: Sequence[StepResult], command: str = "") -> Page:
     focus = min(running, key=lambda each: each.duration_us)
     refusals = [f"{each.soc}: {line}" for each in results for line in dtype_lines(each)]
     return Page(
-        title=f"{step_title(focus)}: how fast, on which product",
+        title=say("{step_title}: how fast, on which product").format(step_title=step_title(focus)),
         verdicts=[
             *(Verdict(headline(each), _tone(each)) for each in results),
             *cautions(each.soc for each in results),
@@ -59,7 +60,7 @@ def network_page(results: Sequence[StepResult], command: str = "") -> Page:
         facts=list({**dict(step_facts(focus)), "memory": memory_word(focus.memory)}.items()),
         sections=[
             Section("Products side by side", list(_products(results, focus))),
-            Section(f"Where the time goes on {focus.soc}", list(_time(focus))),
+            Section(say("Where the time goes on {soc}").format(soc=focus.soc), list(_time(focus))),
             _memory(focus),
             Section("What was fused", list(_fused(focus))),
             *bullets("Refusals", refusals),
@@ -67,7 +68,9 @@ def network_page(results: Sequence[StepResult], command: str = "") -> Page:
             *bullets("Assumptions", list(assumption_lines(focus))),
             *([Section("Do it again", [Code(command)])] if command else []),
         ],
-        footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
+        footer=say("Made by npusim {version}. Times are estimates with their 80 % bands.").format(
+            version=npusim.__version__
+        ),
     )
 
 
@@ -130,6 +133,6 @@ def _fused(focus: StepResult) -> Iterator[Block]:
             together[each.item.op] = together.get(each.item.op, 0) + each.item.count
     rows = [(op, str(times)) for op, times in sorted(together.items(), key=lambda pair: -pair[1])]
     if rows:
-        yield Table(("one task of several nodes", "times"), rows, ("times",))
+        yield Table((say("one task of several nodes"), "times"), rows, ("times",))
     else:
-        yield Table(("one task of several nodes", "times"), [("none", "0")], ("times",))
+        yield Table((say("one task of several nodes"), "times"), [("none", "0")], ("times",))

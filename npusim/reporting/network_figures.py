@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.reporting.document import Figure
 from npusim.runtime.figures import RoofPoint, paint_roofline
 from npusim.values.drawing import SERIES, axes_of, draw, name_rows
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -38,8 +39,10 @@ def layers_figure(result: StepResult) -> Figure:
         axes.set_xlim(0, result.device_us or 1)
 
     drawn = draw("layers", paint, height_inches=0.9 + 0.28 * len(kinds), width_inches=9.0)
-    caption = "Every bar is a task; `npusim trace` writes them with the names of their layers."
-    return Figure(drawn, f"Layers over time on {result.soc}", caption, wide=True)
+    caption = say("Every bar is a task; `npusim trace` writes them with the names of their layers.")
+    return Figure(
+        drawn, say("Layers over time on {soc}").format(soc=result.soc), caption, wide=True
+    )
 
 
 def layers_roofline(result: StepResult) -> Figure | None:
@@ -65,9 +68,10 @@ def layers_roofline(result: StepResult) -> Figure | None:
     def paint(drawing: Drawing) -> None:
         paint_roofline(drawing.add_subplot(), points, points[0].soc)
 
-    caption = (
-        "Each point is one of the operators that take longest, by its class: filled by its bytes "
-        "from HBM, hollow by all that pass L2. Up is how busy its cube or vector units are."
+    caption = say(
+        "Each point is one of the operators that take longest, by its "
+        "class: filled by its bytes from HBM, hollow by all that pass "
+        "L2. Up is how busy its cube or vector units are."
     )
     return Figure(draw("layer-roofline", paint, height_inches=3.6), "Roofline of layers", caption)
 
@@ -91,7 +95,7 @@ def memory_figure(result: StepResult) -> Figure | None:
         axes.set_ylim(bottom=0)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
-    caption = "A tensor lives from the task that makes it to the last one that reads it."
+    caption = say("A tensor lives from the task that makes it to the last one that reads it.")
     return Figure(draw("memory", paint, height_inches=2.4), "Memory over time", caption)
 
 

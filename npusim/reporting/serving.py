@@ -9,6 +9,7 @@ from npusim.reporting.document import Facts, Page, Section, Table, Verdict
 from npusim.reporting.llm import memory_facts, memory_json
 from npusim.reporting.renderers.jsonout import fields
 from npusim.serving.results import DEFINITIONS
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.serving import Deployment
@@ -21,8 +22,15 @@ def serve_page(ready: Deployment, found: Served, behind: Deployment | None = Non
     cards = sum(each.layout.cards for each in every)
     where = " for prompts, decoding on ".join(str(each.layout) for each in every)
     verdict = Verdict(
-        f"{found.output_tok_s:.0f} tokens/s, {found.req_s:.2f} requests/s; TTFT "
-        f"{found.ttft_ms.mean:.0f} ms, TPOT {found.tpot_ms.mean:.1f} ms in the mean",
+        say(
+            "{output_tok_s:.0f} tokens/s, {req_s:.2f} requests/s; TTFT "
+            "{ttft_ms:.0f} ms, TPOT {tpot_ms:.1f} ms in the mean"
+        ).format(
+            output_tok_s=found.output_tok_s,
+            req_s=found.req_s,
+            ttft_ms=found.ttft_ms.mean,
+            tpot_ms=found.tpot_ms.mean,
+        ),
         "good",
     )
     latencies = (
@@ -38,23 +46,50 @@ def serve_page(ready: Deployment, found: Served, behind: Deployment | None = Non
             ("requests", str(found.requests)),
             ("output tokens/s", f"{found.output_tok_s:.1f}: {DEFINITIONS['output tokens/s']}"),
             ("tokens/s per chip", f"{found.output_tok_s / cards:.1f}"),
-            ("goodput", f"{found.goodput_req_s:.2f} requests/s: {DEFINITIONS['goodput']}"),
-            ("band of a step", f"{low:.2f} to {high:.2f} of its time (80 %)"),
-            ("in flight", f"{found.in_flight:.1f} requests on average"),
+            (
+                "goodput",
+                say("{goodput_req_s:.2f} requests/s: {DEFINITIONS}").format(
+                    goodput_req_s=found.goodput_req_s, DEFINITIONS=DEFINITIONS["goodput"]
+                ),
+            ),
+            (
+                "band of a step",
+                say("{low:.2f} to {high:.2f} of its time (80 %)").format(low=low, high=high),
+            ),
+            (
+                "in flight",
+                say("{in_flight:.1f} requests on average").format(in_flight=found.in_flight),
+            ),
             ("preemptions", str(found.preemptions)),
-            ("cache", f"{found.most_kv_tokens} of {found.kv_tokens} tokens at most"),
+            (
+                "cache",
+                say("{most_kv_tokens} of {kv_tokens} tokens at most").format(
+                    most_kv_tokens=found.most_kv_tokens, kv_tokens=found.kv_tokens
+                ),
+            ),
         ]
     )
     return Page(
-        f"{ready.model.name} on {cards} x {ready.chip.name}",
-        f"{where}, steps of up to {ready.policy.max_sequences} sequences and "
-        f"{ready.policy.max_tokens} tokens, {ready.policy.schedule}",
+        say("{model} on {cards} x {chip}").format(
+            model=ready.model.name, cards=cards, chip=ready.chip.name
+        ),
+        say(
+            "{where}, steps of up to {max_sequences} sequences and {max_tokens} tokens, {schedule}"
+        ).format(
+            where=where,
+            max_sequences=ready.policy.max_sequences,
+            max_tokens=ready.policy.max_tokens,
+            schedule=ready.policy.schedule,
+        ),
         verdicts=[verdict],
         sections=[
             Section("latency in ms", [Table(("", *numbers, "is"), rows, numbers, wide=("is",))]),
             Section("throughput", [facts]),
             *(
-                Section(f"memory of a rank, {each.layout}", [memory_facts(each.memory)])
+                Section(
+                    say("memory of a rank, {layout}").format(layout=each.layout),
+                    [memory_facts(each.memory)],
+                )
                 for each in every
             ),
         ],

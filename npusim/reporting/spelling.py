@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from npusim.values.display import MILLISECONDS_FROM_US, latency, significant
+from npusim.values.language import say
 
 __all__ = [
     "MILLISECONDS_FROM_US",
@@ -48,8 +49,12 @@ def not_simulated(share: float | None) -> str:
     from npusim.model.results import DECIDED_UP_TO
 
     if share is None:
-        return "latencies as stated, not simulated"
+        return say("latencies as stated, not simulated")
     if share <= 0:
-        return "all of the time is simulated"
-    text = f"{percent(share)} of the time isn't simulated"
-    return f"{text}: not decided by simulation" if share > DECIDED_UP_TO else text
+        return say("all of the time is simulated")
+    text = say("{share} of the time isn't simulated").format(share=percent(share))
+    return (
+        say("{text}: not decided by simulation").format(text=text)
+        if share > DECIDED_UP_TO
+        else text
+    )

@@ -18,6 +18,7 @@ from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Table
 from npusim.reporting.spelling import latency
 from npusim.values.drawing import saved
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +202,12 @@ def figure(
         else:
             _lines(panels, by_soc, choice)
     if len(every) > len(bands):
-        drawing.supxlabel(f"the first {len(bands)} of {len(every)} rows of panels", fontsize=8)
+        drawing.supxlabel(
+            say("the first {bands} of {every} rows of panels").format(
+                bands=len(bands), every=len(every)
+            ),
+            fontsize=8,
+        )
     return drawing
 
 
@@ -282,7 +288,11 @@ def _legend(panels: Sequence[Axes], lines: int) -> None:
     drawn = [panel for panel in panels if panel.lines]
     if lines < 2 or not drawn:
         return
-    title = f"the first {MOST_LINES} of {lines}" if lines > MOST_LINES else None
+    title = (
+        say("the first {MOST_LINES} of {lines}").format(MOST_LINES=MOST_LINES, lines=lines)
+        if lines > MOST_LINES
+        else None
+    )
     panels[-1].legend(
         handles=drawn[0].lines,
         fontsize=7,
@@ -332,7 +342,10 @@ def _say_why_empty(panel: Axes, rows: Sequence[Row]) -> None:
     if any(row["status"] == "ok" for row in rows):
         return
     panel.set(xticks=[], yticks=[])
-    told = (f"rejected: {row['code']}" if row["code"] else row["status"] for row in rows)
+    told = (
+        say("rejected: {row}").format(row=row["code"]) if row["code"] else row["status"]
+        for row in rows
+    )
     why = ", ".join(dict.fromkeys(told)) or "not asked"
     panel.text(0.5, 0.5, why, ha="center", va="center", transform=panel.transAxes, fontsize=8)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.document import Facts, Page, Section, Table, Verdict, bullets
 from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import percent
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm.training import TrainingStep
@@ -20,28 +21,51 @@ def training_page(found: TrainingStep) -> Page:
     low, high = found.band_ms
     fits = "fits" if found.memory.fits else "doesn't fit into memory"
     verdict = Verdict(
-        f"{found.step_ms:.0f} ms a step ({low:.0f} to {high:.0f}), "
-        f"{found.tok_s_per_card:.0f} tokens/s per card; {fits}",
+        say(
+            "{step_ms:.0f} ms a step ({low:.0f} to {high:.0f}), "
+            "{tok_s_per_card:.0f} tokens/s per card; {fits}"
+        ).format(
+            step_ms=found.step_ms,
+            low=low,
+            high=high,
+            tok_s_per_card=found.tok_s_per_card,
+            fits=fits,
+        ),
         "good" if found.memory.fits else "bad",
     )
     rows = [
-        ("forward", f"{found.forward_ms:.1f}", "a micro-batch on the slowest stage"),
-        ("backward", f"{found.backward_ms:.1f}", "the same, with what is computed again"),
-        ("communication", f"{found.communication_ms:.1f}", "of all micro-batches; in them"),
-        ("bubble", f"{found.bubble_ms:.1f}", "stages wait at both ends"),
+        ("forward", f"{found.forward_ms:.1f}", say("a micro-batch on the slowest stage")),
+        ("backward", f"{found.backward_ms:.1f}", say("the same, with what is computed again")),
+        ("communication", f"{found.communication_ms:.1f}", say("of all micro-batches; in them")),
+        ("bubble", f"{found.bubble_ms:.1f}", say("stages wait at both ends")),
         ("gradients", f"{found.exchange_ms:.1f}", "exchanged by data-parallel ranks"),
         ("update", f"{found.update_ms:.1f}", "the optimizer"),
     ]
     kept = [(name, f"{getattr(found.memory, f'{name}_bytes') / _GIB:.2f} GiB") for name in _KEPT]
     notes = [
-        f"{percent(found.simulated_share)} of compute is simulated",
-        *(f"{op} isn't on this product: {instead} instead" for op, instead in found.replaced),
+        say("{simulated_share} of compute is simulated").format(
+            simulated_share=percent(found.simulated_share)
+        ),
+        *(
+            say("{op} isn't on this product: {instead} instead").format(op=op, instead=instead)
+            for op, instead in found.replaced
+        ),
     ]
     asked = found.training
     return Page(
-        f"training {found.model.name} on {found.layout.cards} x {found.soc}",
-        f"{found.layout}, sequences of {asked.length}, {asked.micro_batch} in a micro-batch, "
-        f"{asked.global_batch} in a step, recompute {asked.recompute}",
+        say("training {model} on {cards} x {soc}").format(
+            model=found.model.name, cards=found.layout.cards, soc=found.soc
+        ),
+        say(
+            "{layout}, sequences of {length}, {micro_batch} in a "
+            "micro-batch, {global_batch} in a step, recompute {recompute}"
+        ).format(
+            layout=found.layout,
+            length=asked.length,
+            micro_batch=asked.micro_batch,
+            global_batch=asked.global_batch,
+            recompute=asked.recompute,
+        ),
         verdicts=[verdict],
         sections=[
             Section("time", [Table(("part", "ms", "is"), rows, ("ms",), wide=("is",))]),

@@ -19,6 +19,7 @@ from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration
 from npusim.operators.registry import band_class
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -57,7 +58,7 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     if found := measured_band(calibration(), profile, name, simulated_us):
         return found
     relative = by_confidence(profile, run)
-    basis = "confidence of the profile values used (nothing measured on this architecture)"
+    basis = say("confidence of the profile values used (nothing measured on this architecture)")
     return Band(1 / (1 + relative), 1 + relative, basis)
 
 
@@ -74,15 +75,23 @@ def measured_band(
     family = known.architectures.get(profile.architecture)
     if chip is not None and (own := chip.of(kind)):
         low, high = own.at(simulated_us, known.sizes_us)
-        return Band(low, high, f"{kind} kernels measured on {profile.name}")
+        return Band(
+            low,
+            high,
+            say("{kind} kernels measured on {profile}").format(kind=kind, profile=profile.name),
+        )
     if family is None:
         return None
     if shared := family.of(kind):
-        basis = f"{kind} kernels measured on other {profile.architecture} chips, widened"
+        basis = say("{kind} kernels measured on other {architecture} chips, widened").format(
+            kind=kind, architecture=profile.architecture
+        )
     else:
         many = "too few" if kind in family.classes else "no"
-        among = f"{many} {kind} kernels among them"
-        basis = f"all kernels measured on {profile.architecture}, widened: {among}"
+        among = say("{many} {kind} kernels among them").format(many=many, kind=kind)
+        basis = say("all kernels measured on {architecture}, widened: {among}").format(
+            architecture=profile.architecture, among=among
+        )
     low, high = (shared or family.everything).at(simulated_us, known.sizes_us)
     return Band(low**known.unmeasured_widening, high**known.unmeasured_widening, basis)
 

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from npusim.engine.arrows import linked
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.engine import KernelRun
@@ -105,7 +106,7 @@ def _pipe_time(name: str, spans: Sequence[_Linked], record: CoreRecord, clock: f
 def _reason(origins: Sequence[Span]) -> tuple[str, str]:
     """What an instruction waited for: the last of those whose flags it took."""
     if not origins:
-        return "the instructions before it, or another core", ""
+        return say("the instructions before it, or another core"), ""
     last = max(origins, key=lambda origin: origin.end)
     return f"{last.pipe}: {last.instruction.name}", last.instruction.site
 

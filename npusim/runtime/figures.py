@@ -13,6 +13,7 @@ from npusim.engine.verdict import BOUND_RATIO
 from npusim.values.display import MILLISECONDS_FROM_US
 from npusim.values.drawing import GRID, MARK, SERIES, SOFT, plain_colours
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,7 +190,7 @@ def paint_timeline(axes: Axes, ran: Timeline, lanes: Lanes, duration_us: float) 
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, duration_us / scale)
-    axes.set_xlabel(f"{unit} since the call began")
+    axes.set_xlabel(say("{unit} since the call began").format(unit=unit))
 
 
 def _few(cores: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Progra
 from npusim.runtime.cache_start import empty_cache
 from npusim.values.display import latency
 from npusim.values.errors import DeadlockError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.ascendc.costs import GmCopy
@@ -120,10 +121,18 @@ def _more_slots(groups: list[CoreGroup]) -> Iterator[_Change]:
     for name in names:
         queue = name.removeprefix(_FREE)
         tiles = _initial(groups, name)
-        text = "double buffering" if tiles == 1 else f"{tiles + 1} slots instead of {tiles}"
-        yield _Change(f"{text} of queue {queue}", "", _with_flags(groups, {name}))
+        text = (
+            "double buffering"
+            if tiles == 1
+            else say("{tiles} slots instead of {tiles_2}").format(tiles=tiles + 1, tiles_2=tiles)
+        )
+        yield _Change(
+            say("{text} of queue {queue}").format(text=text, queue=queue),
+            "",
+            _with_flags(groups, {name}),
+        )
     if len(names) > 1:
-        yield _Change("another slot for every queue", "", _with_flags(groups, set(names)))
+        yield _Change(say("another slot for every queue"), "", _with_flags(groups, set(names)))
 
 
 def _initial(groups: list[CoreGroup], name: str) -> int:
@@ -151,8 +160,11 @@ def _with_flags(groups: list[CoreGroup], names: set[str]) -> list[CoreGroup]:
 def _running_ahead(groups: list[CoreGroup]) -> Iterator[_Change]:
     """Producers that don't wait for the consumer of the tile before: events set by hand."""
     for crossing, text in (
-        (False, "double buffering by hand: copies that run one tile ahead of what uses them"),
-        (True, "cube and vector cores at the same time: one of them a part ahead of the other"),
+        (False, say("double buffering by hand: copies that run one tile ahead of what uses them")),
+        (
+            True,
+            say("cube and vector cores at the same time: one of them a part ahead of the other"),
+        ),
     ):
         found: dict[tuple[int, ...], set[int]] = {}  # cores of a block share their flags
         site = ""
@@ -199,7 +211,9 @@ def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Chang
             copy = costs.gm_copy(path, payload, 1, rows_apart=False, atomic_sharers=0)
             return _copied(each, transfer, copy)
 
-        text = f"bursts of {_LINE_BYTES} B or more instead of {nbytes} B"
+        text = say("bursts of {LINE_BYTES} B or more instead of {nbytes} B").format(
+            LINE_BYTES=_LINE_BYTES, nbytes=nbytes
+        )
         yield _Change(text, site, _edited(groups, edit))
 
 
@@ -221,9 +235,9 @@ def _whole_blocks(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change
             copy = costs.gm_copy(path, whole, runs[0], rows_apart=False, atomic_sharers=0)
             return _copied(each, transfer, copy)
 
-        text = (
-            f"rows of whole blocks of {block} B, padded or several at once, instead of {nbytes} B"
-        )
+        text = say(
+            "rows of whole blocks of {block} B, padded or several at once, instead of {nbytes} B"
+        ).format(block=block, nbytes=nbytes)
         yield _Change(text, site, _edited(groups, edit))
 
 
@@ -261,7 +275,9 @@ def _larger_tiles(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change
             return replace(each, cycles=each.cycles - saved)
         return each
 
-    text = f"tiles of {_MERGED} times the size ({round(sum(sizes) / len(sizes)):,} B on average)"
+    text = say("tiles of {MERGED} times the size ({sizes:,} B on average)").format(
+        MERGED=_MERGED, sizes=round(sum(sizes) / len(sizes))
+    )
     yield _Change(text, "", _edited(groups, edit))
 
 
@@ -274,7 +290,7 @@ def _no_barriers(groups: list[CoreGroup]) -> Iterator[_Change]:
             free = each.name == "pipe_barrier" and each.site == site
             return replace(each, cycles=0.0, waits=()) if free else each
 
-        yield _Change("without the barrier of all pipes", site, _edited(groups, edit))
+        yield _Change(say("without the barrier of all pipes"), site, _edited(groups, edit))
     barriers = dict.fromkeys(
         node.site for group in groups for node in group.program.body if isinstance(node, Barrier)
     )
@@ -286,7 +302,7 @@ def _no_barriers(groups: list[CoreGroup]) -> Iterator[_Change]:
             ]))
             for group in groups
         ]  # fmt: skip
-        yield _Change("without waiting for all cores", site, changed)
+        yield _Change(say("without waiting for all cores"), site, changed)
 
 
 def _no_scalar_loops(groups: list[CoreGroup]) -> Iterator[_Change]:
@@ -297,7 +313,7 @@ def _no_scalar_loops(groups: list[CoreGroup]) -> Iterator[_Change]:
         return replace(each, cycles=0.0, waits=()) if each.name in _BY_ELEMENT else each
 
     if sites:
-        text = "vector instructions instead of a loop of the scalar unit"
+        text = say("vector instructions instead of a loop of the scalar unit")
         yield _Change(text, next(iter(sites)), _edited(groups, edit))
 
 
@@ -312,7 +328,7 @@ def _no_rereading(groups: list[CoreGroup]) -> Iterator[_Change]:
             again = each.site == site and each.transfer is not None and each.transfer.reuses
             return replace(each, cycles=0.0, transfer=None) if again else each
 
-        text = "keep in on-chip memory what is read again from global memory"
+        text = say("keep in on-chip memory what is read again from global memory")
         yield _Change(text, site, _edited(groups, edit))
 
 
@@ -325,7 +341,7 @@ def _no_conflicts(groups: list[CoreGroup]) -> Iterator[_Change]:
 
     sites = [each.site for each in _all(groups) if _CONFLICTS.search(each.detail)]
     if sites:
-        text = "no bank conflicts: a block stride that isn't a multiple of 16, e.g. one more"
+        text = say("no bank conflicts: a block stride that isn't a multiple of 16, e.g. one more")
         yield _Change(text, sites[0], _edited(groups, edit))
 
 
@@ -342,7 +358,7 @@ def _more_blocks(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change]
     spread = [
         replace(group, blocks=tuple(range(cores))) for group in groups if group.blocks == first
     ]
-    text = f"{cores} blocks instead of {blocks}"
+    text = say("{cores} blocks instead of {blocks}").format(cores=cores, blocks=blocks)
     yield _Change(text, "", [replace(each, program=_spread(each.program, part)) for each in spread])
 
 
@@ -360,7 +376,7 @@ def _even_split(groups: list[CoreGroup]) -> Iterator[_Change]:
         replace(group, program=_spread(group.program, mean / own))
         for group, own in zip(groups, work, strict=True)
     ]
-    yield _Change("the same work for every core", "", changed)
+    yield _Change(say("the same work for every core"), "", changed)
 
 
 def _spread(program: Program, part: float) -> Program:

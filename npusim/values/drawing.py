@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from html import escape, unescape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from npusim.values.language import shown, spoken
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +72,7 @@ _WIDTH_INCHES: Final = 5.2  # on a phone it is drawn at two thirds, and still le
 _DATE: Final = "SOURCE_DATE_EPOCH"  # of a build
 _ID = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
 _FINE = re.compile(r"(\.\d\d)\d+")
+_TEXT = re.compile(r"(?<=[^/])>([^<>]*\w[^<>]*)<(?=/text>)")
 _COLOUR = re.compile(r"#0[0-9a-f]{5}\b")
 
 
@@ -122,10 +127,12 @@ def _style() -> Iterator[None]:
     """Our style on top of matplotlib's own defaults, whatever the user's matplotlibrc says."""
     import matplotlib as mpl
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         settings = cast("Any", mpl.rcParams)  # the names of its keys change with its version
         settings.update(_STYLE)
+        if spoken() != "en":  # a browser has letters that Matplotlib lacks
+            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
 
 
@@ -164,6 +171,8 @@ def _embedded(svg: str, name: str) -> str:
     svg = f"<svg {box[0] if box else ''}>{rest}"
     svg = svg.replace("xlink:href", "href")
     svg = _ID.sub(lambda found: f"{found[1]}{name}-{found[2]}", svg)
+    if spoken() != "en":
+        svg = _TEXT.sub(lambda found: f">{escape(shown(unescape(found[1])))}<", svg)
     svg = _FINE.sub(r"\1", svg)  # a hundredth of a point is finer than any screen
     svg = _COLOUR.sub(lambda found: _VARIABLES.get(found[0], found[0]), svg)
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip())

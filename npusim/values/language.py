@@ -2,7 +2,7 @@
 
 Only the command line chooses one; who imports npusim reads English. Catalogues are those of GNU
 gettext, made by `docs/translations.py`, and are read when another language than English is asked.
-Sentences with values are whole templates: ``_("{count} of {whole}").format(count=1, whole=2)``.
+Sentences with values are whole templates: ``say("{count} of {whole}").format(count=1, whole=2)``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def spoken() -> str:
     return "en" if _spoken is None else str(_spoken.info()["language"])
 
 
-def _(message: str) -> str:
+def say(message: str) -> str:
     """A message in the language that is spoken; itself, where that is English or lacks it."""
     if _spoken is None or not message:
         return message
@@ -69,6 +69,11 @@ def ngettext(one: str, many: str, number: float) -> str:
     return _spoken.ngettext(one, many, 1 if number == 1 else 2)
 
 
-def sentences(*each: str) -> str:
-    """Sentences after each other: with a space between them, where the language has one."""
-    return ("" if spoken() == "zh" else " ").join(filter(None, each))
+def shown(text: str) -> str:
+    """What a renderer shows of a text: a label in the language that is spoken."""
+    if _spoken is None or not text:
+        return text
+    import re
+
+    text = _spoken.gettext(text)
+    return re.sub(r"(?<=[\u3001\u3002\uff01-\uff1f]) +(?=\S)", "", text)

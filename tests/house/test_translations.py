@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import translations
 
 from npusim.cli import main
 from npusim.values import language
-
-
-@pytest.fixture
-def chinese() -> Iterator[None]:
-    language.speak("zh")
-    yield
-    language.speak("en")
+from support.paths import ROOT
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -106,3 +102,75 @@ def test_english_reads_no_catalogue() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "False"
+
+
+class _Listening:
+    """The catalogue, and what it was asked for in vain."""
+
+    def __init__(self, catalogue: Any) -> None:
+        self._catalogue = catalogue
+        self.missed: list[str] = []
+
+    def gettext(self, message: str) -> str:
+        found: str = self._catalogue.gettext(message)
+        if found == message and is_prose(message):
+            self.missed.append(message)
+        return found
+
+    def ngettext(self, one: str, many: str, number: int) -> str:
+        return str(self._catalogue.ngettext(one, many, number))
+
+    def info(self) -> dict[str, str]:
+        return {"language": "zh"}
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is a sentence in English: no code, path, command, or word of the vendor's."""
+    if re.search(r"[\u3400-\u9fff|\n]|^(return|def) |self\.|^npusim |ACLNN_ERR|@[0-9a-f]{6}", text):
+        return False
+    return len(re.findall(r"(?<![\w/.=-])[a-z]{2,}(?![\w/=(])", text)) >= 3
+
+
+LLM = "reports/data/llm_configs/Qwen3-0.6B.json"
+CALLS = [
+    "check Gelu -s 910A,910B3 x=bf16[64,64]",
+    "estimate Gelu -s 910b3 x=bf16[64,64] --explain",
+    "estimate Gelu -s 910b3,310p3 x=fp16[64,64]",
+    "report Gelu -s 910b3,310p3 x=fp16[64,64] -o {folder}/page.html",
+    "model {root}/examples/model.yaml -s 910b3",
+    "report {root}/examples/model.yaml -s 910b3 -o {folder}/model.html",
+    "plan {root}/examples/plan.yaml --html {folder}/plan.html",
+    "llm step {root}/" + LLM + " -s 910b3 --batch 2",
+    "collective allreduce -s 910b3 --cards 8 --bytes 1MiB",
+]
+# What stands in files of data, and in the vendor's words, is English.
+DATA = re.compile(
+    r"A documented fleet|public product survey|^Standard operator|Hot Chips|^Perceptron|msinsight"
+    r"|least sure value|of the tensor"
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_sentence_stays_english(
+    call: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heard: list[_Listening] = []
+    speak = language.speak
+
+    def listening(name: str) -> None:
+        speak(name)
+        if name == "zh":
+            heard.append(_Listening(language._spoken))
+            monkeypatch.setattr(language, "_spoken", heard[-1])
+
+    monkeypatch.setattr(language, "speak", listening)
+    words = call.format(folder=tmp_path, root=ROOT).split()
+    code, out, err = said(capsys, *words, "--lang", "zh")
+    assert code == 0, err
+    missed = [text for each in heard for text in each.missed if not DATA.search(text)]
+    assert missed == []
+    printed = out + "".join(file.read_text() for file in tmp_path.glob("*.html"))
+    assert len(re.findall("[\u3400-\u9fff]", printed)) > 20

@@ -17,6 +17,7 @@ from npusim.runtime.figures import (
     timeline_lanes,
 )
 from npusim.values.drawing import INK, MARK, SERIES, axes_of, draw, name_rows
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +54,7 @@ def products_figure(results: Sequence[Timed]) -> Figure:
     def paint(drawing: Drawing) -> None:
         longest_us = max((res.duration_us for res in ranked), default=0.0)
         scale, unit = (1e3, "ms") if longest_us >= MILLISECONDS_FROM_US else (1.0, "us")
-        axes = axes_of(drawing, f"latency in {unit}, with its 80 % band")
+        axes = axes_of(drawing, say("latency in {unit}, with its 80 % band").format(unit=unit))
         places = range(len(ranked))
         times = [res.duration_us / scale for res in ranked]
         below = [max(0.0, res.duration_us - res.band_us[0]) / scale for res in ranked]
@@ -64,7 +65,7 @@ def products_figure(results: Sequence[Timed]) -> Figure:
         axes.set_xlim(left=0)
 
     height = 1.0 + 0.28 * len(ranked)
-    caption = "Bars are the estimates; the lines span what is true in 80 % of cases."
+    caption = say("Bars are the estimates; the lines span what is true in 80 % of cases.")
     return Figure(draw("products", paint, height_inches=height), "Latency by product", caption)
 
 
@@ -78,10 +79,11 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
     def paint(drawing: Drawing) -> None:
         paint_roofline(drawing.add_subplot(), points, focus)
 
-    caption = (
-        "The solid line is what the chip could do, the dashed one 80 % of it, from where the "
-        "profiler speaks of compute or memory bound. Filled points count the bytes from HBM, "
-        "hollow ones all that pass L2; each point is the longest task on one chip."
+    caption = say(
+        "The solid line is what the chip could do, the dashed one 80 % "
+        "of it, from where the profiler speaks of compute or memory "
+        "bound. Filled points count the bytes from HBM, hollow ones "
+        "all that pass L2; each point is the longest task on one chip."
     )
     return Figure(draw("roofline", paint, height_inches=3.6), "Roofline", caption)
 
@@ -93,7 +95,7 @@ def pipes_figure(res: Result) -> Figure:
     names = _told_apart(shown)
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "busy share of the cores' time")
+        axes = axes_of(drawing, say("busy share of the cores' time"))
         thick = 0.8 / max(1, len(shown))
         for number, task in enumerate(shown):
             places = [row + (number - (len(shown) - 1) / 2) * thick for row in range(len(pipes))]
@@ -106,14 +108,20 @@ def pipes_figure(res: Result) -> Figure:
             drawing.legend(loc="outside lower center", ncols=2)
 
     height = 1.4 + 0.2 * len(pipes) * max(1.5, len(shown))
-    caption = "Averaged over the cores that use the pipe; the dashed line is 80 %."
-    return Figure(draw("pipes", paint, height_inches=height), f"Pipes on {res.soc}", caption)
+    caption = say("Averaged over the cores that use the pipe; the dashed line is 80 %.")
+    return Figure(
+        draw("pipes", paint, height_inches=height),
+        say("Pipes on {soc}").format(soc=res.soc),
+        caption,
+    )
 
 
 def _told_apart(tasks: Sequence[TaskResult]) -> list[str]:
     names = [task.name for task in tasks]
     return [
-        f"{name} at {latency(task.start_us)}" if names.count(name) > 1 else name
+        say("{name} at {start_us}").format(name=name, start_us=latency(task.start_us))
+        if names.count(name) > 1
+        else name
         for name, task in zip(names, tasks, strict=True)
     ]
 
@@ -133,10 +141,12 @@ def timeline_figure(res: Result) -> Figure | None:
     def paint(drawing: Drawing) -> None:
         paint_timeline(drawing.add_subplot(), res.timeline, lanes, res.duration_us)
 
-    caption = (
-        f"{', '.join(cores)} of {len(res.timeline.cores)} cores; lines mark where a task is "
-        f"launched. The height is the busy share of every {significant(part_us, 2)} us; "
+    caption = say(
+        "{cores} of {cores_2} cores; lines mark where a task is "
+        "launched. The height is the busy share of every {part_us} us; "
         "`npusim trace` writes every instruction for a viewer."
+    ).format(
+        cores=", ".join(cores), cores_2=len(res.timeline.cores), part_us=significant(part_us, 2)
     )
     drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(lanes), width_inches=9.0)
-    return Figure(drawn, f"Timeline on {res.soc}", caption, wide=True)
+    return Figure(drawn, say("Timeline on {soc}").format(soc=res.soc), caption, wide=True)

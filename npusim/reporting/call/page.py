@@ -32,6 +32,7 @@ from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
 from npusim.runtime.figures import SLICES_DRAWN, longest_work, roof_point
 from npusim.values.dtypes import dtype
+from npusim.values.language import say
 from npusim.values.sites import source_line
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ def operator_page(
     played: Sequence[str] = ()
     sections = [Section("Products side by side", list(_products(answers, results, focus)))]
     if focus is not None:
-        sections.append(Section(f"Where the time goes on {focus.soc}", list(_time(focus))))
+        sections.append(
+            Section(say("Where the time goes on {soc}").format(soc=focus.soc), list(_time(focus)))
+        )
         played = suggested(focus)
         advice = Bullets(played or [NOTHING_HELPS])
-        sections.append(Section("What would make it faster, each played", [advice]))
+        sections.append(Section(say("What would make it faster, each played"), [advice]))
         if (work := longest_work(focus.timeline)) is not None:
             sections.append(Section("Where the cycles go", list(_cycles(work))))
     if arguments:
@@ -76,12 +79,14 @@ def operator_page(
     if command:
         sections.append(Section("Do it again", [Code(command)]))
     return Page(
-        title=f"{operator}: how long, and why",
+        title=say("{operator}: how long, and why").format(operator=operator),
         subtitle=summary,
         verdicts=list(_verdicts(answers, results, focus, played)),
         facts=list(_facts(focus)) if focus else (),
         sections=sections,
-        footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
+        footer=say("Made by npusim {version}. Times are estimates with their 80 % bands.").format(
+            version=npusim.__version__
+        ),
     )
 
 
@@ -92,25 +97,37 @@ def _verdicts(
     played: Sequence[str],
 ) -> Iterator[Verdict]:
     if focus is None:
-        yield Verdict("None of the products asked runs this call.", "bad")
+        yield Verdict(say("None of the products asked runs this call."), "bad")
     elif len(results) == 1:
         time = latency(focus.duration_us, focus.band_us)
-        yield Verdict(f"{time} on {focus.soc}, {focus.bound}.", "good")
+        yield Verdict(
+            say("{time} on {soc}, {bound}.").format(
+                time=time, soc=focus.soc, bound=say(focus.bound)
+            ),
+            "good",
+        )
     else:
         time = latency(focus.duration_us, focus.band_us)
         slowest = max(results, key=lambda res: res.duration_us)
         ratio = slowest.duration_us / focus.duration_us if focus.duration_us else 1.0
         times = significant(ratio, 2)
         yield Verdict(
-            f"Fastest on {focus.soc}: {time}, {focus.bound}. "
-            f"{slowest.soc} takes {times} times as long.",
+            say("Fastest on {soc}: {time}, {bound}. {soc_2} takes {times} times as long.").format(
+                soc=focus.soc, time=time, bound=say(focus.bound), soc_2=slowest.soc, times=times
+            ),
             "good",
         )
     if focus is not None and focus.tasks:
-        yield Verdict(what_limits(focus), "open", "Played: " + played[0] if played else "")
+        yield Verdict(
+            what_limits(focus),
+            "open",
+            say("Played: {change}").format(change=played[0]) if played else "",
+        )
     yield from cautions(each.soc for each in results)
     for reason, socs in refused(answers, alike=True).items():
-        yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
+        yield Verdict(
+            say("Not on {socs}: {reason}").format(socs=", ".join(socs), reason=reason), "bad"
+        )
 
 
 def what_limits(res: Result) -> str:
@@ -119,25 +136,32 @@ def what_limits(res: Result) -> str:
     counted = {"VECTOR", "CUBE"} if task.bound == "compute bound" else set(task.pipes)
     shares = [(share, pipe) for pipe, share in task.pipes.items() if pipe in counted]
     busy, pipe = max(shares, default=(0.0, "no pipe"))
-    most = f"{pipe} is busy for {percent(busy)} of the time that cores work"
+    most = say("{pipe} is busy for {busy} of the time that cores work").format(
+        pipe=pipe, busy=percent(busy)
+    )
     least = percent(BOUND_RATIO)
     match task.bound:
         case "compute bound":
-            return f"Compute bound: {most}."
+            return say("Compute bound: {most}.").format(most=most)
         case "memory bound":
-            return f"Memory bound: HBM or L2 carry more than {least} of what they can."
-        case "latency bound: pipeline caused":
-            return (
-                f"Latency bound: nothing is used for {least} of the time, {most}; pipes wait for "
-                "each other."
+            return say("Memory bound: HBM or L2 carry more than {least} of what they can.").format(
+                least=least
             )
+        case "latency bound: pipeline caused":
+            return say(
+                "Latency bound: nothing is used for {least} of the time, "
+                "{most}; pipes wait for each other."
+            ).format(least=least, most=most)
     if pipe == "SCALAR" and busy >= BOUND_RATIO:
-        return f"Latency bound: {most}: it issues instructions that are too small for the others."
+        return say(
+            "Latency bound: {most}: it issues instructions that are too small for the others."
+        ).format(most=most)
     share = (task.duration_us - task.launch_us) / task.duration_us if task.duration_us else 0.0
-    return (
-        f"Latency bound: {most}, but cores work for {percent(share)} of the task, or not all at "
-        f"once, so that no roof of the chip is reached to {least}."
-    )
+    return say(
+        "Latency bound: {most}, but cores work for {share} of the "
+        "task, or not all at once, so that no roof of the chip is "
+        "reached to {least}."
+    ).format(most=most, share=percent(share), least=least)
 
 
 def _facts(res: Result) -> Iterator[tuple[str, str]]:
@@ -164,7 +188,10 @@ def _rates(res: Result, from_hbm: float) -> Iterator[tuple[str, str]]:
     profile = res.timeline.profile
     gbps = from_hbm / res.duration_us / 1e3
     peak = percent(gbps / profile.memory.hbm_nominal_gbps)
-    yield "HBM rate", f"{significant(gbps)} GB/s, {peak} of the peak"
+    yield (
+        "HBM rate",
+        say("{gbps} GB/s, {peak} of the peak").format(gbps=significant(gbps), peak=peak),
+    )
     work = res.timeline.work()
     cube = [task.cube_operations for task in work]
     yield from _unit("Matrix unit", cube, profile.cube_peak_tops, res.duration_us)
@@ -191,7 +218,12 @@ def _unit(
         unit = "TOPS" if all("int" in kind for kind in tops) else "TFLOPS"
         share = sum(rate / peak_tops(kind) for kind, rate in tops.items())
         rate = f"{significant(sum(tops.values()))} {unit}"
-        yield name, f"{rate}, {percent(share)} of the {' and '.join(tops)} peak"
+        yield (
+            name,
+            say("{rate}, {share} of the {tops} peak").format(
+                rate=rate, share=percent(share), tops=" and ".join(tops)
+            ),
+        )
 
 
 def _products(
@@ -226,9 +258,11 @@ def _time(res: Result) -> Iterator[Block]:
         yield timeline
     elif (instructions := res.timeline.count(res.timeline.cores[:1])) > SLICES_DRAWN:
         yield Text(
-            f"The first core alone executes {count(instructions)} instructions, of which a "
-            "timeline would show a flat band. `npusim trace` writes a part of it: --cores 0 "
-            "--window 0-100."
+            say(
+                "The first core alone executes {instructions} instructions, of "
+                "which a timeline would show a flat band. `npusim trace` "
+                "writes a part of it: --cores 0 --window 0-100."
+            ).format(instructions=count(instructions))
         )
     yield pipes_figure(res)
     if res.tasks:
@@ -271,8 +305,11 @@ def _cycles(work: TaskWork) -> Iterator[Block]:
             totals[1] += cycles
     whole = sum(cycles for pipes in lines.values() for cycles in pipes.values()) or 1.0
     yield Text(
-        f"Busy cycles of all pipes of all cores in {work.name}; pipes work at the same time, so "
-        "this is where the work is, and the timeline shows what of it is waited for."
+        say(
+            "Busy cycles of all pipes of all cores in {work}; pipes work "
+            "at the same time, so this is where the work is, and the "
+            "timeline shows what of it is waited for."
+        ).format(work=work.name)
     )
     ranked = sorted(lines.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     rows = [
@@ -301,7 +338,13 @@ def _cycles(work: TaskWork) -> Iterator[Block]:
 
 
 def _title(what: str, total: int) -> str:
-    return f"{what}: the first {_LINES_SHOWN} of {total}" if total > _LINES_SHOWN else what
+    return (
+        say("{what}: the first {LINES_SHOWN} of {total}").format(
+            what=what, LINES_SHOWN=_LINES_SHOWN, total=total
+        )
+        if total > _LINES_SHOWN
+        else what
+    )
 
 
 def _assumptions(results: Sequence[Result]) -> Block:
@@ -310,7 +353,7 @@ def _assumptions(results: Sequence[Result]) -> Block:
         for sentence in res.assumptions:
             said.setdefault(sentence, []).append(res.soc)
     if not said:
-        return Text("Nothing was assumed beyond the call itself and the values below.")
+        return Text(say("Nothing was assumed beyond the call itself and the values below."))
     return Bullets(
         [
             sentence if len(socs) == len(results) else f"{sentence} ({', '.join(socs)})"
@@ -325,10 +368,10 @@ def _evidence(results: Sequence[Result], focus: Result) -> Iterator[Block]:
         for res in results
     ]
     yield Table(
-        ("SoC", "latency (80 % band)", "where the band comes from", "extrapolated"),
+        ("SoC", "latency (80 % band)", say("where the band comes from"), "extrapolated"),
         rows,
         ("latency (80 % band)", "extrapolated"),
-        "Bands; extrapolated is the share of the cycles that repeat a steady state",
+        say("Bands; extrapolated is the share of the cycles that repeat a steady state"),
     )
     profile = focus.timeline.profile
     used = {pipe for task in focus.tasks for pipe in task.pipes}
@@ -339,5 +382,7 @@ def _evidence(results: Sequence[Result], focus: Result) -> Iterator[Block]:
     yield Table(
         ("value", "confidence", "source"),
         values,
-        caption=f"The values of {focus.soc} that set these times; `npusim profiles` shows all",
+        caption=say("The values of {soc} that set these times; `npusim profiles` shows all").format(
+            soc=focus.soc
+        ),
     )

@@ -9,6 +9,7 @@ from npusim.operators import registry
 from npusim.reporting.document import Section, Table
 from npusim.runtime.device import Device
 from npusim.values.errors import NpusimError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +63,7 @@ def special_section(op: str, profiles: Iterable[Profile]) -> list[Section]:
         return []
     words = [word for word, _ in next(iter(rows))]
     lines = [(", ".join(chips), *(said for _, said in row)) for row, chips in rows.items()]
-    caption = "numbers that aren't ordinary (float32)"
+    caption = say("numbers that aren't ordinary (float32)")
     return [Section("", [Table(("chip", *words), lines, tuple(words), caption, ("chip",))])]
 
 

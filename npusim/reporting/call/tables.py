@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.engine.timeline import pipe_order
 from npusim.reporting.document import Block, Page, Section, Table, Text, Tone, Toned, bullets
 from npusim.reporting.spelling import count, error_size, latency, percent, significant, size
+from npusim.values.language import say
 from npusim.values.status import Verdict
 
 if TYPE_CHECKING:
@@ -44,10 +45,14 @@ def rules_lines(answers: Sequence[Answer]) -> list[str]:
     """Under a yes: what else speaks for it, and whether every rule of its page was asked."""
     accepted = [each.status for each in answers if each.ok and each.status is not None]
     lines = [
-        f"yes: every rule of {status.rules_source} was checked"
+        say("yes: every rule of {rules_source} was checked").format(
+            rules_source=status.rules_source
+        )
         if status.rules_checked
-        else "yes: null pointers, dtypes, formats, axes and shapes were checked, "
-        "further rules of the operator's page weren't"
+        else say(
+            "yes: null pointers, dtypes, formats, axes and shapes were "
+            "checked, further rules of the operator's page weren't"
+        )
         for status in accepted
     ]
     notes = [status.message for status in accepted if status.message and status.is_modelled]
@@ -101,7 +106,11 @@ def result_page(res: Result) -> Page:
     )
     tasks = [Section("", [task_table(res.tasks)])] if res.tasks else []
     assumed = bullets("assumed", res.assumptions)
-    return Page(f"{res.op} on {res.soc}", facts=facts, sections=[*tasks, *assumed])
+    return Page(
+        say("{op} on {soc}").format(op=res.op, soc=res.soc),
+        facts=facts,
+        sections=[*tasks, *assumed],
+    )
 
 
 def task_table(tasks: Sequence[TaskResult]) -> Table:

@@ -20,6 +20,7 @@ from npusim.values.drawing import (
     in_plain_decades,
     name_rows,
 )
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -51,7 +52,7 @@ def latency_figure(result: PlanResult) -> Figure | None:
     objective = result.plan.objective
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "latency in ms", "share of requests that take longer")
+        axes = axes_of(drawing, "latency in ms", say("share of requests that take longer"))
         for name, run in runs:
             latencies_ms, above = _survival(run)
             axes.plot(latencies_ms, above, color=_colour(result, name), label=name)
@@ -60,11 +61,12 @@ def latency_figure(result: PlanResult) -> Figure | None:
         axes.set(yscale="log", xlim=(0, None), ylim=((1 - objective.quantile) / 20, 1.2))
         _legend(drawing, len(runs))
 
-    caption = (
-        f"At the peak with all installed cards. The limit is {objective.limit_ms:g} ms (dashed) "
-        f"for {percent(objective.quantile)} of the requests (dotted): a curve that passes below "
-        "and left of their crossing meets it."
-    )
+    caption = say(
+        "At the peak with all installed cards. The limit is "
+        "{limit_ms:g} ms (dashed) for {quantile} of the requests "
+        "(dotted): a curve that passes below and left of their "
+        "crossing meets it."
+    ).format(limit_ms=objective.limit_ms, quantile=percent(objective.quantile))
     return Figure(draw("latency", paint, height_inches=3.2), "Latency against the limit", caption)
 
 
@@ -121,15 +123,19 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
         for each in known
         for one in each.by_cards
     ]
-    quantile = f"{quantile_name(objective.quantile)} at the peak"
+    quantile = say("{quantile_name} at the peak").format(
+        quantile_name=quantile_name(objective.quantile)
+    )
     numbers = ("working cards", quantile, "busy", "requests simulated")
     columns = ("product", "working cards", quantile, "busy", "enough", "requests simulated")
-    caption = (
-        f"At the peak without spare cards; the bars are {percent(CONFIDENCE)} intervals, the "
-        "dashed line is the limit. The other bound is the devices' busy share, at most "
-        f"{percent(objective.target_utilisation)}."
+    caption = say(
+        "At the peak without spare cards; the bars are {CONFIDENCE} "
+        "intervals, the dashed line is the limit. The other bound is "
+        "the devices' busy share, at most {target_utilisation}."
+    ).format(
+        CONFIDENCE=percent(CONFIDENCE), target_utilisation=percent(objective.target_utilisation)
     )
-    table = Table(columns, rows, numbers, "Latency over cards, one fewer and one more")
+    table = Table(columns, rows, numbers, say("Latency over cards, one fewer and one more"))
     painted = draw("by-cards", paint, height_inches=3.2)
     return Figure(painted, "Latency against cards", caption, table=table)
 
@@ -154,9 +160,10 @@ def cards_figure(result: PlanResult) -> Figure | None:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         _legend(drawing, len(known))
 
-    caption = (
-        "Cards to install at other loads, spare ones included, by short runs (a card too many "
-        "where they don't decide); the dashed line is the peak."
+    caption = say(
+        "Cards to install at other loads, spare ones included, by "
+        "short runs (a card too many where they don't decide); the "
+        "dashed line is the peak."
     )
     painted = draw("cards", paint, height_inches=3.2)
     return Figure(painted, "Cards against load", caption, table=_cards_table(known))
@@ -185,7 +192,7 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
         return None
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "seconds", "busy share of the cards")
+        axes = axes_of(drawing, "seconds", say("busy share of the cards"))
         for name, run in runs:
             course = run.utilisation_over_time()
             colour = _colour(result, name)
@@ -196,9 +203,9 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
         axes.set(ylim=(0, 1.05), xlim=(0, None))
         _legend(drawing, len(runs))
 
-    caption = (
-        "One simulated run at the peak with all installed cards; the dashed line is the target "
-        "without the spare ones."
+    caption = say(
+        "One simulated run at the peak with all installed cards; the "
+        "dashed line is the target without the spare ones."
     )
     return Figure(draw("utilisation", paint, height_inches=3.2), "Utilisation over time", caption)
 
@@ -206,7 +213,11 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
 def curves_figure(result: PlanResult) -> Figure | None:
     """Latency of a batch over its size with its band, for every chip and model."""
     curves = {
-        f"{model.name} on {each.board.soc}": (model, each.board.name, _DASHES[place % len(_DASHES)])
+        say("{model} on {soc}").format(model=model.name, soc=each.board.soc): (
+            model,
+            each.board.name,
+            _DASHES[place % len(_DASHES)],
+        )
         for each in reversed(drawn(result))
         for place, model in enumerate(each.models)
     }
@@ -232,7 +243,7 @@ def curves_figure(result: PlanResult) -> Figure | None:
     return Figure(
         draw("curves", paint, height_inches=3.2),
         "Latency of a batch",
-        "One chip; the shade is the 80 % band of the estimate, the dashed line the limit.",
+        say("One chip; the shade is the 80 % band of the estimate, the dashed line the limit."),
     )
 
 
@@ -265,7 +276,9 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
 
     longest = max(steps, key=lambda name: sum(steps[name].values()))
     total = significant(sum(steps[longest].values()) / US_PER_MS)
-    caption = f"The largest batch on every chip; the longest is {total} ms ({longest})."
+    caption = say("The largest batch on every chip; the longest is {total} ms ({longest}).").format(
+        total=total, longest=longest
+    )
     painted = draw("classes", paint, height_inches=1.9 + 0.4 * len(steps), width_inches=9.0)
     shares = [
         (step, name, percent(time_us / sum(classes.values())))
@@ -273,7 +286,7 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
         for name, time_us in classes.items()
     ]
     table = Table(("step", "operator class", "share"), shares, ("share",), "Where the time goes")
-    return Figure(painted, "Time by class of operator", caption, wide=True, table=table)
+    return Figure(painted, say("Time by class of operator"), caption, wide=True, table=table)
 
 
 def _legend(drawing: Drawing, entries: int) -> None:

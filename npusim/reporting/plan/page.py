@@ -26,6 +26,7 @@ from npusim.reporting.plan.verdicts import (
     why_not,
 )
 from npusim.reporting.spelling import count, percent, significant, size
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity import Estimate, Operation, PlanResult, ProductResult
@@ -63,24 +64,34 @@ def plan_page(result: PlanResult, models: ModelResults | None = None, command: s
         facts=list(_facts(result)),
         sections=sections,
         footer=(
-            f"Made by npusim {npusim.__version__}, seed {result.plan.simulation.seed}. Latencies "
-            "of batches are estimates; prices and power are shown only where they were given."
+            say(
+                "Made by npusim {version}, seed {seed}. Latencies of batches "
+                "are estimates; prices and power are shown only where they "
+                "were given."
+            ).format(version=npusim.__version__, seed=result.plan.simulation.seed)
         ),
     )
 
 
 def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
     objective = result.plan.objective
-    yield "Objective", f"{quantile_name(objective.quantile)} within {objective.limit_ms:g} ms"
+    yield (
+        "Objective",
+        say("{quantile_name} within {limit_ms:g} ms").format(
+            quantile_name=quantile_name(objective.quantile), limit_ms=objective.limit_ms
+        ),
+    )
     yield "Availability", objective.availability
     yield "Target utilisation", percent(objective.target_utilisation)
-    yield "Peak", f"{rate(result.peak_per_s)} requests/s"
-    yield "Mean", f"{rate(result.mean_per_s)} requests/s"
+    yield "Peak", say("{peak_per_s} requests/s").format(peak_per_s=rate(result.peak_per_s))
+    yield "Mean", say("{mean_per_s} requests/s").format(mean_per_s=rate(result.mean_per_s))
     yield "Arrivals", result.arrivals
 
 
 def _plan(result: PlanResult) -> Iterator[Block]:
-    quantile = f"{quantile_name(result.plan.objective.quantile)} at peak"
+    quantile = say("{quantile_name} at peak").format(
+        quantile_name=quantile_name(result.plan.objective.quantile)
+    )
     numbers = ["cards", _SLOW, "servers", quantile, "busy", "headroom"]
     columns = ["product", *numbers, "limited by"]
     rows = []
@@ -94,7 +105,9 @@ def _plan(result: PlanResult) -> Iterator[Block]:
                 f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
             )
             if not cards.is_decided:
-                cells["cards"] = f"{cards.perhaps} to {cells['cards']}"
+                cells["cards"] = say("{perhaps} to {cells}").format(
+                    perhaps=cards.perhaps, cells=cells["cards"]
+                )
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
             cells[_SLOW] = _at_slow_end(each)
             cells[quantile] = interval(each.at_peak.latency_us)
@@ -102,15 +115,16 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
         rows.append([cells[name] for name in columns])
-    caption = (
-        "if slow: cards with latencies at the slow end of their band; busy: at the peak, working "
-        "cards alone; headroom: what they carry beyond the peak"
+    caption = say(
+        "if slow: cards with latencies at the slow end of their band; "
+        "busy: at the peak, working cards alone; headroom: what they "
+        "carry beyond the peak"
     )
     yield Table(columns, rows, numbers, caption, ("product",), 0 if result.meeting else None)
     if extra := _extra(result):
         names = [each.board.name for each in result.ranked]
         rows = [[name, *(values[name] for values in extra.values())] for name in names]
-        yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
+        yield Table(["product", *extra], rows, list(extra), say("What the planned cards take"))
     for figure in (by_cards_figure(result), latency_figure(result), cards_figure(result)):
         if figure is not None:
             yield figure
@@ -135,7 +149,11 @@ def _extra(result: PlanResult) -> dict[str, dict[str, str]]:
     for each in result.products:
         if each.memory is not None:
             need, room = each.memory.needed_bytes, each.memory.capacity_bytes
-            put("memory of a device", each, f"{size(need)} of {size(room)}")
+            put(
+                "memory of a device",
+                each,
+                say("{need} of {room}").format(need=size(need), room=size(room)),
+            )
         if each.power_w is not None:
             put("power", each, f"{count(each.power_w)} W")
         if (cost := each.cost) is not None:
@@ -153,17 +171,20 @@ def _operation(result: PlanResult) -> Iterator[Block]:
     rows = []
     for each in result.products:
         situations = (
-            ("at the peak, all cards", each.at_peak),
-            ("at the mean, all cards", each.at_mean),
-            ("at the peak, spare cards down", each.degraded),
-            ("at the peak, a card fails for a third of the time", each.failing),
+            (say("at the peak, all cards"), each.at_peak),
+            (say("at the mean, all cards"), each.at_mean),
+            (say("at the peak, spare cards down"), each.degraded),
+            (say("at the peak, a card fails for a third of the time"), each.failing),
         )
         rows += [
             (each.board.name, name, *_operation_row(operation))
             for name, operation in situations
             if operation is not None
         ]
-    quantiles = [f"{quantile_name(q)} ms" for q, _ in _first_operation(result)]
+    quantiles = [
+        say("{quantile_name} ms").format(quantile_name=quantile_name(q))
+        for q, _ in _first_operation(result)
+    ]
     numbers = ("cards", *quantiles, "utilisation", "requests in a batch", "longest queue")
     if rows:
         columns = ("product", "when", *numbers, "in time")
@@ -209,7 +230,13 @@ def _models(result: PlanResult, models: ModelResults) -> Iterator[Block]:
                     significant(each.card_rate_per_s, 3) if each.card_rate_per_s else "",
                 )
             )
-    numbers = ("items", "batch", "ms for a batch (band)", "may wait ms", "requests/s of a card")
+    numbers = (
+        "items",
+        "batch",
+        say("ms for a batch (band)"),
+        "may wait ms",
+        "requests/s of a card",
+    )
     yield Table(("model", "product", *numbers), rows, numbers)
     if (curves := curves_figure(result)) is not None:
         yield curves
@@ -228,7 +255,9 @@ def _steps(result: PlanResult, models: ModelResults) -> dict[str, dict[str, floa
 
 
 def _scenarios(result: PlanResult) -> Table:
-    quantile = f"{quantile_name(result.plan.objective.quantile)} of the planned fleet"
+    quantile = say("{quantile_name} of the planned fleet").format(
+        quantile_name=quantile_name(result.plan.objective.quantile)
+    )
     rows = []
     for each in result.meeting:
         for scenario in each.scenarios:
@@ -252,7 +281,7 @@ def _assumptions(result: PlanResult, models: ModelResults) -> list[str]:
     for (name, soc), batches in _planned(result, models).items():
         for step in batches.values():
             said += [
-                f"{name} on {soc}: {sentence}"
+                say("{name} on {soc}: {sentence}").format(name=name, soc=soc, sentence=sentence)
                 for sentence in step.assumptions
                 if not any(sentence in each for each in said)
             ]
@@ -280,11 +309,14 @@ def _evidence(result: PlanResult, models: ModelResults) -> Iterator[Block]:
         )
     if rows:
         yield Table(
-            ("step", "SoC", "simulated", "of measured classes", "where the band comes from"),
+            ("step", "SoC", "simulated", "of measured classes", say("where the band comes from")),
             rows,
             ("simulated", "of measured classes"),
-            "Share of the time that was simulated, and that comes from classes of operators that "
-            "were measured on the chip or its sisters",
+            say(
+                "Share of the time that was simulated, and that comes from "
+                "classes of operators that were measured on the chip or its "
+                "sisters"
+            ),
         )
     known = built_in_sources()
     bases = [

@@ -10,6 +10,7 @@ from npusim.capacity.units import US_PER_MS
 from npusim.model.results import DECIDED_UP_TO
 from npusim.reporting.document import Tone, Verdict
 from npusim.reporting.spelling import count, latency, not_simulated, percent, significant
+from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
     from npusim.capacity import CardCount, Estimate, PlanResult, ProductResult
@@ -21,9 +22,14 @@ _MOST_REQUESTS: Final = 10**8  # in a run, which then takes minutes
 def question(result: PlanResult) -> str:
     """The peak, and what must hold at it."""
     wanted = result.plan.objective
-    return (
-        f"{rate(result.peak_per_s)} requests/s at the peak, {quantile_name(wanted.quantile)} "
-        f"within {wanted.limit_ms:g} ms, {wanted.availability}"
+    return say(
+        "{peak_per_s} requests/s at the peak, {quantile_name} within "
+        "{limit_ms:g} ms, {availability}"
+    ).format(
+        peak_per_s=rate(result.peak_per_s),
+        quantile_name=quantile_name(wanted.quantile),
+        limit_ms=wanted.limit_ms,
+        availability=wanted.availability,
     )
 
 
@@ -36,9 +42,9 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
         best = result.meeting[0]
         yield Verdict(_answer(result, best), "good" if _is_sure(best) else "open", _why(result))
     elif result.is_open:
-        yield Verdict("Undecided: no product is known to meet the objective yet.", "open")
+        yield Verdict(say("Undecided: no product is known to meet the objective yet."), "open")
     else:
-        yield Verdict("No product of the plan meets the objective.", "bad")
+        yield Verdict(say("No product of the plan meets the objective."), "bad")
     for caution in dict.fromkeys(each.board.caution for each in result.products):
         if caution:
             yield Verdict(caution, "open")
@@ -51,7 +57,7 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
 def why_not(each: ProductResult) -> str:
     """Why a product has no count, and what to do about it."""
     reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
-    return f"{each.board.name} {each.verdict.value}: {reason}"
+    return f"{say(each.board.name)} {say(each.verdict.value)}: {reason}"
 
 
 def _is_sure(each: ProductResult) -> bool:
@@ -68,10 +74,19 @@ def _answer(result: PlanResult, best: ProductResult) -> str:
     burden = f" ({', '.join(takes)})" if takes else ""
     cards = "" if best.count is None else cards_of(best.count)
     needs = "is" if cards.startswith("undecided") else "needs"
-    return (
-        f"{best.board.name} {needs} {cards}{burden} to answer {rate(result.peak_per_s)} "
-        f"requests/s, {percent(objective.quantile)} of them within {objective.limit_ms:g} ms; "
-        f"they carry {headroom(best.headroom or 0.0)}."
+    return say(
+        "{board} {needs} {cards}{burden} to answer {peak_per_s} "
+        "requests/s, {quantile} of them within {limit_ms:g} ms; they "
+        "carry {headroom}."
+    ).format(
+        board=say(best.board.name),
+        needs=needs,
+        cards=cards,
+        burden=burden,
+        peak_per_s=rate(result.peak_per_s),
+        quantile=percent(objective.quantile),
+        limit_ms=objective.limit_ms,
+        headroom=headroom(best.headroom or 0.0),
     )
 
 
@@ -81,7 +96,9 @@ def _why(result: PlanResult) -> str:
     said = [_within(result, best), _one_fewer(result, best), _slow_end(best)]
     if best.count is not None and not best.count.is_decided:
         said.append(_what_would_decide(result, best))
-    said.append(f"{not_simulated(best.not_simulated).capitalize()}.")
+    simulated = not_simulated(best.not_simulated)
+    capitalised = f"{simulated[:1].upper()}{simulated[1:]}"
+    said.append(say("{sentence}.").format(sentence=capitalised))
     return " ".join(each for each in (*said, _others(result)) if each)
 
 
@@ -90,12 +107,17 @@ def _within(result: PlanResult, best: ProductResult) -> str:
     objective, at_work = result.plan.objective, best.degraded or best.at_peak
     if at_work is None:
         return ""
-    down = ", with the spare ones down" if best.degraded else ""
-    return (
-        f"At the peak{down}, {quantile_name(objective.quantile)} is "
-        f"{interval(at_work.latency_us)}, and the devices are busy for "
-        f"{percent(at_work.utilisation.mean)} of the time (target "
-        f"{percent(objective.target_utilisation)})."
+    down = say(", with the spare ones down") if best.degraded else ""
+    return say(
+        "At the peak{down}, {quantile_name} is {latency_us}, and the "
+        "devices are busy for {utilisation} of the time (target "
+        "{target_utilisation})."
+    ).format(
+        down=down,
+        quantile_name=quantile_name(objective.quantile),
+        latency_us=interval(at_work.latency_us),
+        utilisation=percent(at_work.utilisation.mean),
+        target_utilisation=percent(objective.target_utilisation),
     )
 
 
@@ -107,14 +129,23 @@ def _one_fewer(result: PlanResult, best: ProductResult) -> str:
     if fewer is None or fewer.holds is not False:
         return ""
     if fewer.latency_us is None:
-        return "One card fewer can't keep up."
+        return say("One card fewer can't keep up.")
     objective = result.plan.objective
     misses = []
     if fewer.utilisation > objective.target_utilisation:
-        misses.append(f"is busy for {percent(fewer.utilisation)} of the time")
+        misses.append(
+            say("is busy for {utilisation} of the time").format(
+                utilisation=percent(fewer.utilisation)
+            )
+        )
     if fewer.latency_us.mean > objective.limit_ms * US_PER_MS:
-        misses.append(f"has a {quantile_name(objective.quantile)} of {interval(fewer.latency_us)}")
-    return f"One card fewer {' and '.join(misses)}." if misses else ""
+        misses.append(
+            say("has a {quantile_name} of {latency_us}").format(
+                quantile_name=quantile_name(objective.quantile),
+                latency_us=interval(fewer.latency_us),
+            )
+        )
+    return say("One card fewer {misses}.").format(misses=" and ".join(misses)) if misses else ""
 
 
 def _others(result: PlanResult) -> str:
@@ -123,22 +154,36 @@ def _others(result: PlanResult) -> str:
     if not others:
         return ""
     if result.is_ranked_by_cost:
-        return f"It costs least of {len(result.meeting)} products at the prices given."
-    alike = [each.board.name for each in others if each.surely == best.surely]
-    more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
-    as_few = f", {', '.join(alike[:_NAMED])}{more} as few" if alike else ""
-    return (
-        f"Counted at the slow end, none of {len(result.meeting)} products needs fewer cards"
-        f"{as_few}; a card of one isn't a card of another: --prices FILE ranks them by cost."
+        return say("It costs least of {meeting} products at the prices given.").format(
+            meeting=len(result.meeting)
+        )
+    alike = [say(each.board.name) for each in others if each.surely == best.surely]
+    more = say(" and {alike} more").format(alike=len(alike) - _NAMED) if len(alike) > _NAMED else ""
+    as_few = (
+        say(", {alike}{more} as few").format(alike=", ".join(alike[:_NAMED]), more=more)
+        if alike
+        else ""
     )
+    return say(
+        "Counted at the slow end, none of {meeting} products needs "
+        "fewer cards{as_few}; a card of one isn't a card of another: "
+        "--prices FILE ranks them by cost."
+    ).format(meeting=len(result.meeting), as_few=as_few)
 
 
 def cards_of(cards: CardCount) -> str:
     """The number to install, or the two between which it isn't decided."""
     if not cards.is_decided:
-        return f"undecided between {cards.perhaps + cards.spare} and {cards.installed} cards"
-    spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
-    return f"{cards.installed} {'card' if cards.installed == 1 else 'cards'}{spare}"
+        return say("undecided between {perhaps} and {installed} cards").format(
+            perhaps=cards.perhaps + cards.spare, installed=cards.installed
+        )
+    spare = (
+        say(" ({working} and {spare} spare)").format(working=cards.working, spare=cards.spare)
+        if cards.spare
+        else ""
+    )
+    number = ngettext("{count} card", "{count} cards", cards.installed)
+    return number.format(count=cards.installed) + spare
 
 
 def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
@@ -146,27 +191,47 @@ def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
     objective = result.plan.objective
     fewest = each.count.perhaps if each.count else 0
     nearest = next(one for one in each.by_cards if one.cards >= fewest and one.holds is None)
-    shown = "" if nearest.latency_us is None else f" is {interval(nearest.latency_us)}"
+    shown = (
+        ""
+        if nearest.latency_us is None
+        else say(" is {latency_us}").format(latency_us=interval(nearest.latency_us))
+    )
     wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
     if each.count and each.count.budget_spent:
-        return f"{each.board.name}: {_spent(result)} before the count was decided."
+        return say("{board}: {spent} before the count was decided.").format(
+            board=say(each.board.name), spent=_spent(result)
+        )
     longer = (
-        f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
+        say("about {up_to_two} requests in each run (simulation.max_requests)").format(
+            up_to_two=_up_to_two(wanted)
+        )
         if wanted < _MOST_REQUESTS
-        else "no number of requests that can be simulated"
+        else say("no number of requests that can be simulated")
     )
-    return (
-        f"{each.board.name}: {quantile_name(objective.quantile)} with {nearest.cards} working cards"
-        f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
-        f"ms; they are busy for {percent(nearest.utilisation)} of the time, and the target is "
-        f"{percent(objective.target_utilisation)}; {longer} would decide it."
+    return say(
+        "{board}: {quantile_name} with {cards} working cards{shown} "
+        "after {requests} requests, and the limit {limit_ms:g} ms; "
+        "they are busy for {utilisation} of the time, and the target "
+        "is {target_utilisation}; {longer} would decide it."
+    ).format(
+        board=say(each.board.name),
+        quantile_name=quantile_name(objective.quantile),
+        cards=nearest.cards,
+        shown=shown,
+        requests=count(nearest.requests),
+        limit_ms=objective.limit_ms,
+        utilisation=percent(nearest.utilisation),
+        target_utilisation=percent(objective.target_utilisation),
+        longer=longer,
     )
 
 
 def _spent(result: PlanResult) -> str:
     """That there was no more time, and how to have more."""
     budget_s = result.plan.simulation.budget_s
-    return f"the budget of {budget_s:g} s (--budget, simulation.budget_s) was spent"
+    return say("the budget of {budget_s:g} s (--budget, simulation.budget_s) was spent").format(
+        budget_s=budget_s
+    )
 
 
 def _up_to_two(value: float) -> str:
@@ -181,17 +246,23 @@ def _slow_end(each: ProductResult) -> str:
     if slow is None or each.count is None:
         return ""
     if slow.is_open:
-        return "The slow end of the estimate wasn't asked: no budget was left."
+        return say("The slow end of the estimate wasn't asked: no budget was left.")
     if slow.cards is None:
-        return f"At the slow end of the estimate it fails: {slow.reason}."
+        return say("At the slow end of the estimate it fails: {reason}.").format(reason=slow.reason)
     if slow.cards > each.count.installed:
-        return f"It is {slow.cards} if latencies are at the slow end of their band."
+        return say("It is {cards} if latencies are at the slow end of their band.").format(
+            cards=slow.cards
+        )
     return ""
 
 
 def headroom(more: float) -> str:
     """``31 % more``, or from twice as much on ``2.4 times that``."""
-    return f"{percent(more)} more" if more < 1 else f"{significant(1 + more, 2)} times that"
+    return (
+        say("{more} more").format(more=percent(more))
+        if more < 1
+        else say("{value} times that").format(value=significant(1 + more, 2))
+    )
 
 
 def quantile_name(value: float) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npusim.values.language import say, shown, spoken
 from npusim.values.spelling import visible
 
 if TYPE_CHECKING:
@@ -40,10 +41,15 @@ class _Code(str):
 
 
 def _shown(value: object) -> object:
-    """Text with its control characters written out: names come from files of anybody."""
-    if not isinstance(value, str) or (shown := visible(value)) == value:
+    """Text in the language that is spoken, and with its control characters written out.
+
+    Names come from files of anybody.
+    """
+    if not isinstance(value, str):
         return value
-    return type(value)(shown)
+    if isinstance(value, _Code) or hasattr(value, "__html__"):
+        return type(value)(visible(value))
+    return visible(shown(value))
 
 
 def _plain(value: object) -> object:
@@ -72,10 +78,11 @@ def _environment(finalize: Callable[[object], object]) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals |= {"say": say, "spoken": spoken}
     environment.filters |= {"cell": _cell, "fenced": _fenced}
     return environment
 
 
 def _cell(text: str) -> str:
     """A cell of a Markdown table: one line, and no bar of its own."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(shown(text).split()).replace("|", "\\|")

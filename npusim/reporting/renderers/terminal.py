@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Line
 
 from npusim.reporting.document import Block, Bullets, Code, Facts, Page, Table, Text, Tone, Toned
+from npusim.values.language import shown
 from npusim.values.spelling import visible
 
 _STYLES: dict[Tone, str] = {
@@ -36,14 +37,16 @@ def renderable(part: Page | Block | str) -> RenderableType:
     if isinstance(part, Facts):
         return _facts(part.pairs)
     if isinstance(part, Bullets):
-        return Group(*(Padding(_line(f"- {item}"), _INDENT) for item in part.items))
+        return Group(*(Padding(_line(f"- {shown(item)}"), _INDENT) for item in part.items))
     if isinstance(part, Code | Text):
         return _line(part.text)
     return _line(part) if isinstance(part, str) else Group()
 
 
 def _page(page: Page) -> Iterator[RenderableType]:
-    title = f"{page.title}: {page.subtitle}" if page.subtitle else page.title
+    title = shown(page.title)
+    if page.subtitle:
+        title = f"{title}: {shown(page.subtitle)}"
     yield _line(title, "bold")
     for verdict in page.verdicts:
         yield Padding(_line(verdict.text), _INDENT)
@@ -52,13 +55,13 @@ def _page(page: Page) -> Iterator[RenderableType]:
     if page.facts:
         yield Padding(_facts(page.facts), _INDENT)
     for section in page.sections:
-        shown = [block for block in section.blocks if block.kind != "figure"]
-        if section.detail or not shown:
+        blocks = [block for block in section.blocks if block.kind != "figure"]
+        if section.detail or not blocks:
             continue
         yield ""
         if section.title:
             yield _line(section.title, "bold")
-        for number, block in enumerate(shown):
+        for number, block in enumerate(blocks):
             if number and block.kind == "table":
                 yield ""
             yield renderable(block)
@@ -67,7 +70,9 @@ def _page(page: Page) -> Iterator[RenderableType]:
 
 
 def _line(text: str, style: str = "") -> Line:
-    return Line(visible(text), style=_STYLES[text.tone] if isinstance(text, Toned) else style)
+    return Line(
+        visible(shown(text)), style=_STYLES[text.tone] if isinstance(text, Toned) else style
+    )
 
 
 def _facts(pairs: Iterable[tuple[str, str]]) -> Grid:
@@ -138,8 +143,8 @@ def _grid(table: Table, places: Iterable[int], *, is_first: bool = True) -> Grid
         pad_edge=False,
         collapse_padding=True,
     )
-    shown = list(places)
-    for place in shown:
+    these = list(places)
+    for place in these:
         name = table.columns[place]
         wraps = name in table.wide
         grid.add_column(
@@ -150,10 +155,10 @@ def _grid(table: Table, places: Iterable[int], *, is_first: bool = True) -> Grid
             overflow="fold",
         )
     for row in table.rows:
-        grid.add_row(*(_line(row[place]) for place in shown))
+        grid.add_row(*(_line(row[place]) for place in these))
     return grid
 
 
 def _widest(name: str, rows: Sequence[Sequence[str]], place: int) -> int:
-    lines = [line for row in rows for line in visible(row[place]).splitlines()]
-    return max(map(cell_len, [name, *lines]))
+    lines = [line for row in rows for line in visible(shown(row[place])).splitlines()]
+    return max(map(cell_len, [shown(name), *lines]))

@@ -4,8 +4,8 @@ CSV tables are those of Azure LLM and BurstGPT (`npusim.capacity.traces`). JSON 
 each row one request, by the first of these that it has:
 
 ``input_length, output_length`` with ``timestamp`` in ms and ``hash_ids`` (Mooncake),
-``input_lens, output_lens``: results of ``vllm bench serve --save-detailed``, of which one row is all,
-``conversations`` (ShareGPT) and ``messages`` (chats): the first answer, and what is said before it,
+``input_lens, output_lens``: what ``vllm bench serve --save-detailed`` saved, all requests in a row,
+``conversations`` (ShareGPT) and ``messages`` (chats): the first answer and what comes before it,
 ``prompt`` with ``output_tokens`` (vLLM's custom data sets); a list of numbers counts its tokens.
 """
 

@@ -6,7 +6,7 @@ Source: public operator sources (strided_slice_d.py, copy_only.py).
 from __future__ import annotations
 
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
@@ -14,6 +14,7 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.strided import copy_tiles
 from npusim.schedules.elementwise import flat_tiling
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
+from npusim.values.arithmetic import greatest_divisor
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -49,6 +50,7 @@ class RowCopy(Kernel):
     """dst = src where both have runs of whole blocks: as many cores as there are full buffers."""
 
     op_type = "StridedSlice"
+    equal_parts: ClassVar[bool] = False
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)
@@ -57,6 +59,9 @@ class RowCopy(Kernel):
         block = profile.buffers.block_bytes // dst.dtype.itemsize
         limit = profile.buffers.ub_bytes // dst.dtype.itemsize - block
         extent = whole_axes(box.sizes, limit, 1, multiple=block, padded=block)
+        if self.equal_parts:
+            *outer, last = zip(box.sizes, extent, strict=True)
+            extent = (*(greatest_divisor(*each) for each in outer), last[1])
         tiles = prod(size // part for size, part in zip(box.sizes, extent, strict=True))
         cores = profile.cores.vector_cores
         self.tiling = BoxTiling.of(box, extent, _divisor(tiles, cores))
@@ -68,6 +73,17 @@ class RowCopy(Kernel):
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)
         core.pipe.init_buffer(queue, 1, nbytes)
         copy_tiles(core, queue, self.tiling)
+
+
+class EqualRowCopy(RowCopy):
+    """The same in parts of the rows that are all of one size.
+
+    Source: recorded block counts of 14 slices of one network, which are those of the greatest
+    divisor of the rows that UB has room for.
+    """
+
+    op_type = "Slice"
+    equal_parts = True
 
 
 def _divisor(tiles: int, cores: int) -> int:

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ops.data_movement.last_axis import last_axis_slice
-from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
+from npusim.ops.data_movement.runs import BlockwiseCopy, EqualRowCopy, RowCopy
 from npusim.ops.data_movement.stepped import SteppedSlice, as_rows
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import RefusedTaskError
@@ -24,6 +24,7 @@ class Slice(StridedCopy):
 
     op_type = "Slice"
     turns_short_rows = False  # the vendor's schedule moves short rows by the scalar unit
+    row_copy: type[RowCopy] = EqualRowCopy
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -77,7 +78,7 @@ class Slice(StridedCopy):
                     cls.op_type,
                     turning=cls.turns_short_rows,
                 )
-        return RowCopy.called(cls.op_type)(profile, view, dst)
+        return cls.row_copy.called(cls.op_type)(profile, view, dst)
 
 
 class StridedSlice(Slice):
@@ -85,6 +86,7 @@ class StridedSlice(Slice):
 
     op_type = "StridedSlice"
     turns_short_rows = True
+    row_copy = RowCopy
 
 
 def matched(op_type: str, whole: Sequence[int], part: Sequence[int]) -> tuple[int, ...]:

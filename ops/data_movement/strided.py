@@ -80,7 +80,9 @@ class StridedCopy(Kernel):
         for cut in self.tiling.tiles(core, orders):
             tile = cut._replace(src=by_rows(cut.src, core), dst=by_rows(cut.dst, core))
             if not self.through_vector:
+                self._find_rows(core, tile.src)
                 x = in_que.copy_in(tile.src)
+                self._find_rows(core, tile.dst)
                 core.copy_runs(tile.dst, x)
                 in_que.free_tensor(x)
                 continue

@@ -574,3 +574,34 @@ def test_whole_images_move_at_once_where_there_is_room(
     found = sum(times for each, times in listed if each.name == "copy_gm_to_ubuf")
     assert found == loads
     assert group.size == 32
+
+
+@pytest.mark.parametrize(
+    ("channels", "kept", "plane", "blocks"),
+    [(80, 20, 8, 4), (80, 12, 8, 2), (128, 48, 8, 8), (48, 6, 17, 4), (16, 2, 35, 8)],
+)
+def test_slices_for_one_shape_take_equal_parts_of_the_rows(
+    channels: int, kept: int, plane: int, blocks: int
+) -> None:
+    """Recorded block counts of the first generation: the greatest divisor that fits into UB."""
+    x = TensorSpec((16, channels, plane, plane, 16), "float16", "NC1HWC0")
+    y = TensorSpec((16, kept, plane, plane, 16), "float16", "NC1HWC0")
+    (kernel,) = kernels_of(load_profile("Ascend910B"), TaskSpec("Slice", (x,), (y,)))
+    assert kernel.block_dim == blocks
+
+
+@pytest.mark.parametrize(("length", "per_row"), [(64, 0), (80, 0), (72, 1)])
+def test_the_scalar_unit_looks_up_rows_that_are_no_whole_blocks(length: int, per_row: int) -> None:
+    """Also of rows that stay as they are: heads of 72 numbers are moved one by one."""
+    x, y = (TensorSpec(shape, "float16") for shape in ((96, 16, length), (16, 96, length)))
+    task = TaskSpec("Transpose", (x,), (y,), {"perm": [1, 0, 2]})
+    profile = load_profile("Ascend910B2")
+    (kernel,) = kernels_of(profile, task)
+    groups = trace(kernel, profile, numerics=False)
+    found = sum(
+        group.size * times
+        for group in groups
+        for each, times in group.program.instructions()
+        if each.name == "address"
+    )
+    assert (found > 0) == bool(per_row)

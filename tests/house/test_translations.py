@@ -22,7 +22,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     with pytest.raises(SystemExit) as end:
         main(words)
     printed = capsys.readouterr()
-    language.speak("en")
+    assert (language.spoken(), os.environ["LANGUAGE"]) == ("en", "en")
     assert isinstance(end.value.code, int)
     return end.value.code, printed.out, printed.err
 

@@ -94,6 +94,8 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
         if debug:
             raise
         return _explain(problem, as_json="--json" in arguments)
+    finally:
+        language.speak("en")  # whoever called this within a program of his own reads on in English
     return code
 
 

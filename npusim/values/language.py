@@ -20,6 +20,7 @@ DOMAIN = "npusim"
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts
 
 _spoken: NullTranslations | None = None
+_before: str | None = None  # what LANGUAGE was
 
 
 def wanted(environment: Mapping[str, str]) -> str:
@@ -35,17 +36,25 @@ def known(name: str) -> str:
 
 
 def speak(name: str) -> None:
-    """From now on speak one of `LANGUAGES`, typer's own words included."""
-    global _spoken  # noqa: PLW0603 - as there is one standard output
+    """From now on speak one of `LANGUAGES`, typer's own words included.
+
+    The variable LANGUAGE says so to children, and to gettext, which typer asks; with English it is
+    again what it was.
+    """
+    global _spoken, _before  # noqa: PLW0603 - as there is one standard output
     if name == "en":
         if _spoken is not None:
             _spoken = None
-            os.environ["LANGUAGE"] = "en"
+            os.environ.pop("LANGUAGE", None)
+            if _before is not None:
+                os.environ["LANGUAGE"] = _before
         return
     import gettext
 
+    if _spoken is None:
+        _before = os.environ.get("LANGUAGE")
     _spoken = gettext.translation(DOMAIN, FOLDER, [name])
-    os.environ["LANGUAGE"] = name  # for children, and for gettext itself, which typer asks
+    os.environ["LANGUAGE"] = name
     gettext.bindtextdomain(DOMAIN, FOLDER)
     gettext.textdomain(DOMAIN)
 

@@ -10,6 +10,7 @@ from npusim import Model
 from npusim.catalogue import facts
 from npusim.graph import from_torch
 from npusim.graph.aten.calls import on_device, rows
+from npusim.model.compiled import COMPILED
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from support.commands import npusim
 
@@ -165,3 +166,83 @@ def test_every_row_is_a_call_of_the_catalogue() -> None:
         assert used <= names, (aten, used - names)
     bases = {aten.partition("/")[0].partition(".")[0] for aten in rows()}
     assert len(bases & on_device()) > 0.8 * len(bases)  # the others are composites of PyTorch
+
+
+FED = (torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64))
+
+
+def test_a_module_is_timed_without_exporting_it() -> None:
+    module = Small().eval()
+    traced = Model.read(from_torch(module, *FED)).estimate(CHIP)
+    exported = Model.read(from_torch(torch.export.export(module, FED))).estimate(CHIP)
+    assert [each.item.op for each in traced.items] == [each.item.op for each in exported.items]
+    assert traced.duration_us == exported.duration_us
+    assert traced.memory.weights_bytes == exported.memory.weights_bytes
+
+
+def test_a_step_of_training_has_its_backward_pass() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+
+    def step(x: Any) -> None:
+        module(x).square().mean().backward()
+
+    x = torch.zeros(16, 64)
+    forward = Model.read(from_torch(module, x)).estimate(CHIP)
+    both = Model.read(from_torch(step, x, backward=True)).estimate(CHIP)
+    products = [each.item.op for each in both.items if each.item.op in ("aclnnMm", "aclnnAddmm")]
+    assert len(products) == 5  # two forward; two for weights and one for what came in between
+    assert both.duration_us > 2 * forward.duration_us
+    assert all(each.grad is None for each in module.parameters())
+    with pytest.raises(ArgumentError, match="backward pass"):
+        from_torch(step, x)
+
+
+def test_backward_passes_are_the_calls_of_torch_npu() -> None:
+    layers = (
+        *(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU()),
+        *(torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16 * 9, 32)),
+        *(torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.SiLU(), torch.nn.Softmax(-1)),
+    )
+    module = torch.nn.Sequential(*layers)
+    program = from_torch(
+        lambda x: module(x).sum().backward(), torch.zeros(2, 3, 8, 8), backward=True
+    )
+    step = Model.read(program).estimate(CHIP)
+    assert not step.refused
+    called = [each.item.op.removeprefix("aclnn") for each in step.items]
+    assert [each for each in called if "Backward" in each] == [
+        *("SoftmaxBackward", "SiluBackward", "LayerNormBackward", "GeluBackward"),
+        *("MaxPool2dWithMaskBackward", "ThresholdBackward", "BatchNormBackward"),
+        "ConvolutionBackward",
+    ]
+    assert not [each for each in called if each.startswith("aten")]
+
+
+def test_what_python_asks_of_a_tensor_cannot_be_traced() -> None:
+    def chosen(x: Any) -> Any:
+        return x + 1 if x.sum() > 0 else x - 1
+
+    with pytest.raises(ArgumentError, match="can't be traced without data"):
+        from_torch(chosen, torch.zeros(4))
+
+
+def test_torch_compile_shows_every_graph_to_npusim() -> None:
+    module = torch.nn.Linear(64, 64)
+
+    def chosen(x: Any) -> Any:
+        y = torch.relu(module(x))
+        return module(y) if y.sum() > 0 else y
+
+    COMPILED.clear()
+    x = torch.ones(8, 64)
+    with torch.no_grad():
+        found = torch.compile(chosen, backend="npusim")(x)
+        assert torch.equal(found, chosen(x))
+    first, second = COMPILED.estimate(CHIP)
+    assert [each.item.op for each in second.items] == ["aclnnAddmm"]
+    assert [each.item.op for each in first.items][:2] == ["aclnnAddmm", "aclnnRelu"]
+    assert second.memory.weights_bytes == 4 * (64 * 64 + 64)
+    with pytest.raises(Exception, match="unknown option 'chip'"):
+        torch.compile(module, backend="npusim", options={"chip": "910b3"})(x)
+    COMPILED.clear()
+    torch._dynamo.reset()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ from support.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.zh.md"])
-# Those for who works on npusim show parts of its files, which are no programs.
-RUN = [page for page in PAGES if page.parent.name != "contributing"]
+# Those for who works on npusim show parts of its files, which are no programs; what a translation
+# shows is what its English page shows.
+TRANSLATED = [page for page in PAGES if DOCS / "zh" in page.parents]
+RUN = [page for page in PAGES if page.parent.name != "contributing" and page not in TRANSLATED]
 LINKED = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "examples").rglob("*.md")]
 
 MADE = {f"reference/{name}.md" for name in ("cli", "ascendc", "yaml", "chips")}  # with the site
@@ -43,6 +46,24 @@ def test_the_reference_has_every_public_name() -> None:
     assert set(re.findall(r"^::: npusim\.(\w+)$", text, re.MULTILINE)) >= set(package.__all__) - {
         "__version__"
     }
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_translation_is_in_step_with_its_page(page: Path) -> None:
+    """If this fails: bring the translation in step, then its source_sha256 (first 16 digits)."""
+    text = page.read_text(encoding="utf-8")
+    about = dict(re.findall(r"^(\w+): (.+)$", text.split("---\n")[1], re.MULTILINE))
+    english = (DOCS / about["translation_of"]).read_text(encoding="utf-8")
+    assert page == DOCS / "zh" / about["translation_of"]
+    assert _BLOCK.findall(text) == _BLOCK.findall(english)
+    assert about["source_sha256"] == sha256(english.encode()).hexdigest()[:16]
+    headings = [re.findall("^#+ ", each, re.MULTILINE) for each in (text, english)]
+    assert headings[0] == headings[1]
+
+
+def test_every_tutorial_speaks_chinese() -> None:
+    tutorials = {page.name for page in (DOCS / "tutorials").glob("*.md")}
+    assert {page.name for page in (DOCS / "zh" / "tutorials").glob("*.md")} == tutorials
 
 
 def test_a_page_for_each_question() -> None:

@@ -22,7 +22,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     with pytest.raises(SystemExit) as end:
         main(words)
     printed = capsys.readouterr()
-    language.speak("en")
+    assert (language.spoken(), os.environ["LANGUAGE"]) == ("en", "en")
     assert isinstance(end.value.code, int)
     return end.value.code, printed.out, printed.err
 
@@ -164,7 +164,7 @@ def test_no_sentence_stays_english(
         speak(name)
         if name == "zh":
             heard.append(_Listening(language._spoken))
-            monkeypatch.setattr(language, "_spoken", heard[-1])
+            language._spoken = heard[-1]  # type: ignore[assignment]
 
     monkeypatch.setattr(language, "speak", listening)
     words = call.format(folder=tmp_path, root=ROOT).split()

@@ -159,7 +159,9 @@ def by_table(network: Network, node: Node) -> None:
         why = {"problem": NOT_MAPPED if known else ON_THE_HOST, "on_host": not known}
         network.replace([node], node.op, node.inputs, node.outputs, why)
         return
-    call(network, node, row.api, row.arguments(node), row.results)
+    wanted_of = node.attributes.get("output_mask") or (True,) * len(row.results)
+    results = [name for name, kept in zip(row.results, wanted_of, strict=True) if kept]
+    call(network, node, row.api, row.arguments(node), results)
 
 
 def _has_number(node: Node) -> bool:

@@ -102,6 +102,11 @@ def _untold() -> Iterator[None]:
         log.setLevel(before)
 
 
+def torch_for(why: str) -> Any:
+    """The user's torch; UsageError where there is none."""
+    return _torch(why)[0]
+
+
 def _torch(why: str) -> tuple[Any, Any]:
     try:
         return import_module("torch"), import_module("torch.export")
@@ -133,6 +138,7 @@ class _Walk:
         self._sizes = sizes
         self._network = Network(program.name)
         self._seen: dict[int, tuple[Any, Value]] = {}
+        self._constants: dict[int, Any] = {}  # a weight may be used more than once
 
     def network(self) -> Network:
         """Everything that happens in the program."""
@@ -172,8 +178,11 @@ class _Walk:
         found = operator.attrgetter(str(node.target))(module)
         if not isinstance(found, self._torch.Tensor):
             return found
-        strides = tuple(found.stride())
-        return self._enter(node.name, tuple(found.shape), found.dtype, strides, weight=True)
+        if id(found) not in self._constants:
+            strides = tuple(found.stride())
+            made = self._enter(node.name, tuple(found.shape), found.dtype, strides, weight=True)
+            self._constants[id(found)] = made
+        return self._constants[id(found)]
 
     def _enter(
         self,

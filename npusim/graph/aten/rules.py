@@ -177,6 +177,11 @@ def _max_pool(network: Network, node: Node, family: str) -> None:
     *before, high, wide = node.output.shape
     lines = (-(-high * wide // 16) + 1) * 32
     mask = network.value(node.output, shape=(*before, prod(kernel), lines), dtype=INT8)
+    for indices in node.outputs[1:]:  # what the backward pass reads
+        for reader in dict.fromkeys(indices.users):
+            named = reader.attributes.items()
+            reader.attributes = {key: mask if each is indices else each for key, each in named}
+        network.redirect(indices, mask)
     node.outputs = [node.output, mask]
     mask.maker = node
     by_table(network, node)

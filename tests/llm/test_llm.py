@@ -363,3 +363,14 @@ def test_what_a_decoding_step_reads_comes_from_memory(sequences: int, context: i
         each = next(each for each in found.device.items if each.item.op == op)
         assert not isinstance(each.timing, str)
         assert each.timing.tasks[0].hbm_bytes == pytest.approx(nbytes, rel=0.12)
+
+
+def test_factors_of_a_rope_are_no_sizes(tmp_path: Path) -> None:
+    """``mscale_all_dim`` of DeepSeek-V3 is a factor: 1.0 as it was published."""
+    raw = json.loads((CONFIGS / "DeepSeek-R1.json").read_text())
+    assert raw["rope_scaling"]["mscale_all_dim"] == 1.0
+    assert model("DeepSeek-R1").quantisation == "fp8"
+    raw["rope_scaling"]["factor"] = float("nan")
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    with pytest.raises(FileError, match="factor is nan"):
+        read_model(tmp_path)

@@ -18,6 +18,7 @@ from npusim.values.arithmetic import greatest_divisor
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import Extent
 
 
 class BlockwiseCopy(Kernel):
@@ -59,11 +60,13 @@ class RowCopy(Kernel):
         block = profile.buffers.block_bytes // dst.dtype.itemsize
         limit = profile.buffers.ub_bytes // dst.dtype.itemsize - block
         extent = whole_axes(box.sizes, limit, 1, multiple=block, padded=block)
+        cores = profile.cores.vector_cores
+        tiles = _tiles(box.sizes, extent)
         if self.equal_parts:
             *outer, last = zip(box.sizes, extent, strict=True)
-            extent = (*(greatest_divisor(*each) for each in outer), last[1])
-        tiles = prod(size // part for size, part in zip(box.sizes, extent, strict=True))
-        cores = profile.cores.vector_cores
+            equal = (*(greatest_divisor(*each) for each in outer), last[1])
+            if (more := _tiles(box.sizes, equal)) <= cores:
+                extent, tiles = equal, more
         self.tiling = BoxTiling.of(box, extent, _divisor(tiles, cores))
         self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
@@ -76,7 +79,7 @@ class RowCopy(Kernel):
 
 
 class EqualRowCopy(RowCopy):
-    """The same in parts of the rows that are all of one size.
+    """The same in parts of the rows that are all of one size, if there is a core for each.
 
     Source: recorded block counts of 14 slices of one network, which are those of the greatest
     divisor of the rows that UB has room for.
@@ -84,6 +87,11 @@ class EqualRowCopy(RowCopy):
 
     op_type = "Slice"
     equal_parts = True
+
+
+def _tiles(sizes: Extent, extent: Extent) -> int:
+    """Full tiles."""
+    return prod(size // part for size, part in zip(sizes, extent, strict=True))
 
 
 def _divisor(tiles: int, cores: int) -> int:

@@ -32,8 +32,34 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # the same messages make the same bytes
 TYPERS = ("Options", "Arguments", "Commands", "Usage: ", "required", "default: {default}")
 TYPERS += ("env var: {var}", "Show this message and exit.")
 
-COMPOSED = ("latency bound: compute caused", "latency bound: memory caused", "normalization")
-COMPOSED += ("data_movement",)  # labels that are put together, or stand in files of data
+# Labels that are put together, or stand in files of data: classes of operators.
+COMPOSED = ("latency bound: compute caused", "latency bound: memory caused")
+CLASSES = [
+    "ai_cpu",
+    "attention",
+    "batch_norm_training",
+    "cast",
+    "data_movement",
+    "grid_sample",
+    "group_norm",
+    "grouped_matmul",
+    "indexing",
+    "layer_norm",
+    "loss",
+    "moe",
+    "optimizer",
+    "quant",
+    "quant_matmul",
+    "random",
+    "recurrent",
+    "resize",
+    "rms_norm",
+    "roi_align",
+    "rotary",
+    "softmax",
+    "sorting",
+    "weight_quant_matmul",
+]
 
 
 @cache
@@ -119,7 +145,7 @@ def read() -> Catalog:
 
 def wanted() -> dict[str, str | tuple[str, str]]:
     """Every message that must be translated, by its first form."""
-    messages = [*helped(), *spoken(), *in_templates(), *COMPOSED]
+    messages = [*helped(), *spoken(), *in_templates(), *COMPOSED, *CLASSES]
     return {each if isinstance(each, str) else each[0]: each for each in messages}
 
 

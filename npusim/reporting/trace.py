@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from npusim.engine.timeline import pipe_order
+from npusim.reporting.counters import Counters
 from npusim.reporting.files import atomic_write
 from npusim.values.errors import ArgumentError
 
@@ -160,6 +161,7 @@ def _events(
         args = {"block_dim": task.block_dim, "bound": task.bound}
         frame = _frame(task.name, CNAMES["ALL"], TASKS_PROCESS, TASKS_LANE, _ENCODE(args))
         yield _timed(frame, task.start_us, task.duration_us)
+    counters = Counters(res, first_us, min(last_us, res.duration_us))
     for item in res.timeline.slices(_chosen(res, cores), last_us):
         tally.look()
         if item.duration_us <= 0:
@@ -168,6 +170,7 @@ def _events(
             continue
         yield from _lane_metadata(item, tally.cores)
         tally.slices += 1
+        counters.add(item)
         tally.end_us = max(tally.end_us, item.start_us + item.duration_us)
         args_json = _args(item.task, item.site, item.detail, item.bytes)
         cname = CNAMES.get(item.pipe, OTHER_CNAME)
@@ -177,6 +180,9 @@ def _events(
             if origin.end_us > origin.start_us:
                 tally.arrows += 1
                 yield from _arrow(item, origin, tally.arrows)
+    for name, at_us, values in counters.events():
+        place = {"ph": "C", "pid": TASKS_PROCESS, "tid": name, "ts": round(at_us, DECIMALS)}
+        yield _ENCODE({"name": name, **place, "args": values})
 
 
 def _arrow(item: Slice, origin: Origin, number: int) -> Iterator[str]:

@@ -147,12 +147,13 @@ def _scatter(axes: object, places: list[tuple[float, float]], colour: str, fille
 
 
 def _name_focus(axes: object, points: Sequence[RoofPoint], focus: str) -> None:
-    for point in points:
+    for point in points:  # the first of that name, where there are several: one place, one label
         if point.soc == focus:
             place = (point.compute / point.levels[0], point.compute)
             axes.annotate(  # type: ignore[attr-defined]
                 focus, place, xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5
             )
+            return
 
 
 def timeline_lanes(ran: Timeline) -> Lanes:

@@ -708,3 +708,19 @@ def contrast(one: str, other: str) -> float:
     """Contrast ratio of two computed colours, 1 to 21 (WCAG)."""
     low, high = sorted((brightness(one), brightness(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("view", ["light", "phone"])
+def test_a_browser_shows_all_of_a_chinese_page(
+    view: str, browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "page.html"
+    call = f"report Gelu -s 910b3,310p3 x=fp16[64,64] -o {file} --lang zh"
+    assert commands.npusim(capsys, call).code == 0
+    assert '<html lang="zh">' in file.read_text(encoding="utf-8")
+    shown = browser.show(file, questions=QUESTIONS, **VIEWS[view])
+    assert shown.problems == []
+    assert shown.answers["width"] <= VIEWS[view]["width"]
+    assert shown.answers["clipped"] == []
+    for ink, back in shown.answers["verdict colours"]:
+        assert contrast(ink, back) > 4.5

@@ -88,6 +88,10 @@ class FakeResult:
         object.__setattr__(self, "timeline", self)
 
     @property
+    def duration_us(self) -> float:
+        return max((each.start_us + each.duration_us for each in self.listed), default=0.0)
+
+    @property
     def cores(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.core for each in self.listed))
 
@@ -347,3 +351,31 @@ def test_progress_hears_what_is_looked_at(tmp_path: Path) -> None:
     write_trace(res, tmp_path / "t.json", progress=heard.append)
     assert heard == sorted(heard)
     assert len(heard) == res.timeline.count() // 20_000
+
+
+def test_counters_add_up_to_what_was_moved(tmp_path: Path) -> None:
+    """The area below each counter is the bytes, and the time that pipes work, of the tasks."""
+    result = npusim.Device("Ascend910B3").estimate(
+        "Add",
+        x1=npusim.TensorSpec((4096, 1024), "float16"),
+        x2=npusim.TensorSpec((4096, 1024), "float16"),
+    )
+    npusim.trace(result, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    area: dict[tuple[str, str], float] = {}
+    tracks: dict[str, list[dict[str, Any]]] = {}
+    for each in events:
+        if each["ph"] == "C":
+            tracks.setdefault(each["name"], []).append(each)
+    for name, found in tracks.items():
+        for here, then in itertools.pairwise(found):
+            for series, value in here["args"].items():
+                sums = area.get((name, series), 0.0)
+                area[name, series] = sums + value * (then["ts"] - here["ts"])
+        assert set(found[-1]["args"].values()) == {0.0}
+    (task,) = result.tasks
+    assert area["L2, GB/s", "read"] * 1e3 == pytest.approx(task.bytes_read, rel=0.01)
+    assert area["L2, GB/s", "written"] * 1e3 == pytest.approx(task.bytes_written, rel=0.01)
+    assert area["HBM, GB/s", "HBM"] * 1e3 == pytest.approx(task.hbm_bytes, rel=0.01)
+    worked_us = sum(each.duration_us for each in result.timeline.slices() if each.pipe == "VECTOR")
+    assert area["cores at work", "VECTOR"] == pytest.approx(worked_us, rel=0.01)

@@ -119,13 +119,14 @@ def serve_(
     architecture: said.Described = None,
     interconnect: Links = None,
     as_json: AsJson = False,
+    as_bench: said.AsBench = False,
 ) -> None:
     """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions.
 
     Example: npusim llm serve config.json -s 910b3 --tp 4 --concurrency 32 --input 3500
     """
     from npusim.llm.layout import layout_of
-    from npusim.reporting.serving import serve_json, serve_page
+    from npusim.reporting.serving import bench_json, serve_json, serve_page
     from npusim.serving import Policy
 
     per_step, tokens = said.tokens_per_step(draft, accepted), (input_tokens, output_tokens)
@@ -145,7 +146,9 @@ def serve_(
         "replicas": (replicas, decode_replicas) if answers else replicas,
     }  # fmt: skip
     found = [_served(model, chip, layouts, policy, asked, options, wanted) for chip in chips(soc)]
-    if as_json:
+    if as_bench:
+        _emit([bench_json(*each) for each in found])
+    elif as_json:
         _emit([serve_json(*each) for each in found])
     else:
         output.emit(*(serve_page(*each) for each in found))

@@ -82,12 +82,20 @@ Spread = Annotated[
     float, typer.Option("--spread", help="Lengths lie evenly within this share of theirs.")
 ]
 Number = Annotated[
-    int | None,
-    typer.Option("--requests", help="Default: five times the concurrency, or 500."),
+    str | None,
+    typer.Option(
+        "--requests",
+        metavar="N|FILE",
+        help="How many, or a file of them; default: five times the concurrency, or 500.",
+    ),
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Azure LLM, BurstGPT or Mooncake requests."),
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="Requests of Azure LLM, BurstGPT, Mooncake, vLLM or ShareGPT.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of arrivals and lengths.")]
 MaxSequences = Annotated[
@@ -127,6 +135,11 @@ TtftMs = Annotated[
 ]
 TpotMs = Annotated[
     float | None, typer.Option("--tpot-ms", help="Objective for goodput: further tokens.")
+]
+
+AsBench = Annotated[
+    bool,
+    typer.Option("--bench-json", help="Print JSON in the keys of vllm bench serve."),
 ]
 
 TrainingDtype = Annotated[str | None, typer.Option("--dtype", help="bf16 or fp16.")]
@@ -196,22 +209,35 @@ def layout_on(cards: int | None, tp: int, pp: int, dp: int | None, ep: int) -> L
 
 def requests_of(
     trace: Path | None,
-    requests: int | None,
+    requests: str | None,
     concurrency: int | None,
     tokens: tuple[int, int],
     rate: float | None,
     spread: float,
     seed: int,
 ) -> Requests:
-    """Those of a trace, or as many as make sense of these lengths; `tokens` are in and out."""
+    """Those of a file, or as many as make sense of these lengths; `tokens` are in and out."""
     from npusim.serving import even_lengths, read_requests
 
     if concurrency is not None and concurrency < 1:
         raise ArgumentError(f"--concurrency {concurrency}", "Say 1 or more.")
+    number = None
+    if requests is not None and trace is None and not _is_number(requests):
+        trace = Path(requests)
+    elif requests is not None:
+        if not _is_number(requests) or int(requests) < 1:
+            raise ArgumentError(f"--requests {requests}", "Say 1 or more, or a file of them.")
+        number = int(requests)
     if trace:
-        return read_requests(trace)
-    number = requests or 5 * (concurrency or 100)
+        found = read_requests(trace, rate_per_s=rate, seed=seed, output_tokens=tokens[1])
+        return found if number is None else found.first(number)
+    number = number or 5 * (concurrency or 100)
     return even_lengths(number, *tokens, rate_per_s=rate, spread=spread, seed=seed)
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) < 20
 
 
 def tokens_per_step(draft: int, accepted: float) -> float:

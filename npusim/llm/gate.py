@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COUNTED: Final = re.compile(r"(num|n)_\w+|\w+_(size|dim|rank)")
+_FACTORS: Final = ("rope_scaling", "rope_parameters")
+"""Mappings of factors, whatever their names end in (DeepSeek-V3's ``mscale_all_dim`` is 1.0)."""
 _MOST: Final = 1 << 24
 
 
@@ -33,7 +35,8 @@ def _problems(value: Any, where: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
             place = f"{where}.{key}" if where else str(key)
-            if _COUNTED.fullmatch(str(key)) and not isinstance(each, Mapping):
+            factors = where.rpartition(".")[2] in _FACTORS
+            if _COUNTED.fullmatch(str(key)) and not isinstance(each, Mapping) and not factors:
                 yield from _uncounted(each, place)
             else:
                 yield from _problems(each, place)

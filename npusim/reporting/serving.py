@@ -120,5 +120,41 @@ def serve_json(
     }
 
 
+def bench_json(ready: Deployment, found: Served, _: Deployment | None = None) -> dict[str, Any]:
+    """The same in the keys of ``vllm bench serve --save-result``.
+
+    Times between tokens (``itl``) aren't among them: steps that only decode are played many at a
+    time. Source: vLLM, vllm/benchmarks/serve.py.
+    """
+    tokens = found.input_tokens + found.output_tokens
+    latencies = {
+        f"{statistic}_{name}_ms": value
+        for name, each in (
+            ("ttft", found.ttft_ms),
+            ("tpot", found.tpot_ms),
+            ("e2el", found.end_to_end_ms),
+        )
+        for statistic, value in (
+            ("mean", each.mean), ("median", each.p50), ("std", each.deviation),
+            ("p90", each.p90), ("p99", each.p99),
+        )
+    }  # fmt: skip
+    return {
+        "backend": "npusim",
+        "model_id": ready.model.name,
+        "num_prompts": found.requests,
+        "completed": found.requests,
+        "failed": 0,
+        "duration": found.duration_s,
+        "total_input_tokens": found.input_tokens,
+        "total_output_tokens": found.output_tokens,
+        "request_throughput": found.req_s,
+        "request_goodput": found.goodput_req_s,
+        "output_throughput": found.output_tok_s,
+        "total_token_throughput": tokens / found.duration_s,
+        **latencies,
+    }
+
+
 def _row(each: Quantiles) -> tuple[str, ...]:
     return tuple(f"{value:.1f}" for value in (each.mean, each.p50, each.p90, each.p99))

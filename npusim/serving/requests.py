@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from npusim.reading.limits import MOST_SERVED
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,15 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.arrival_ms)
+
+    def first(self, count: int) -> Requests:
+        """The first so many."""
+        return Requests(
+            self.arrival_ms[:count],
+            self.input_tokens[:count],
+            self.output_tokens[:count],
+            self.prefixes and self.prefixes[:count],
+        )
 
     def every(self, groups: int) -> Requests:
         """What the first of `groups` gets when they take turns."""
@@ -66,71 +75,99 @@ def even_lengths(
         )
     if not 0 <= spread < 1:
         raise ArgumentError(f"a spread of {spread:g}", "Say 0 to less than 1.")
-    if rate_per_s is not None and not 0 < rate_per_s < float("inf"):
-        raise ArgumentError(f"{rate_per_s:g} requests a second", "Say more than 0.")
-    if seed < 0:
-        raise ArgumentError(f"--seed {seed}", "Say 0 or more.")
-    rng = np.random.default_rng(seed)
-    arrivals = np.zeros(count)
-    if rate_per_s is not None:
-        arrivals = np.cumsum(rng.exponential(1e3 / rate_per_s, count))
+    rng = _dice(seed)
+    at_ms = _arrivals(count, rate_per_s, rng)
 
     def lengths(mean: int) -> NDArray[np.int64]:
         drawn = mean * (1 + spread * rng.uniform(-1, 1, count))
         return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
-    return Requests(arrivals, lengths(input_tokens), lengths(output_tokens))
+    return Requests(at_ms, lengths(input_tokens), lengths(output_tokens))
 
 
-def read_requests(path: Path) -> Requests:
-    """A trace in the format of Azure LLM, BurstGPT or Mooncake (JSON lines).
+def read_requests(
+    path: Path, *, rate_per_s: float | None = None, seed: int = 0, output_tokens: int = 256
+) -> Requests:
+    """Requests of a file in any form that `npusim.serving.request_files` names.
 
-    Raises FileError for a file that is none of them.
+    Where it says no times they come at a rate, Poisson, or all at once without one; where it says
+    none of an answer, that has `output_tokens`. Raises FileError for a file that is none of them,
+    ArgumentError for a rate beside times.
     """
-    if path.name.endswith(".jsonl"):
-        return _mooncake(path)
+    import numpy as np
+
+    times, lengths, contents = (_json if _is_json(path) else _table)(path, output_tokens)
+    if times is None:
+        times = _arrivals(len(lengths), rate_per_s, _dice(seed))
+    elif rate_per_s is not None:
+        raise ArgumentError(
+            f"{rate_per_s:g} requests a second, and {path.name} says when each comes",
+            "Leave --rate away, or the times in the file.",
+        )
+    order = np.argsort(times, kind="stable")
+    times, lengths = times[order], lengths[order]
+    prefixes = contents and tuple(contents[at] for at in order.tolist())
+    return Requests(times - times[0], lengths[:, 0], lengths[:, 1], prefixes)
+
+
+def _is_json(path: Path) -> bool:
+    from npusim.reading.tables import lines_of
+
+    if path.name.endswith((".json", ".jsonl", ".jsonl.gz")):
+        return True
+    with lines_of(path) as lines:
+        try:
+            return next((line for line in lines if line.strip()), "").lstrip()[:1] in ("{", "[")
+        except FileError:
+            return False
+
+
+_Read = tuple["NDArray[np.float64] | None", "NDArray[np.int64]", tuple[tuple[int, ...], ...] | None]
+
+
+def _table(path: Path, _: int) -> _Read:
+    """A trace in the columns of Azure LLM or BurstGPT."""
+    import numpy as np
+
     from npusim.capacity.traces import read_trace
 
-    trace = read_trace(path)
+    trace = read_trace(path, max_rows=MOST_SERVED)
+    lengths = np.stack([trace.input_tokens, trace.output_tokens], axis=1).astype(np.int64)
+    return trace.arrival_s * 1e3, np.maximum(1, lengths), None
+
+
+def _json(path: Path, output_tokens: int) -> _Read:
     import numpy as np
 
-    return Requests(
-        trace.arrival_s * 1e3,
-        trace.input_tokens.astype(np.int64),
-        np.maximum(1, trace.output_tokens).astype(np.int64),
+    from npusim.serving.request_files import json_requests
+
+    found = json_requests(path, output_tokens)
+    lengths = np.array([(each.input_tokens, each.output_tokens) for each in found], np.int64)
+    contents = tuple(each.contents for each in found)
+    at_ms = [each.at_ms for each in found if each.at_ms is not None]
+    return (
+        np.array(at_ms, np.float64) if at_ms else None,
+        lengths,
+        contents if any(contents) else None,
     )
 
 
-def _mooncake(path: Path) -> Requests:
-    """``{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [...]}``."""
+def _dice(seed: int) -> np.random.Generator:
     import numpy as np
 
-    from npusim.reading.files import read_text
-    from npusim.reading.markup import json_value
-    from npusim.values.errors import FileError
+    if seed < 0:
+        raise ArgumentError(f"--seed {seed}", "Say 0 or more.")
+    return np.random.default_rng(seed)
 
-    rows = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        found = json_value(line, path)
-        names = ("timestamp", "input_length", "output_length")
-        values = [found.get(name) if isinstance(found, dict) else None for name in names]
-        if not all(isinstance(value, int | float) and value >= 0 for value in values):
-            raise FileError(path, f"line {number} lacks one of {', '.join(names)}")
-        contents = found.get("hash_ids", [])
-        if not isinstance(contents, list) or not all(isinstance(each, int) for each in contents):
-            raise FileError(path, f"line {number} has hash_ids that are no list of whole numbers")
-        rows.append((values, tuple(contents)))
-    if not rows:
-        raise FileError(path, "has no requests")
-    rows.sort()
-    table = np.array([values for values, _ in rows], dtype=np.float64)
-    lengths = np.maximum(1, table[:, 1:]).astype(np.int64)
-    prefixes = tuple(contents for _, contents in rows)
-    return Requests(
-        table[:, 0] - table[0, 0],
-        lengths[:, 0],
-        lengths[:, 1],
-        prefixes if any(prefixes) else None,
-    )
+
+def _arrivals(
+    count: int, rate_per_s: float | None, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """When requests come in ms: Poisson at a rate, all at once without one."""
+    import numpy as np
+
+    if rate_per_s is None:
+        return np.zeros(count)
+    if not 0 < rate_per_s < float("inf"):
+        raise ArgumentError(f"{rate_per_s:g} requests a second", "Say more than 0.")
+    return np.cumsum(rng.exponential(1e3 / rate_per_s, count))

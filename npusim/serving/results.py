@@ -32,12 +32,13 @@ def nearest_name(quantile: float) -> str:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Mean and quantiles over requests, milliseconds."""
+    """Mean, quantiles and standard deviation over requests, milliseconds."""
 
     mean: float
     p50: float
     p90: float
     p99: float
+    deviation: float = 0.0
 
     def nearest(self, quantile: float) -> float:
         """The one of p50, p90 and p99 that `nearest_name` names."""
@@ -62,6 +63,8 @@ class Served:
     busy_share: float
     kv_tokens: int
     most_kv_tokens: int
+    input_tokens: int = 0
+    output_tokens: int = 0
 
     @property
     def in_time(self) -> float:
@@ -149,6 +152,8 @@ def served(
         outcome.busy_ms / 1e3 / duration_s,
         kv_tokens * groups,
         outcome.most_blocks * block * groups,
+        int(requests.input_tokens.sum()) * groups,
+        int(tokens.sum()) * groups,
     )
 
 
@@ -158,4 +163,4 @@ def _quantiles(values: NDArray[np.float64]) -> Quantiles:
     if not len(values):
         return Quantiles(0.0, 0.0, 0.0, 0.0)
     p50, p90, p99 = (float(each) for each in np.quantile(values, (0.5, 0.9, 0.99)))
-    return Quantiles(float(values.mean()), p50, p90, p99)
+    return Quantiles(float(values.mean()), p50, p90, p99, float(values.std()))

@@ -16,6 +16,7 @@ from npusim.hardware import load_profile
 from npusim.llm import Batch, Layout
 from npusim.llm.engines import load_engine
 from npusim.llm.memory import memory_of
+from npusim.llm.precision import CONVERTED
 from npusim.llm.step import precision_on
 from npusim.serving.bounds import Bound, bound_of
 from npusim.serving.layouts import layouts_of
@@ -60,6 +61,9 @@ class _Guess:
     apart: tuple[int, int] = (1, 1)
 
 
+_BYTES: Final = "w8a8"
+
+
 class Search:
     """Goes through the layouts of one plan; `options` of a product come best first."""
 
@@ -76,13 +80,23 @@ class Search:
         """Every option of every product: simulated, impossible, or left out with the reason."""
         for product in self._plan.fleet.products:
             board = find_board(product.product).amended(product)
-            for dtype in self._plan.llm.dtypes:
+            for dtype in self._dtypes():
                 like = Candidate(
                     board.name, board.soc, dtype, _ONE, 1, board.devices_per_card,
                     board.power_w_per_card, product.price_per_card, board.is_for_training,
                     board.caution,
                 )  # fmt: skip
                 yield from self._of(board, like)
+
+    def _dtypes(self) -> tuple[str, ...]:
+        """Those of the plan; where it names none, w8a8 beside what 8-bit floats are converted to.
+
+        That is how such models are deployed here (msModelSlim; vllm-ascend's and MindIE's guides).
+        """
+        named = self._plan.llm.dtypes
+        return (
+            (*named, _BYTES) if named == ("",) and self._model.quantisation in CONVERTED else named
+        )
 
     def _of(self, board: Board, like: Candidate) -> Iterator[Option]:
         places, impossible = self._places(board, like)
@@ -182,7 +196,7 @@ class Search:
         screened, left_out, best = list[_Place](), list[Option](), inf
         for place in places:
             said = ""
-            if place.least >= best:
+            if inf > place.least >= best:
                 said = f"it takes {ceil(place.least)} cards at least, and others fewer"
             elif len(screened) >= self._plan.fleet.most_layouts:
                 said = f"not searched: {len(screened)} other layouts were (most_layouts)"

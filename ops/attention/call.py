@@ -136,7 +136,8 @@ class Call:
         plain = GmMatrix(heads.tensor, places, heads.token, transposed)
         if heads.pages is not None:
             head = heads.at(block.sequence, block.head // self.group)
-            plain = Gathered(heads.tensor, ((head, 1),), heads.token, transposed,
+            onward = () if heads.pages.table.array is not None else places[1:]
+            plain = Gathered(heads.tensor, ((head, 1), *onward), heads.token, transposed,
                              pages=heads.pages, sequence=block.sequence, first=job.key)  # fmt: skip
         if self.rope is None or heads is not self.key:
             return plain

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -200,11 +199,11 @@ class GroupedMatMul(Kernel):
 
 
 def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:
-    """From the numbers of the list where they are known, else of one length."""
+    """From the numbers of the list where they are known, else as even as whole rows can be."""
     told = task.attributes.get("group_list") if ends is None else ends.array
     if not isinstance(told, np.ndarray | list | tuple) or len(told) != count:
-        each = ceil(total / count)
-        return tuple(max(0, min(each, total - group * each)) for group in range(count))
+        each, more = divmod(total, count) if count else (0, 0)
+        return tuple(each + (group < more) for group in range(count))
     found = np.asarray(told, np.int64)
     if task.whole_number("group_list_type", 0) != _COUNTS:
         found = np.diff(found, prepend=0)

@@ -343,3 +343,34 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.npusim(capsys, f"llm step {config} -s 910b4").code == 1
     wrong = commands.npusim(capsys, f"llm step {config} -s 910b3 --cards 3 --tp 2")
     assert wrong.code == 2
+
+
+@pytest.mark.parametrize(("sequences", "context"), [(1, 4400), (8, 3000), (45, 4400), (64, 700)])
+def test_what_a_decoding_step_reads_comes_from_memory(sequences: int, context: int) -> None:
+    """All caches, whose pages nobody has touched since the last step, and every expert once."""
+    found = timed(
+        "Qwen3-30B-A3B", "Ascend910_9391", Layout(), Batch(sequences, context), dtype="w8a8"
+    )
+    sizes = found.model.architecture
+    assert sizes.experts is not None
+    cached = 2 * sizes.kv_heads * sizes.head_dim * 2 * sequences * context
+    hit = sizes.experts.count * (1 - (1 - sizes.experts.active / sizes.experts.count) ** sequences)
+    expected = {
+        "FusedInferAttentionScore": cached,
+        "GroupedMatmul": hit * sizes.hidden * 2 * sizes.experts.width,
+    }
+    for op, nbytes in expected.items():
+        each = next(each for each in found.device.items if each.item.op == op)
+        assert not isinstance(each.timing, str)
+        assert each.timing.tasks[0].hbm_bytes == pytest.approx(nbytes, rel=0.12)
+
+
+def test_factors_of_a_rope_are_no_sizes(tmp_path: Path) -> None:
+    """``mscale_all_dim`` of DeepSeek-V3 is a factor: 1.0 as it was published."""
+    raw = json.loads((CONFIGS / "DeepSeek-R1.json").read_text())
+    assert raw["rope_scaling"]["mscale_all_dim"] == 1.0
+    assert model("DeepSeek-R1").quantisation == "fp8"
+    raw["rope_scaling"]["factor"] = float("nan")
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    with pytest.raises(FileError, match="factor is nan"):
+        read_model(tmp_path)

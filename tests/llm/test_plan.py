@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,18 @@ def test_recommend_takes_a_language_model(tmp_path: Path) -> None:
         assert answer.plan.llm.input_tokens == 200
     with pytest.raises(FileError, match="ttft_ms"):
         npusim.recommend(model, rate_per_s=2, limit_ms=-1, products=["Atlas 300I Duo"])
+
+
+def test_what_is_published_in_8_bit_floats_is_tried_in_whole_numbers_too(tmp_path: Path) -> None:
+    """Unless the plan names dtypes: weights converted to bf16 take twice the memory."""
+    raw = json.loads((CONFIGS / "Qwen3-0.6B.json").read_text())
+    raw["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    text = PLAN.replace(str(CONFIGS / "Qwen3-0.6B.json"), "config.json")
+    text = text.replace("Atlas 800T A2, Atlas 300I Duo", "Atlas 800T A2")
+    text = text.replace("tpot_ms: 30", "tpot_ms: 0.001")  # which nothing is worth simulating for
+    for said, dtypes in (("", {"", "w8a8"}), ("  dtypes: [bf16]\n", {"bf16"})):
+        file = written(tmp_path, text.replace("  requests_per_s", f"{said}  requests_per_s"))
+        answer = npusim.plan(file)
+        assert isinstance(answer, LlmPlanResult)
+        assert {each.candidate.dtype for each in answer.options} == dtypes

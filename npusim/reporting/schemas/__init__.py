@@ -35,7 +35,13 @@ from npusim.reporting.schemas.catalogue import (
     Summary,
 )
 from npusim.reporting.schemas.common import Failed, Json
-from npusim.reporting.schemas.llm import Collectives, LlmServedAll, LlmSteps, LlmTrainings
+from npusim.reporting.schemas.llm import (
+    Collectives,
+    LlmBenchedAll,
+    LlmServedAll,
+    LlmSteps,
+    LlmTrainings,
+)
 from npusim.reporting.schemas.models import Calibrated, Judged, ModelCheck, Steps, Validated
 from npusim.reporting.schemas.plans import LlmPlanned, Planned
 from npusim.values.errors import UnknownNameError
@@ -45,7 +51,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
     "estimate": (Call,),
     "run": (Call, Cases),
     "model": (Steps,),
-    "llm": (LlmSteps, LlmServedAll, LlmTrainings),
+    "llm": (LlmSteps, LlmServedAll, LlmBenchedAll, LlmTrainings),
     "collective": (Collectives,),
     "judge": (Judged,),
     "calibrate": (Calibrated,),

@@ -70,6 +70,38 @@ class LlmServed(Object):
     definitions: dict[str, str]
 
 
+class LlmBenched(Object):
+    """The same in the keys of ``vllm bench serve``: `llm serve --bench-json`."""
+
+    backend: str
+    model_id: str
+    num_prompts: int
+    completed: int
+    failed: int
+    duration: Number
+    total_input_tokens: int
+    total_output_tokens: int
+    request_throughput: Number
+    request_goodput: Number
+    output_throughput: Number
+    total_token_throughput: Number
+    mean_ttft_ms: Number
+    median_ttft_ms: Number
+    std_ttft_ms: Number
+    p90_ttft_ms: Number
+    p99_ttft_ms: Number
+    mean_tpot_ms: Number
+    median_tpot_ms: Number
+    std_tpot_ms: Number
+    p90_tpot_ms: Number
+    p99_tpot_ms: Number
+    mean_e2el_ms: Number
+    median_e2el_ms: Number
+    std_e2el_ms: Number
+    p90_e2el_ms: Number
+    p99_e2el_ms: Number
+
+
 class LlmTraining(Object):
     """A training step of a language model: `llm train`."""
 
@@ -101,6 +133,12 @@ class LlmServedAll(LlmServed):
     """The first chip's answer, and in `answers` those of all."""
 
     answers: list[LlmServed]
+
+
+class LlmBenchedAll(LlmBenched):
+    """The first chip's answer, and in `answers` those of all."""
+
+    answers: list[LlmBenched]
 
 
 class LlmTrainings(LlmTraining):

@@ -51,7 +51,7 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
         exact = (
             src.astype(np.float32) if src.dtype == np.float16 else src
         )  # NumPy is slow on halves
-        _to_integers(to_whole(exact, mode), dst)
+        to_integers(to_whole(exact, mode), dst)
     elif dst.dtype == np.float16 and src.dtype == np.float32 and mode not in _TO_EVEN:
         _to_float16(src, dst, mode)
     else:
@@ -89,7 +89,7 @@ def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
     return result
 
 
-def _to_integers(values: NDArray[Any], dst: NDArray[Any]) -> None:
+def to_integers(values: NDArray[Any], dst: NDArray[Any]) -> None:
     """Whole numbers as integers; beyond their range the end of the range, and 0 of NaN."""
     limits = np.iinfo(dst.dtype)
     low, end = float(limits.min), float(limits.max) + 1  # both are powers of two, or 0

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.reading.files import FOLDERS
 from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
 
@@ -51,10 +52,11 @@ Socs = str | list[str]
 """One chip or product, or several: as a list, or with commas as on the command line."""
 
 
-def server(*, allow_run: bool = False) -> MCPServer:
+def server(*, allow_run: bool = False, folders: Sequence[Path] = ()) -> MCPServer:
     """The server with all tools; UsageError where the extra `mcp` isn't installed.
 
-    Without `allow_run` the one that executes programs only says how to allow it.
+    Without `allow_run` the one that executes programs only says how to allow it. Files are read and
+    written in the `folders` alone; without any there is no such limit.
     """
     from npusim.values.errors import UsageError
 
@@ -62,6 +64,7 @@ def server(*, allow_run: bool = False) -> MCPServer:
         from mcp.server.mcpserver import MCPServer
     except ImportError:
         raise UsageError("npusim mcp needs the MCP SDK", "pip install 'npusim[mcp]'") from None
+    _folders[:] = [str(each.resolve()) for each in folders]
     made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
     for tool in TOOLS:
         made.tool()(_cancellable(tool))
@@ -122,7 +125,7 @@ def plan(question: str | dict[str, Any]) -> dict[str, Any]:
     with _folder() as folder:
         file = folder / "plan.yaml"
         file.write_text(json.dumps(question), encoding="utf-8")  # JSON is YAML
-        return _asked("plan", [], [str(file)])
+        return _asked("plan", [], [str(file)], str(folder))
 
 
 def recommend(
@@ -150,7 +153,7 @@ def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[
     with _folder() as folder:
         told = folder / "run.json"
         words = ["exec", "-s", soc, "--json", str(told), "--", file, *(arguments or [])]
-        done = _run(words)
+        done = _run(words, str(folder))
         if not told.exists():
             raise _refusal(done)
         ran = json.loads(told.read_text(encoding="utf-8"))
@@ -204,9 +207,9 @@ def _not_allowed(file: str, soc: str, arguments: list[str] | None = None) -> dic
     raise ToolError(f"{problem}. The user allows it with `npusim mcp --allow-run`.")
 
 
-def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
+def _asked(verb: str, options: Sequence[str], words: Sequence[str], *own: str) -> dict[str, Any]:
     """The JSON of a verb; a chip's no is an answer, what was asked wrongly an error."""
-    done = _run([verb, *options, "--json", "--", *words])
+    done = _run([verb, *options, "--json", "--", *words], *own)
     try:
         found = json.loads(done.stdout)
     except ValueError:
@@ -261,19 +264,31 @@ def _cancellable(tool: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     return asked
 
 
+_folders: Final[list[str]] = []
+"""What the server may use, of which there is one in a process."""
+
+
+def _environment(own: Sequence[str] = ()) -> dict[str, str] | None:
+    """That of a verb: with the folders that it may use, ours among them."""
+    if not _folders:
+        return None
+    return {**os.environ, FOLDERS: os.pathsep.join([*_folders, *own])}
+
+
 _at_once: Final = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
-def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(words: Sequence[str], *own: str) -> subprocess.CompletedProcess[str]:
+    """A verb and what it said; `own` are folders of ours that it may use."""
     command = [sys.executable, "-m", "npusim", *words]
     try:
-        return _executed(command)
+        return _executed(command, own)
     except (OSError, ValueError) as error:  # too long, or with a NUL in it
         problem = f"error: that can't be a command line: {error}"
         return subprocess.CompletedProcess(command, 2, "", problem)
 
 
-def _executed(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _executed(command: list[str], own: Sequence[str]) -> subprocess.CompletedProcess[str]:
     with (
         _at_once,
         subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
@@ -283,6 +298,7 @@ def _executed(command: list[str]) -> subprocess.CompletedProcess[str]:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            env=_environment(own),
             preexec_fn=end_with_parent if os.name == "posix" else None,  # noqa: PLW1509 - takes no lock
         ) as process,
     ):

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from npusim.hardware.numbers import (
+    BufferBytes,
     Bytes,
     CoreCount,
     Count,
@@ -89,11 +90,11 @@ class Clocks(Group):
 class Buffers(Group):
     """On-chip memories of one core, in bytes."""
 
-    ub_bytes: Bytes
-    l1_bytes: Bytes
-    l0a_bytes: Bytes
-    l0b_bytes: Bytes
-    l0c_bytes: Bytes
+    ub_bytes: BufferBytes
+    l1_bytes: BufferBytes
+    l0a_bytes: BufferBytes
+    l0b_bytes: BufferBytes
+    l0c_bytes: BufferBytes
     bias_table_bytes: Bytes | None = None
     fixpipe_buffer_bytes: Bytes | None = None
     block_bytes: Annotated[int, Field(ge=16, le=512, multiple_of=16)]

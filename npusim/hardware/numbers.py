@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from npusim.reading.limits import (
+    LEAST_BUFFER_BYTES,
     LEAST_RATE,
     MOST_CHIP_BYTES,
     MOST_CORES,
@@ -30,6 +31,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(gt=0, le=MOST_COUNT)]
 CoreCount = Annotated[int, Field(gt=0, le=MOST_CORES)]
 Bytes = Annotated[int, Field(gt=0, le=MOST_CHIP_BYTES)]
+BufferBytes = Annotated[int, Field(ge=LEAST_BUFFER_BYTES, le=MOST_CHIP_BYTES)]
 RepeatBytes = Annotated[int, Field(ge=32, le=4096, multiple_of=32)]
 Megahertz = Annotated[int, Field(gt=0, le=MOST_MHZ)]
 Cycles = Annotated[float, Field(ge=0, le=MOST_CYCLES)]

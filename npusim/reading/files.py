@@ -18,15 +18,39 @@ from npusim.values.errors import FileError
 _read: set[tuple[int, int]] = set()
 """Device and inode of each file that was read; nothing that was read is written over."""
 
+FOLDERS = "NPUSIM_FOLDERS"
+"""The variable with the only folders that files are read from and written to, if it is there."""
+
+_REAL = Path(__file__).resolve().parents[1]
+_OWN = (Path(__file__).parents[1], _REAL, _REAL.with_name("hw_profiles"))
+"""Where our own data lies, also in a clone that is installed with links."""
+
 _NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
+
+
+def _require_allowed(path: str | PathLike[str]) -> None:
+    """FileError for what lies outside the folders that ``NPUSIM_FOLDERS`` names, links followed."""
+    named = os.environ.get(FOLDERS)
+    if named is None:
+        return
+    written = Path(os.path.normpath(Path(path).absolute()))
+    if any(written.is_relative_to(each) for each in _OWN):
+        return
+    place = Path(os.path.realpath(path))
+    folders = [Path(os.path.realpath(each)) for each in named.split(os.pathsep) if each]
+    if not any(place.is_relative_to(each) for each in folders):
+        remedy = f"Choose a path in {', '.join(map(str, folders)) or 'none: there is no folder'}."
+        raise FileError(path, "lies outside the folders that may be used", remedy)
 
 
 def kind_of(path: str | PathLike[str]) -> str:
     """What stands at a path: ``file``, ``folder``, ``device`` (a pipe, a terminal), or ``""``.
 
-    Raises FileError for a path that can't be asked: too long, forbidden, with a null character.
+    Raises FileError for a path that can't be asked: too long, forbidden, with a null character,
+    or outside the folders that ``NPUSIM_FOLDERS`` names.
     """
     try:
+        _require_allowed(path)
         mode = Path(path).stat().st_mode
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):

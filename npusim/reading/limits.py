@@ -69,6 +69,8 @@ MOST_US: Final = 1_000_000
 MOST_MHZ: Final = 100_000
 """Of a chip's clock."""
 
+LEAST_BUFFER_BYTES: Final = 1 << 14
+"""Of an on-chip memory of a chip of one's own: from here on every kernel finds a tile."""
 MOST_CHIP_BYTES: Final = 1 << 50
 """Of a chip's memory, and of anything smaller on it."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc.ai_cpu import AiCpuKernel
+from npusim.ascendc.rounding import to_integers
 from npusim.values.errors import DeviceFault, KernelError
 from npusim.values.status import AclError
 
@@ -88,7 +89,12 @@ def _is_floating(array: NDArray[Any]) -> bool:
 
 
 def _stored(found: Any, out: GlobalTensor) -> NDArray[Any]:
-    """A result in the dtype and shape of its output."""
+    """A result in the dtype and shape of its output; integers saturate, as on Arm."""
+    found = np.asarray(found)
     with np.errstate(all="ignore"):
-        values = np.asarray(found).astype(out.dtype.numpy)
+        if found.dtype.kind == "f" and out.dtype.category == "int":
+            values = np.empty(found.shape, out.dtype.numpy)
+            to_integers(found, values)
+        else:
+            values = found.astype(out.dtype.numpy)
     return np.broadcast_to(values, out.shape) if values.size != out.numel else values

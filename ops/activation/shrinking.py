@@ -82,11 +82,22 @@ def _hard_sigmoid_grad(f: Formula, grad: Term, x: Term, alpha: float, beta: floa
     return _between(f, f.mul(grad, alpha), f.add(f.mul(x, alpha), beta), 0.0, 1.0)
 
 
+def _hard_shrink_grad(f: Formula, grad: Term, x: Term, lambd: float) -> Term:
+    """grad times 0 where x is no further from zero than lambda, else times 1."""
+    return f.mul(grad, _where(f, f.abs(x), CmpMode.LE, lambd, _zero(f), f.fill(1.0)))
+
+
+def _soft_shrink_grad(f: Formula, grad: Term, x: Term, lambd: float) -> Term:
+    """0 where x is no further from zero than lambda, else grad, which it is of NaN too."""
+    return _where(f, f.abs(x), CmpMode.LE, lambd, _zero(f), grad)
+
+
 def _hard_swish_grad(f: Formula, grad: Term, x: Term) -> Term:
-    """grad (x / 3 + 1/2) between -3 and 3, grad above."""
-    inner = f.mul(grad, f.add(f.mul(x, 1.0 / 3.0), 0.5))
-    below = _where(f, x, CmpMode.LT, 3.0, inner, grad)
-    return _where(f, x, CmpMode.GT, -3.0, below, _zero(f))
+    """grad times x / 3 + 1/2 between -3 and 3, times 0 below, times 1 above."""
+    slope = f.add(f.mul(x, 1.0 / 3.0), 0.5)
+    slope = _where(f, x, CmpMode.LT, -3.0, _zero(f), slope)
+    slope = _where(f, x, CmpMode.GT, 3.0, f.fill(1.0), slope)
+    return f.mul(grad, slope)
 
 
 def _leaky_relu_grad(f: Formula, grad: Term, x: Term, negative_slope: float) -> Term:
@@ -176,7 +187,7 @@ _ROWS = (
     Compute("GeluGradV2", _gelu_grad_v2, half_in_float=True, attributes={"approximate": "none"}),
     Compute(
         "HardShrinkGrad",
-        lambda f, grad, x, lambd: _where(f, f.abs(x), CmpMode.GT, lambd, grad, _zero(f)),
+        _hard_shrink_grad,
         attributes=_LAMBDA,
     ),
     Compute(
@@ -201,7 +212,7 @@ _ROWS = (
     Compute("SeluGrad", _selu_grad, half_in_float=True),
     Compute(
         "SoftShrinkGrad",
-        lambda f, grad, x, lambd: _where(f, f.abs(x), CmpMode.GT, lambd, grad, _zero(f)),
+        _soft_shrink_grad,
         attributes=_LAMBDA,
     ),
     Compute("SoftplusV2Grad", _softplus_grad, half_in_float=True, attributes=_SOFTPLUS),

@@ -47,6 +47,15 @@ def _truncated(a: Array, b: Array) -> Any:
     return np.trunc(found) if found.dtype.kind == "f" else found
 
 
+def _to_power(x: Array, y: Array) -> Any:
+    """x to the power of y; of whole numbers what is before the point."""
+    if np.result_type(x, y).kind not in "iu":
+        return np.power(x, y)
+    found = np.power(x, np.maximum(y, 0))
+    ones = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y % 2), 0))
+    return np.where(y < 0, ones, found)
+
+
 AI_CPU: dict[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Acos": np.arccos,
@@ -104,7 +113,7 @@ AI_CPU: dict[str, Callable[..., Any]] = {
     "Muls": lambda x, value=1.0: x * value,
     "Neg": np.negative,
     "NotEqual": np.not_equal,
-    "Pow": np.power,
+    "Pow": _to_power,
     "RealDiv": np.true_divide,
     "Reciprocal": lambda x: 1 / x,
     "Round": _round,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from math import inf, log, pi
+from math import inf, log, nan, pi
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import RoundMode
+from npusim.ascendc import CmpMode, Core, RoundMode
 from npusim.schedules.block_split import Axes
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
@@ -36,12 +36,50 @@ def _pow(f: Formula, x: Operand, y: Operand) -> Term:
     if not own.is_float:  # rounded to the next whole number at the end
         base, power = f.cast(base, FLOAT), f.cast(power, FLOAT)
     size = f.exp(f.mul(power, f.ln(f.abs(base))))
+    if f.profile.supports_convert("float32", "float32"):
+        found = _signed_power(f, base, power, size)
+        return found if own.is_float else f.cast(found, own, RoundMode.CAST_RINT)
     half = f.mul(power, 0.5)
     whole = f.cast(f.cast(half, INT32, RoundMode.CAST_FLOOR), FLOAT)
     odd = f.mul(f.sub(half, whole), 4.0)  # 2 where y is odd, 0 where it is even
     negative = step(f, f.mul(base, -1.0))
     found = f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
     return found if own.is_float else f.cast(found, own, RoundMode.CAST_RINT)
+
+
+def _signed_power(f: Formula, x: Term, y: Term, size: Term) -> Term:
+    """|x| ** y with signs, infinities and NaN of IEEE 754, where float32 rounds to float32.
+
+    Source: impl/dynamic/pow.py.
+    """
+    one, zero, endless = f.fill(1.0), f.fill(0.0), f.fill(inf)
+    even = f.mul(_floored(f, f.mul(f.abs(y), 0.5)), 2.0)
+    odd = f.sub(f.abs(y), even)
+    signed = f.mul(f.add(f.mul(odd, -2.0), 1.0), size)
+    is_endless = f.compare(f.abs(y), endless, CmpMode.EQ)
+    whole = f.select(f.compare(_floored(f, y), y, CmpMode.EQ), one, zero)
+    whole = f.select(is_endless, zero, whole)
+    sign = f.select(has_sign(f, x), one, zero)
+    found = f.select(f.compare(f.mul(sign, whole), one, CmpMode.EQ), signed, size)
+    below = f.select(f.compare(x, zero, CmpMode.LT), one, zero)
+    below = f.select(f.compare(x, f.fill(-inf), CmpMode.EQ), zero, below)
+    share = f.select(is_endless, zero, f.sub(one, whole))
+    found = f.select(f.compare(f.mul(below, share), one, CmpMode.EQ), f.fill(nan), found)
+    turning = f.select(f.compare(x, f.fill(-1.0), CmpMode.EQ), one, zero)
+    turning = f.select(is_endless, turning, zero)
+    found = f.select(f.compare(turning, one, CmpMode.EQ), one, found)
+    found = f.select(f.compare(y, zero, CmpMode.EQ), one, found)
+    return f.select(f.compare(x, one, CmpMode.EQ), one, found)
+
+
+def _floored(f: Formula, x: Term) -> Term:
+    """Rounded down, by one conversion from float32 to float32."""
+    return f.step(Core.cast, (x,), (RoundMode.CAST_FLOOR,), FLOAT)
+
+
+def has_sign(f: Formula, x: Term) -> Term:
+    """A mask of numbers below zero and -0.0, whose reciprocal is below zero."""
+    return f.compare(f.min(x, f.div(1.0, x)), f.fill(0.0), CmpMode.LT)
 
 
 def clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:

@@ -9,7 +9,7 @@ from math import factorial, inf, log, pi, tan
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
-from npusim.ops.elementwise.arithmetic import sign
+from npusim.ops.elementwise.arithmetic import has_sign, sign
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.schedules.functions import polynomial
 from npusim.values.dtypes import FLOAT, INT32
@@ -86,8 +86,8 @@ def _atan2(f: Formula, y: Term, x: Term) -> Term:
 def _atan2_of_odd_numbers(f: Formula, y: Term, x: Term, found: Term) -> Term:
     """Zeros with their signs, infinities and NaN as IEEE 754 has them, afterwards."""
     zero, endless = f.fill(0.0), f.fill(inf)
-    side = f.select(_has_sign(f, y), f.fill(-1.0), f.fill(1.0))
-    flat = f.select(_has_sign(f, x), f.fill(pi), zero)
+    side = f.select(has_sign(f, y), f.fill(-1.0), f.fill(1.0))
+    flat = f.select(has_sign(f, x), f.fill(pi), zero)
     found = f.select(f.compare(y, zero, CmpMode.EQ), f.mul(flat, side), found)
     right = f.compare(x, endless, CmpMode.EQ)
     found = f.select(right, f.mul(zero, side), found)
@@ -97,11 +97,6 @@ def _atan2_of_odd_numbers(f: Formula, y: Term, x: Term, found: Term) -> Term:
     for each in (y, x):
         found = f.select(f.compare(each, each, CmpMode.EQ), found, each)
     return found
-
-
-def _has_sign(f: Formula, x: Term) -> Term:
-    """A mask of numbers below zero and -0.0, whose reciprocal is below zero."""
-    return f.compare(f.min(x, f.div(1.0, x)), f.fill(0.0), CmpMode.LT)
 
 
 def _hyperbolic(f: Formula, x: Term) -> tuple[Term, Term]:
@@ -120,7 +115,15 @@ def _asinh(f: Formula, x: Term) -> Term:
 
 
 def _acosh(f: Formula, x: Term) -> Term:
-    """ln(x + sqrt(x**2 - 1))."""
+    """ln(x + sqrt(x**2 - 1)); on Atlas A2 and A3 by way of x - 1, at most ln(x) + ln(2)."""
+    if f.profile.features.inf_nan:
+        above = f.add(x, -1.0)
+        root = f.sqrt(f.add(f.mul(above, above), f.add(above, above)))
+        rest = f.add(above, root)
+        whole = f.add(rest, 1.0)
+        kept = f.min(f.max(f.add(whole, -1.0), 1e-45), 3.4028235e34)
+        found = f.div(f.mul(f.ln(whole), rest), kept)
+        return f.min(found, f.add(f.ln(x), _LN2))
     return f.ln(f.add(f.sqrt(f.add(f.mul(x, x), -1.0)), x))
 
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +19,14 @@ from support.schemas import hold
 mcp = pytest.importorskip("mcp", reason="the extra mcp isn't installed")
 
 
-def asked(*questions: tuple[str, dict[str, Any]], allow_run: bool = True) -> list[Any]:
+def asked(
+    *questions: tuple[str, dict[str, Any]], allow_run: bool = True, folders: Sequence[Path] = ()
+) -> list[Any]:
     """The answers of the tools, in one session with a client."""
     from npusim.cli.mcp_tools import server
 
     async def all_of_them() -> list[Any]:
-        async with mcp.Client(server(allow_run=allow_run)) as client:
+        async with mcp.Client(server(allow_run=allow_run, folders=folders)) as client:
             return [await client.call_tool(name, given) for name, given in questions]
 
     return asyncio.run(all_of_them())
@@ -68,6 +72,28 @@ def test_programs_run_only_where_the_user_allows_it(tmp_path) -> None:
     assert refused.is_error
     assert "npusim mcp --allow-run" in refused.content[0].text
     assert not (tmp_path / "ran").exists()
+
+
+def test_files_outside_the_folders_are_neither_read_nor_written(tmp_path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "inside_not"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "chip.yaml").write_text("{inherits: Ascend910B3, name: Mine}")
+    profile = "Name,Type,Duration(us)\n" + "relu,Relu,5.0\n" * 40
+    (inside / "kernel_details.csv").write_text(profile)
+    relu = {"op": "aclnnRelu", "arguments": {"self": "bf16[64]"}}
+    written = {"file": str(inside / "kernel_details.csv"), "soc": "910b3"}
+    fine, read, wrote = asked(
+        ("estimate", {**relu, "soc": str(inside / "chip.yaml")}),
+        ("estimate", {**relu, "soc": str(outside / "chip.yaml")}),
+        ("calibrate", {**written, "output": str(outside / "new.yaml")}),
+        folders=[inside],
+    )
+    assert not fine.is_error, fine.content
+    assert read.is_error
+    assert "lies outside the folders that may be used" in read.content[0].text
+    assert wrote.is_error
+    assert not (outside / "new.yaml").exists()
 
 
 def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:

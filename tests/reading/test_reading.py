@@ -9,7 +9,8 @@ import json
 import os
 import time
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +18,11 @@ import pytest
 import house
 from npusim.reading import limits
 from npusim.reading.arrays import array_in, arrays_in
-from npusim.reading.files import kind_of, read_bytes, read_text
+from npusim.reading.files import kind_of, note_read, read_bytes, read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import json_value, yaml_mapping
 from npusim.reading.tables import lines_of, table_in
 from npusim.values.errors import FileError, HostMemoryError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def bomb(levels: int = 9, fan: int = 10) -> str:
@@ -377,3 +375,33 @@ def test_kept_files_hold_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (file,) = tmp_path.iterdir()
     _, _, body = file.read_bytes().partition(b"\n")
     json.load(io.BytesIO(body))
+
+
+@pytest.mark.parametrize(
+    ("named", "is_allowed"),
+    [
+        ("in/a.yaml", True),
+        ("in", True),
+        ("in/new.yaml", True),
+        ("in/../in/a.yaml", True),
+        ("in_not/a.yaml", False),
+        ("in/../in_not/a.yaml", False),
+        ("in/link.yaml", False),
+        ("in/linked/a.yaml", False),
+        ("/etc/passwd", False),
+    ],
+)
+def test_files_are_in_the_folders_that_are_named(tmp_path, monkeypatch, named, is_allowed) -> None:
+    for folder in ("in", "in_not"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.yaml").write_text("a: 1")
+    (tmp_path / "in" / "link.yaml").symlink_to(tmp_path / "in_not" / "a.yaml")
+    (tmp_path / "in" / "linked").symlink_to(tmp_path / "in_not")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPUSIM_FOLDERS", "in")
+    if is_allowed:
+        assert kind_of(named) in ("file", "folder", "")
+        return
+    for ask in (kind_of, note_read, lambda each: read_text(Path(each))):
+        with pytest.raises(FileError, match="lies outside the folders that may be used"):
+            ask(named)

@@ -316,6 +316,7 @@ def profile_file(folder: Path, text: str) -> str:
     [
         ("clocks: {cube_mhz: -900, provenance: {cube_mhz: %s}}", "clocks.cube_mhz", -900),
         ("buffers: {ub_bytes: 0, provenance: {ub_bytes: %s}}", "buffers.ub_bytes", 0),
+        ("buffers: {ub_bytes: 256, provenance: {ub_bytes: %s}}", "buffers.ub_bytes", 256),
         ("memory: {l2_gbps: .nan, provenance: {l2_gbps: %s}}", "memory.l2_gbps", None),
         ("memory: {l2_gbps: 1.0e-9, provenance: {l2_gbps: %s}}", "memory.l2_gbps", None),
         (

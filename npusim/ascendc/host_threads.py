@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from math import ceil
+from threading import get_ident
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.kernel import Kernel
 
 _MOST_THREADS = 4  # what Python does between two calls of NumPy is done by one of them at a time
+_LONGEST_WAIT_S, _BETWEEN_S = 60.0, 0.001  # of a fork, for products in other threads
 _WORTHWHILE_BYTES = 1 << 22  # of tensors: below, starting threads takes longer than it saves
 
 
@@ -54,29 +57,43 @@ class _OneBlasThread:
     """
 
     def __init__(self) -> None:
-        self._entering, self._inside = lock(), 0
+        self._entering, self._inside = lock(), list[int]()  # threads
         self._limits: Any = None
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin_anew)
+            os.register_at_fork(
+                before=self._wait_for_others,
+                after_in_parent=self._entering.release,
+                after_in_child=self._begin_anew,
+            )
 
     def __enter__(self) -> None:
         with self._entering:
-            if self._inside == 0:
+            if not self._inside:
                 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
                 self._limits = threadpool_limits(1, "blas")
-            self._inside += 1
+            self._inside.append(get_ident())
+
+    def _wait_for_others(self) -> None:
+        """BLAS can't be forked while it multiplies in another thread: its locks stay taken."""
+        self._entering.acquire()
+        end = monotonic() + _LONGEST_WAIT_S
+        while set(self._inside) - {get_ident()} and monotonic() < end:
+            self._entering.release()
+            sleep(_BETWEEN_S)
+            self._entering.acquire()
 
     def _begin_anew(self) -> None:
         """Nobody is inside in a forked process: threads that were stayed behind."""
         if self._inside:
-            self._inside = 0
+            self._inside.clear()
             self._limits.restore_original_limits()
 
     def __exit__(self, *_: object) -> None:
         with self._entering:
-            self._inside -= 1
-            if self._inside == 0:
+            if get_ident() in self._inside:  # not in a process that was forked inside
+                self._inside.remove(get_ident())
+            if not self._inside:
                 self._limits.restore_original_limits()
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import zlib
 from contextlib import suppress
 from functools import cache
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from npusim.reading.kept import is_ours, own_folder
+from npusim.values.locks import lock
 from npusim.values.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RunStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._waiting: dict[bytes, bytes] = {}
         self._database: sqlite3.Connection | None = None
         self._process = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from npusim.values.errors import (
     RejectedError,
     UsageError,
 )
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
@@ -36,10 +36,10 @@ UNKNOWN: Final = "unknown"
 ERROR: Final = "error"
 
 # A Dask worker runs several tasks at once in threads, which gains nothing here: it is all Python.
-_one_at_a_time: Final = threading.Lock()
+_one_at_a_time: Final = lock()
 # Whether a chunk is under way, and who may say so or act on it.
 _under_way: Final[set[str]] = set()
-_changing: Final = threading.Lock()
+_changing: Final = lock()
 _HANDING_OVER_S: Final = 2.0
 # Operators and chips that this process has seen a refusal of.
 _rejected: Final[set[tuple[str, str]]] = set()

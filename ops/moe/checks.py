@@ -100,10 +100,11 @@ def per_token(places: str, tokens: str, weights: str) -> Check:
 
 
 def shared_out(places: str, out: str, count: str) -> Check:
-    """161002 for a number of places for each token that doesn't go into them."""
+    """161002 for a number of places for each token, 1 if none, that doesn't go into them."""
 
     def test(call: Call) -> Finding:
-        each, total = call.integer(count), call.spec(places).numel
+        each = call.integer(count) if call.is_given(count) else 1
+        total = call.spec(places).numel
         if each < 1 or total % each:
             return f"{count} should divide the {total} places, but is {each}."
         for _, spec in call.given(out):

@@ -89,6 +89,40 @@ def test_a_process_that_is_forked_while_threads_run_can_go_on() -> None:
     assert done.returncode == 0, done.stderr
 
 
+PRODUCTS = """
+import os, threading
+import numpy as np, npusim
+device, stop = npusim.Device("Ascend910B3"), threading.Event()
+a = np.ones((256, 512), np.float16)
+def multiply():
+    while not stop.is_set():
+        device.run("aclnnMatmul", self=a, mat2=a.T.copy(), cubeMathType=0)
+device.run("aclnnMatmul", self=a, mat2=a.T.copy(), cubeMathType=0)
+thread = threading.Thread(target=multiply)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        found = device.run("aclnnMatmul", self=a, mat2=a.T.copy(), cubeMathType=0).outputs["out"]
+        os._exit(0 if (found == 512).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+stop.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_is_forked_between_the_products_of_another_thread() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PRODUCTS],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 def test_the_handler_of_a_signal_may_ask_too() -> None:
     device, inside = npusim.Device("Ascend910B3"), []

@@ -117,6 +117,18 @@ def saved(figure: Figure, kind: str, **settings: Any) -> bytes:
     return stream.getvalue()
 
 
+def as_file(
+    paint: Callable[[Figure], None], kind: str, *, height_inches: float, width_inches: float = 7.0
+) -> bytes:
+    """What `paint` does to an empty figure, as an ``svg`` or ``png`` file."""
+    from matplotlib.figure import Figure
+
+    with _style():
+        figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
+        paint(figure)
+        return saved(figure, kind, dpi=150)
+
+
 @contextmanager
 def _style() -> Iterator[None]:
     """Our style on top of matplotlib's own defaults, whatever the user's matplotlibrc says."""

@@ -126,7 +126,9 @@ def as_file(
     with _style():
         figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
         paint(figure)
-        return saved(figure, kind, dpi=150)
+        figure.draw_without_rendering()  # makes the ticks, which have colours too
+    plain_colours(figure)
+    return saved(figure, kind, dpi=150)
 
 
 @contextmanager
@@ -185,8 +187,8 @@ _PLAIN: Final = {INK: "#1a1a1a", SOFT: "#6b6b6b", GRID: "#dddddd", MARK: "#b0002
 _PAINTED: Final = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
-def plain_colours(axes: Axes) -> None:
-    """Real colours for placeholders in axes that stand in no page of ours."""
+def plain_colours(axes: Axes | Figure) -> None:
+    """Real colours for placeholders in axes, or a whole figure, that stand in no page of ours."""
     from matplotlib.colors import to_hex
 
     names = {**_PLAIN, **{colour: f"C{number}" for number, colour in enumerate(SERIES)}}

@@ -272,7 +272,9 @@ def test_the_front_as_a_file(found: LlmPlanResult) -> None:
     }
     assert on_front == set(front(points))
     assert front_file(found, "png").startswith(b"\x89PNG")
-    assert b"<svg" in front_file(found, "svg")
+    drawn = front_file(found, "svg").decode()
+    assert "<svg" in drawn
+    assert "#0a0a" not in drawn  # colours that only pages know
 
 
 def test_what_is_published_in_8_bit_floats_is_tried_in_whole_numbers_too(tmp_path: Path) -> None:

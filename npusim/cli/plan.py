@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -14,8 +14,12 @@ from npusim.cli.chips import names
 from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
+<<<<<<< HEAD
 from npusim.values.errors import UsageError
 from npusim.values.language import say
+=======
+from npusim.values.errors import ArgumentError, UsageError
+>>>>>>> f02f23df
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan
@@ -25,6 +29,15 @@ if TYPE_CHECKING:
 Markdown = Annotated[
     Path | None,
     typer.Option("--md", metavar="FILE", help="Write a Markdown report."),
+]
+Front = Annotated[
+    Path | None,
+    typer.Option(
+        "--front",
+        metavar="FILE",
+        help="Write what layouts of a language model were tried and the best of them: .csv, .svg, "
+        ".png.",
+    ),
 ]
 Seed = Annotated[
     int | None,
@@ -78,6 +91,9 @@ Dtypes = Annotated[
 ]
 
 
+_FRONTS: Final = (".csv", ".svg", ".png")
+
+
 class Delivery(NamedTuple):
     """Where a plan's answer goes: files, which may be overwritten, and standard output."""
 
@@ -85,16 +101,21 @@ class Delivery(NamedTuple):
     markdown: Path | None
     html: Path | None
     force: bool
+    front: Path | None = None
 
     def claim(self, beside: Path) -> None:
         """Refuse files that can't be written, or that the plan is read from."""
         from npusim.reporting.files import claim_all
 
-        claim_all(self.markdown, self.html, beside=(beside,), force=self.force)
+        if self.front is not None and self.front.suffix.lower() not in _FRONTS:
+            raise ArgumentError(
+                f"--front {self.front}: no kind of file", f"Name it FILE{' or FILE'.join(_FRONTS)}."
+            )
+        claim_all(self.markdown, self.html, self.front, beside=(beside,), force=self.force)
 
     def command(self, words: list[str]) -> str:
         """What makes the reports again; their names without their folders."""
-        names = {"--md": self.markdown, "--html": self.html}
+        names = {"--md": self.markdown, "--html": self.html, "--front": self.front}
         files = {flag: path and path.name for flag, path in names.items()}
         return shlex.join(["npusim", *words, *_given(files)])
 
@@ -118,6 +139,7 @@ def plan(
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
+    front: Front = None,
     seed: Seed = None,
     budget_s: BudgetS = None,
     force: Force = False,
@@ -132,7 +154,7 @@ def plan(
     from npusim.serving.asking import wanted_plan
 
     words = ["plan", str(file), *_given({"--seed": seed, "--budget": budget_s})]
-    delivery = Delivery(as_json, markdown, html, force)
+    delivery = Delivery(as_json, markdown, html, force, front)
     _answer(wanted_plan(file, seed=seed, budget_s=budget_s), file, words, delivery)
 
 
@@ -156,6 +178,7 @@ def recommend(
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
+    front: Front = None,
     seed: Seed = None,
     budget_s: BudgetS = None,
     force: Force = False,
@@ -198,7 +221,7 @@ def recommend(
         served = _said(items_per_request=items, measured_on=measured_on)
         asked = plan_of_model(model, served, rate, batching, objective, named, prices)
     words += _given({"--seed": seed, "--budget": budget_s})
-    delivery = Delivery(as_json, markdown, html, force)
+    delivery = Delivery(as_json, markdown, html, force, front)
     wanted = wanted_plan(model, asked, seed=seed, budget_s=budget_s)
     _answer(wanted, model, words, delivery)
 
@@ -243,6 +266,8 @@ def _answer(wanted: Plan | LlmPlan, file: Path, words: list[str], delivery: Deli
     from npusim.serving.plan import LlmPlan
 
     delivery.claim(file)
+    if delivery.front is not None and not isinstance(wanted, LlmPlan):
+        raise ArgumentError("--front of a network's plan", "Leave it away: --html has its figures.")
     if isinstance(wanted, LlmPlan):
         code = _llm_answer(wanted, file.parent, words, delivery)
     else:
@@ -252,6 +277,8 @@ def _answer(wanted: Plan | LlmPlan, file: Path, words: list[str], delivery: Deli
 
 
 def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Delivery) -> int:
+    from npusim.reporting.files import atomic_write
+    from npusim.reporting.llm_figures import front_file
     from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
     from npusim.serving.planning import plan_llm
 
@@ -260,6 +287,10 @@ def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Deliv
     finally:
         output.progress("")
     page = llm_plan_page(found, delivery.command(words))
+    if delivery.front is not None:
+        with atomic_write(delivery.front, force=delivery.force) as stream:
+            stream.write(front_file(found, delivery.front.suffix.lower().lstrip(".")))
+        output.note(f"written: {delivery.front}")
     delivery.send(page, lambda: llm_plan_json(found))
     return 0 if found.chosen else 1
 

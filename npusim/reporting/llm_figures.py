@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+from functools import partial
+from io import StringIO
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
+<<<<<<< HEAD
 from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
 from npusim.values.language import ngettext, say
+=======
+from npusim.values.drawing import INK, MARK, SERIES, as_file, draw, in_plain_decades
+>>>>>>> f02f23df
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +65,7 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
 
 def pareto_figure(found: LlmPlanResult) -> Figure:
     """Tokens a second of a card over TPOT: every option at every rate that was tried."""
+<<<<<<< HEAD
     places, colours = places_of(found.options), _colours(found.options)
     best = front([place for each in places.values() for place in each])
 
@@ -78,6 +86,54 @@ def pareto_figure(found: LlmPlanResult) -> Figure:
     )
     drawn = draw("pareto", paint, height_inches=3.4 + 0.2 * len(places))
     return Figure(drawn, say("Tokens of a card against TPOT"), caption)
+=======
+    caption = (
+        "Every layout, precision and batch limit at every rate that was simulated; nothing that "
+        "was tried lies above and left of the line. The dashed line is the limit."
+    )
+    drawn = draw("pareto", partial(_front_drawn, found), height_inches=_front_inches(found))
+    return Figure(drawn, "Tokens of a card against TPOT", caption)
+>>>>>>> f02f23df
+
+
+def front_file(found: LlmPlanResult, kind: str) -> bytes:
+    """The same figure as an ``svg`` or ``png`` file, or its points as ``csv``, the front marked."""
+    if kind != "csv":
+        return as_file(partial(_front_drawn, found), kind, height_inches=_front_inches(found))
+    best = set(front([place for each in places_of(found.options).values() for place in each]))
+    table = StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(
+        ("product", "dtype", "layout", "max_sequences", "requests_per_s", "ttft_p90_ms",
+         "tpot_p90_ms", "tokens_per_s_of_a_card", "on_front")
+    )  # fmt: skip
+    for each in found.options:
+        like = each.candidate
+        for rate, served in each.tried:
+            place = (served.tpot_ms.p90, each.per_card(served))
+            rows.writerow(
+                (like.product, like.dtype, like.where, like.max_sequences, rate,
+                 served.ttft_ms.p90, *place, int(place in best))
+            )  # fmt: skip
+    return table.getvalue().encode()
+
+
+def _front_inches(found: LlmPlanResult) -> float:
+    return 3.4 + 0.2 * len(places_of(found.options))
+
+
+def _front_drawn(found: LlmPlanResult, drawing: Drawing) -> None:
+    places, colours = places_of(found.options), _colours(found.options)
+    best = front([place for each in places.values() for place in each])
+    axes = drawing.add_subplot()
+    for product, points in places.items():
+        across, up = zip(*points, strict=True)
+        axes.plot(across, up, "o", ms=4, color=colours[product], label=product)
+    if best:
+        axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
+    axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
+    axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
+    drawing.legend(loc="outside lower center", ncols=1)
 
 
 def _colours(options: Sequence[Option]) -> dict[str, str]:

@@ -122,6 +122,20 @@ def saved(figure: Figure, kind: str, **settings: Any) -> bytes:
     return stream.getvalue()
 
 
+def as_file(
+    paint: Callable[[Figure], None], kind: str, *, height_inches: float, width_inches: float = 7.0
+) -> bytes:
+    """What `paint` does to an empty figure, as an ``svg`` or ``png`` file."""
+    from matplotlib.figure import Figure
+
+    with _style():
+        figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
+        paint(figure)
+        figure.draw_without_rendering()  # makes the ticks, which have colours too
+    plain_colours(figure)
+    return saved(figure, kind, dpi=150)
+
+
 @contextmanager
 def _style() -> Iterator[None]:
     """Our style on top of matplotlib's own defaults, whatever the user's matplotlibrc says."""
@@ -182,8 +196,8 @@ _PLAIN: Final = {INK: "#1a1a1a", SOFT: "#6b6b6b", GRID: "#dddddd", MARK: "#b0002
 _PAINTED: Final = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
-def plain_colours(axes: Axes) -> None:
-    """Real colours for placeholders in axes that stand in no page of ours."""
+def plain_colours(axes: Axes | Figure) -> None:
+    """Real colours for placeholders in axes, or a whole figure, that stand in no page of ours."""
     from matplotlib.colors import to_hex
 
     names = {**_PLAIN, **{colour: f"C{number}" for number, colour in enumerate(SERIES)}}

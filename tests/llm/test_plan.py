@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from npusim.llm import Batch
 from npusim.llm.engines import load_engine
 from npusim.llm.memory import memory_of
 from npusim.llm.step import precision_on
-from npusim.reporting.llm_figures import front, places_of
+from npusim.reporting.llm_figures import front, front_file, places_of
 from npusim.reporting.llm_plan import llm_plan_page, serve_command
 from npusim.serving.asking import wanted_plan
 from npusim.serving.bounds import bound_of
@@ -257,6 +258,23 @@ def test_recommend_takes_a_language_model(tmp_path: Path) -> None:
         assert answer.plan.llm.input_tokens == 200
     with pytest.raises(FileError, match="ttft_ms"):
         npusim.recommend(model, rate_per_s=2, limit_ms=-1, products=["Atlas 300I Duo"])
+
+
+def test_the_front_as_a_file(found: LlmPlanResult) -> None:
+    lines = front_file(found, "csv").decode().splitlines()
+    rows = list(csv.DictReader(lines))
+    assert len(rows) == sum(len(each.tried) for each in found.options)
+    points = [place for each in places_of(found.options).values() for place in each]
+    on_front = {
+        (float(row["tpot_p90_ms"]), float(row["tokens_per_s_of_a_card"]))
+        for row in rows
+        if row["on_front"] == "1"
+    }
+    assert on_front == set(front(points))
+    assert front_file(found, "png").startswith(b"\x89PNG")
+    drawn = front_file(found, "svg").decode()
+    assert "<svg" in drawn
+    assert "#0a0a" not in drawn  # colours that only pages know
 
 
 def test_what_is_published_in_8_bit_floats_is_tried_in_whole_numbers_too(tmp_path: Path) -> None:

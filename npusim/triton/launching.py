@@ -212,10 +212,15 @@ def _bytes_of(name: str, value: Any) -> tuple[NDArray[np.uint8], int]:
     tensor = _tensor_of(value)
     if tensor is None:
         raise ArgumentError(f"{name} is a {type(value).__name__}, no tensor")
+    raw = whole_storage(tensor, sys.modules["torch"].uint8).numpy()
+    return raw, value.data_ptr() - tensor.untyped_storage().data_ptr()
+
+
+def whole_storage(value: Any, dtype: Any = None) -> Any:
+    """All that lies in the memory that a tensor shows a part of, as a tensor of one axis."""
     torch: Any = sys.modules["torch"]
-    storage = tensor.untyped_storage()
-    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    return raw, value.data_ptr() - storage.data_ptr()
+    tensor = _tensor_of(value)
+    return torch.empty(0, dtype=dtype or tensor.dtype).set_(tensor.untyped_storage())
 
 
 def _tensor_of(value: Any) -> Any:

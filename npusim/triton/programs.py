@@ -14,6 +14,7 @@ from npusim.pyasc.answering import AnsweringModule
 from npusim.pyasc.import_hooks import when_imported
 from npusim.pyasc.session import session
 from npusim.reading.kept import cache_folder
+from npusim.triton.advising import watch
 from npusim.triton.driver import StandInDriver
 from npusim.triton.front_half import without_device_compiler
 from npusim.triton.later import later_names
@@ -95,6 +96,7 @@ def _attach(triton: Any) -> None:
     driver = StandInDriver()
     import_module("triton.runtime.driver").driver.set_active(driver)
     listen_to(import_module("triton.runtime.autotuner").Autotuner)
+    watch(import_module("triton.runtime.jit").JITFunction)
     testing: Any = import_module("triton.testing")
     testing.do_bench = driver.get_benchmarker()
     testing.do_bench_npu = driver.bench_us

@@ -20,6 +20,7 @@ from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
 from npusim.triton.launch import Launch
 from npusim.triton.program import LoweredProgram
+from npusim.triton.scalar import NeedsNumbersError
 from npusim.values.dtypes import BOOL
 from npusim.values.errors import ArgumentError, BufferOverflowError, KernelError
 
@@ -113,10 +114,27 @@ def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> 
     before = len(here.launched)
     try:
         result = here.play(kernel, memories, numerics=False, assumptions=assumptions)
+    except NeedsNumbersError:
+        if any(isinstance(each, Shaped) for each in given.values()):
+            raise
+        result = _with_numbers(program, grid, given, assumptions)
     finally:
         del here.launched[before:]
     _timing[-1].append(result)
     return result
+
+
+def _with_numbers(
+    program: LoweredProgram, grid: Grid, given: Mapping[str, object], assumptions: tuple[str, ...]
+) -> Result:
+    """A launch whose work its numbers decide; they are put back behind it."""
+    kernel, memories = made(program, grid, given)
+    kept = [each.bytes.copy() for each in memories]
+    try:
+        return session().play(kernel, memories, assumptions=assumptions)
+    finally:
+        for memory, before in zip(memories, kept, strict=True):
+            memory.bytes[...] = before
 
 
 def _as_the_compilers(error: BufferOverflowError) -> BufferOverflowError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from npusim.capi.running import Run
@@ -23,11 +23,10 @@ def run_python(words: Sequence[str], device: Device, *, with_advice: bool = Fals
     Launches of Triton kernels are tried with other settings, too, where advice is wanted.
     """
     from npusim.pyasc.running import run_program
-    from npusim.triton.advising import advising
     from npusim.triton.programs import triton_on_npu
 
-    with advising() if with_advice else nullcontext():
-        code, session = run_program(words, device, triton_on_npu)
+    around = partial(triton_on_npu, with_advice=with_advice)
+    code, session = run_program(words, device, around)
     run = Run(" ".join(words[:2] if words[0] == "-m" else words[:1]), code, device.profile.name)
     start_us = 0.0
     for launched in session.launched:

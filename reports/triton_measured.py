@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from npusim.values.errors import KernelError  # noqa: E402
 CHIP = "Ascend910B3"
 CORES = 40  # vector cores of it
 UB_BYTES = 196_608
-_LANES = 8192  # elements of a tile of swiglu and rms_norm: their float32 parts fit UB, doubled
+_SMALL = 16384  # elements of a swiglu that one core does
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +115,19 @@ def _power(number: int) -> int:
 
 
 def _swiglu(rows: int, columns: int, dtype: str) -> tuple[tuple[int], dict[str, Any]]:
-    """One program on each core, over tiles of whole rows or of 1,024 elements of one."""
+    """A part of the rows for each core, in tiles of 32 x 256; one core where there is little."""
     half = columns // 2
-    block = min(1024, _power(half))
-    tile = max(1, min(_LANES // block, _power(-(-rows // CORES))))
+    programs = 1 if rows * half < _SMALL else CORES
     given = {"x_ptr": TensorSpec((rows, columns), dtype), "rows": rows, "HALF": half}
-    given |= {"out_ptr": TensorSpec((rows, half), dtype), "ROWS": tile, "BLOCK": block}
-    return (min(CORES, -(-rows // tile)),), given
+    given |= {"out_ptr": TensorSpec((rows, half), dtype), "PART": -(-rows // programs)}
+    return (programs,), given | {"ROWS": min(rows, 32), "BLOCK": min(half, 256)}
 
 
 def _rms_norm(rows: int, columns: int, dtype: str) -> tuple[tuple[int], dict[str, Any]]:
-    """A program for each row."""
+    """A program for each row, all of it at once."""
     x = TensorSpec((rows, columns), dtype)
     given: dict[str, Any] = {"x_ptr": x, "weight_ptr": TensorSpec((columns,), dtype), "out_ptr": x}
-    return (rows,), given | {"columns": columns, "eps": 1e-6, "BLOCK": min(_LANES, _power(columns))}
+    return (rows,), given | {"columns": columns, "eps": 1e-6, "BLOCK": _power(columns)}
 
 
 def _accept_one(requests: int, drafts: int, _dtype: str) -> tuple[tuple[int], dict[str, Any]]:
@@ -150,15 +149,41 @@ def _accept_one(requests: int, drafts: int, _dtype: str) -> tuple[tuple[int], di
     }  # fmt: skip
 
 
+def _accept_many(requests: int, drafts: int, dtype: str) -> tuple[tuple[int], dict[str, Any]]:
+    """A program for each core, with as many requests as a power of two."""
+    programs = min(requests, CORES)
+    _, given = _accept_one(requests, drafts, dtype)
+    return (programs,), given | {"requests": requests, "BLOCK": _power(-(-requests // programs))}
+
+
+def _slots(tokens: int, requests: int, dtype: str) -> tuple[tuple[int], dict[str, Any]]:
+    """A program for each request, and one for what is left of 8,192 slots."""
+    each, most, size, stride = tokens // requests, 8192, 128, 64
+    random = np.random.default_rng(1)
+    given: dict[str, Any] = {
+        "tokens": tokens, "most": most, "stride": stride, "size": size, "BLOCK": 1024,
+        "starts_ptr": (np.arange(requests + 1) * each).astype(np.int32),
+        "positions_ptr": np.tile(np.arange(each), requests),
+        "table_ptr": random.integers(0, 1000, (requests, stride)).astype(np.int32),
+        "slots_ptr": np.zeros(most, dtype),
+    }  # fmt: skip
+    wide = {"RANKS": 1, "RANK": 0, "SPREAD": 1}
+    return (requests + 1,), given | (wide if dtype == "int64" else {"WINDOW": 16})
+
+
 def _of(dtype: str, *shape: int) -> TensorSpec:
     return TensorSpec(shape, dtype)
 
 
 _CALLS: dict[str, Callable[..., tuple[tuple[int], dict[str, Any]]]] = {
+    "accept_many": _accept_many,
     "accept_one": _accept_one,
     "rms_norm": _rms_norm,
+    "slots": _slots,
+    "slots_by_window": _slots,
     "swiglu": _swiglu,
 }
+_PAIRS = (("accept_one", "accept_many"), ("slots", "slots_by_window"))
 _MANY = _of("float32", 10_000_000)
 _SQUARE = {"x_ptr": _of("float32", 64, 64), "out_ptr": _of("float32", 64, 64), "BLOCK": 64}
 _FAILED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -184,10 +209,14 @@ _FAILED: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def _add_us(n: int, block: int) -> float:
+def _us(kernel: str, grid: tuple[int, ...], given: dict[str, Any], chip: str = CHIP) -> float:
+    return triton.estimate(getattr(_kernels(), kernel), grid, given, device=chip).duration_us
+
+
+def _add_us(n: int, block: int, programs: int = 0) -> float:
     x = _of("float32", n)
     given = {"x_ptr": x, "y_ptr": x, "out_ptr": x, "n": n, "BLOCK": block}
-    return triton.estimate(_kernels().add, (-(-n // block),), given, device=CHIP).duration_us
+    return _us("add", (programs or -(-n // block),), given)
 
 
 def _many_programs(grouped: str = "0") -> str:
@@ -203,33 +232,90 @@ def _many_programs(grouped: str = "0") -> str:
             os.environ[VARIABLE] = before
 
 
-def answers() -> str:
+def _square_grid() -> str:
+    try:
+        given = {"x_ptr": _of("float32", 8), "out_ptr": _of("float32", 8), "n": 8, "BLOCK": 8}
+        return f"{_us('copy_by_blocks', (8192, 8), given):.0f} us"
+    except KernelError as error:
+        return f"refused: {error.message}"
+
+
+def _copies() -> str:
+    spec = _of("int32", 16_384)
+    given = {"x_ptr": spec, "out_ptr": spec, "n": 16_384}
+    slow = _us("copy_one_by_one", (1,), given)
+    fast = _us("copy_by_blocks", (CORES,), given | {"BLOCK": 256})
+    return f"one program, an element after the other: {slow:.0f} us; all cores: {fast:.1f} us"
+
+
+def _one_row() -> str:
+    n = 1 << 20  # theirs 128 times as long
+    given = {"x_ptr": _of("float16", 2 * n), "out_ptr": _of("float16", n), "BLOCK": 256}
+    alone = _us("swiglu", (CORES,), {**given, "rows": 1, "HALF": n, "PART": 1, "ROWS": 1})
+    rows = n // 2048
+    split = {"rows": rows, "HALF": 2048, "PART": -(-rows // CORES), "ROWS": 32}
+    by_rows = _us("swiglu", (CORES,), given | split)
+    return f"of 2^21 elements {alone:.0f} us, as rows of 4,096 {by_rows:.0f} us"
+
+
+def answers(rows: Sequence[Measured]) -> str:
     """Threads on ranking and slowness: what was seen there, and what is said here."""
     ranked = {block: _add_us(98_432, block) for block in (16, 256, 512, 1024)}
     best = min(ranked, key=lambda block: ranked[block])
     small, large = _add_us(1024, 512), _add_us(65_536, 512)
     told = ", ".join(f"{block}: {us:.2f}" for block, us in ranked.items())
-    rows = [
+    squares = {name: _of("float32", 1 << 20) for name in ("x_ptr", "y_ptr")}
+    squares |= {"out_ptr": _of("float32", 1)}
+    mse = _us("mean_squares", (CORES,), {**squares, "n": 1 << 20, "BLOCK": 4096})
+    found = {(each.kernel, each.shape): each.simulated_us for each in rows}
+    listed = [
         ("triton-lang/triton-ascend/issues/633",
          "add of 98,432 elements: of BLOCK 16, 256, 512, 1024 (not 2048) autotune took 1024",
          f"{best} ({told} us)"),
         ("Ascend/triton-ascend/issues/8",
          "add of 1,024 to 65,536 elements takes 0.17 to 0.22 ms whatever its size",
          f"the kernel takes {small:.2f} to {large:.2f} us: the rest is the host's"),
+        ("triton-lang/triton-ascend/issues/298",
+         "mse_loss of 1024x1024 takes longer than torch's; the maintainers: the host's overhead",
+         f"such a kernel takes {mse:.1f} us"),
+        ("triton-lang/triton-ascend/issues/16",
+         "a grid of 8,192 x 8 is refused", _square_grid()),
         ("vllm-project/vllm-ascend/pull/10138",
          "more than 65,535 programs: the runtime refuses them", _many_programs()),
         ("vllm-project/vllm-ascend/pull/6301",
          "with TRITON_ALL_BLOCKS_PARALLEL=1 such grids run", _many_programs(grouped="1")),
+        ("vllm-project/vllm-ascend/pull/5259",
+         "a program for many requests instead of one each: 2,048 of them 137.9 -> 32.9 us",
+         f"{found['accept_one', '2048x1']:.1f} -> {found['accept_many', '2048x1']:.1f} us"),
+        ("vllm-project/vllm-ascend/pull/13048",
+         "slots without arithmetic of int64 and single loads: 1,039 -> 21 us",
+         f"{found['slots', '8192x256']:.0f} -> {found['slots_by_window', '8192x256']:.0f} us"),
+        ("vllm-project/vllm-ascend/pull/13191",
+         "one program that copies 16K tokens in serial loops: 2.2 ms, other cores idle", _copies()),
+        ("flagos-ai/FlagGems/pull/6424",
+         "swiglu of one row of 2^28 elements by rows: 76 ms, cut otherwise 0.66 ms", _one_row()),
     ]  # fmt: skip
     lines = ["| thread | there | here |", "|---|---|---|"]
     lines += [f"| {_link('https://github.com/' + path)} | {seen} | {said} |"
-              for path, seen, said in rows]  # fmt: skip
+              for path, seen, said in listed]  # fmt: skip
     return "\n".join(lines)
 
 
-def times() -> str:
+def in_order(rows: Sequence[Measured]) -> tuple[int, int]:
+    """Of how many pairs of variants on the same shape the faster one is so here, and how many."""
+    found = {(each.kernel, each.shape): each for each in rows}
+    pairs = [
+        (found[before, shape], found[after, shape])
+        for before, after in _PAIRS
+        for kernel, shape in found
+        if kernel == before
+    ]
+    right = [(a.measured_us < b.measured_us) == (a.simulated_us < b.simulated_us) for a, b in pairs]
+    return sum(right), len(right)
+
+
+def times(rows: Sequence[Measured]) -> str:
     """The table of times in Markdown, and what follows from it."""
-    rows = list(measured())
     lines = ["| kernel | shape | measured (us) | simulated (us) | ratio | source |",
              "|---|---|---|---|---|---|"]  # fmt: skip
     lines += [
@@ -241,7 +327,9 @@ def times() -> str:
     said = [
         _medians(kind, [each for each in rows if each.kernel == kind]) for kind in sorted(kinds)
     ]
+    right, pairs = in_order(rows)
     said.append(_medians("all", rows))
+    said.append(f"- pairs of variants in order: {right} of {pairs} ({right / pairs:.0%})")
     return "\n".join([*lines, "", *said])
 
 
@@ -274,4 +362,5 @@ def _link(source: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{times()}\n\n{sizes()}\n\n{answers()}\n")
+    found = list(measured())
+    sys.stdout.write(f"{times(found)}\n\n{sizes()}\n\n{answers(found)}\n")

@@ -1,12 +1,11 @@
 """Writes reports/triton.md: Triton kernels of public repositories, and what others measured.
 
 python reports/triton_public.py               the page, from what is kept in reports/data
-python reports/triton_public.py --run NAME=CHECKOUT/TESTS [--path FOLDERS] [--words ...]
+python reports/triton_public.py --run NAME=CHECKOUT/TESTS [--path FOLDER]
                                               runs the first case of every test function below TESTS
                                               (a folder or a file) by npusim exec, and keeps the
-                                              counts under NAME; --path has folders of modules that
-                                              they import, --words are for pytest; --only is a
-                                              pattern of the files, --log a file for what failed
+                                              counts under NAME; --path is a folder of modules that
+                                              they import
 
 Nothing of a checkout is kept but its commit and the counts.
 """
@@ -50,10 +49,12 @@ def main() -> None:
 def page() -> str:
     """The whole page."""
     rows = "".join(f"| {' | '.join(each.values())} |\n" for each in _rows("triton_public.csv"))
+    measured = list(triton_measured.measured())
     reasons = "".join(f"| {' | '.join(each.values())} |\n" for each in _rows("triton_reasons.csv"))
     return (HERE / "data" / "triton_page.md").read_text(encoding="utf-8").format(
-        rows=rows, reasons=reasons, times=triton_measured.times(), sizes=triton_measured.sizes(),
-        answers=triton_measured.answers(), chip=triton_measured.CHIP,
+        rows=rows, reasons=reasons, times=triton_measured.times(measured),
+        sizes=triton_measured.sizes(), answers=triton_measured.answers(measured),
+        chip=triton_measured.CHIP,
     )  # fmt: skip
 
 
@@ -111,7 +112,8 @@ def _outcome(case: ET.Element) -> str:
         if found is not None:
             slow = "took more than" in (found.get("message") or "")
             return "too slow" if slow else what
-    return "right"
+    launched = [each.get("value") for each in case.iter("property")]
+    return "without a kernel" if launched == ["0"] else "right"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from npusim.capi.running import Run
@@ -16,17 +17,21 @@ if TYPE_CHECKING:
 _STREAM = "default"
 
 
-def run_python(words: Sequence[str], device: Device) -> Run:
-    """Runs ``words`` (a .py file, or -m and a module, and arguments) with pyasc's modules."""
+def run_python(words: Sequence[str], device: Device, *, with_advice: bool = False) -> Run:
+    """Runs ``words`` (a .py file, or -m and a module, and arguments) with pyasc's modules.
+
+    Launches of Triton kernels are tried with other settings, too, where advice is wanted.
+    """
     from npusim.pyasc.running import run_program
     from npusim.triton.programs import triton_on_npu
 
-    code, session = run_program(words, device, triton_on_npu)
+    around = partial(triton_on_npu, with_advice=with_advice)
+    code, session = run_program(words, device, around)
     run = Run(" ".join(words[:2] if words[0] == "-m" else words[:1]), code, device.profile.name)
     start_us = 0.0
     for launched in session.launched:
         run.calls.append(_call(launched, start_us))
-        run.timed.append(TimedCall(_STREAM, start_us, launched.result))
+        run.timed.append(TimedCall(_STREAM, start_us, launched.result, launched.advice))
         start_us += launched.result.duration_us
     return run
 

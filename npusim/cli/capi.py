@@ -49,6 +49,15 @@ TraceFile = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
 ]
+Library = Annotated[
+    list[str],
+    typer.Option(
+        "--against",
+        metavar="'KERNEL: aclnnX NAME=VALUE...'",
+        help="Compare a kernel with a call of the vendor's library; the kernel's tensors are named "
+        "as its parameters. Repeatable.",
+    ),
+]
 Leaks = Annotated[
     bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")
 ]
@@ -92,6 +101,7 @@ def execute(
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
     explain: Explain = False,
+    against: Library = [],  # noqa: B006 - typer makes a list of its own
     leaks: Leaks = False,
     products: Products = True,
     force: Force = False,
@@ -101,6 +111,7 @@ def execute(
     Example: npusim exec ./sample -s 910b3
     """
     from npusim.cli.chips import one_chip
+    from npusim.cli.library_times import Against, library_table
     from npusim.reading.files import note_read
     from npusim.reporting.files import claim_all
 
@@ -110,6 +121,7 @@ def execute(
             "Add e.g. -s Ascend910B3, or set NPUSIM_SOC; `npusim profiles` lists them.",
         )
     chip = one_chip([soc], "a program runs on one chip")
+    compared = [Against.read(each) for each in against]
     note_read(words[0])
     note_read(chip.address)
     claim_all(json_file, trace_file, force=force)
@@ -118,6 +130,7 @@ def execute(
         words,
         address,
         with_timelines=explain or trace_file is not None,
+        with_advice=explain and not as_json,
         with_leaks=leaks,
         with_products=products,
         apart=as_json,
@@ -130,6 +143,8 @@ def execute(
         output.note(told)
     if not products:
         output.note("matrix products were timed, not computed: results that need them are wrong")
+    if compared and not as_json:
+        output.emit(library_table(run, compared, chip.device()))
     if explain and not as_json:
         _explain(run)
     if json_file is not None:
@@ -155,7 +170,7 @@ def _explain(run: Run) -> None:
         if key not in told:
             told.add(key)
             output.emit_text("\n")
-            output.emit(explained(call.result))
+            output.emit(explained(call.result, call.advice))
 
 
 def _run(
@@ -163,6 +178,7 @@ def _run(
     address: str,
     *,
     with_timelines: bool,
+    with_advice: bool,
     with_leaks: bool,
     with_products: bool,
     apart: bool,
@@ -183,7 +199,7 @@ def _run(
                 "Leave it out: programs in Python compute what they time.",
             )
         with redirect_stdout(sys.stderr) if apart else nullcontext():
-            run = run_python(words, Device(address))
+            run = run_python(words, Device(address), with_advice=with_advice)
         for soc in dict.fromkeys(call.result.soc for call in run.timed):
             if soc != run.soc:
                 output.note(f"the program asks for {soc} itself, where -s has no say")

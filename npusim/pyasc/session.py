@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from npusim.runtime.cache_start import new_cache
+from npusim.runtime.cache_start import hold_code, new_cache
 from npusim.runtime.listening import Heard, Operand, listening
 from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
@@ -37,9 +37,13 @@ class Session:
         numerics: bool = True,
         assumptions: tuple[str, ...] = (),
     ) -> Result:
-        """Run a kernel on memories, numbers and time; what it reads comes from HBM."""
-        profile = self.device.profile
-        cache = new_cache(profile, kernel.reads, self.device.l2 or "cold")
+        """Run a kernel on memories, numbers and time; what it reads comes from HBM.
+
+        On a device whose L2 is warm it runs in a loop: cores have its code, too.
+        """
+        profile, mode = self.device.profile, self.device.l2 or "cold"
+        cache = new_cache(profile, kernel.reads, mode)
+        hold_code(cache, (kernel,), mode)
         done = run_tasks(
             (kernel,), profile, cache, numerics=numerics, exact=self.device.exact,
             memo=self.device.memo,

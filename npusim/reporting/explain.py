@@ -21,8 +21,8 @@ _LINES = 8
 NOTHING_HELPS = "Nothing that was tried makes it faster."
 
 
-def explained(result: Result) -> Page:
-    """A page with each task of a result."""
+def explained(result: Result, advice: Sequence[str] = ()) -> Page:
+    """A page with each task of a result, and what made it faster where it was tried."""
     found = []
     timeline = result.timeline
     for task, run in zip(timeline.tasks, timeline.runs, strict=True):
@@ -45,8 +45,9 @@ def explained(result: Result) -> Page:
             ("code",),
         )
         lines = [str(each) for each in suggestions(run, timeline.profile)]
-        advice = Bullets(lines or [NOTHING_HELPS])
+        played = Bullets([*advice, *lines] or [NOTHING_HELPS])
         found.append(Section(task.name, (pipes, path)))
+<<<<<<< HEAD
         found.append(Section(say("What would make it faster, each played"), (advice,)))
     return Page(
         say("Why {op} takes {duration_us}").format(
@@ -57,6 +58,10 @@ def explained(result: Result) -> Page:
         (),
         found,
     )
+=======
+        found.append(Section("What would make it faster, each played", (played,)))
+    return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
+>>>>>>> d2bcbdd1
 
 
 def suggested(result: Result) -> list[str]:

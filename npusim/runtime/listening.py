@@ -22,12 +22,16 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A launch of a kernel or a call of an operator: blocks, what was read and written, result."""
+    """A launch of a kernel or a call of an operator: blocks, what was read and written, result.
+
+    ``advice`` is what made it faster where it was tried.
+    """
 
     blocks: int
     read: tuple[Operand, ...]
     written: tuple[Operand, ...]
     result: Result
+    advice: tuple[str, ...] = ()
 
 
 _listeners: list[Callable[[Heard], None]] = []

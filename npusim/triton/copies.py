@@ -11,7 +11,7 @@ import numpy as np
 from npusim.ascendc import GlobalTensor, LocalTensor, Pipe, TPosition, TQue
 from npusim.triton import numbers
 from npusim.triton.held import UNKNOWN, GlobalPiece, Loan, LocalPiece, Tile
-from npusim.triton.scalar import Scalars
+from npusim.triton.scalar import NeedsNumbersError, Scalars
 from npusim.triton.vector import VectorWork, new_tile
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
@@ -49,6 +49,7 @@ class Copies(Scalars):
         self.loops = 0
         self.moves = []
         self.queues: dict[object, TQue] = {}
+        self.lines: set[tuple[int, int] | None] = set()  # of global memory, in the scalar's cache
         self.before: dict[int, NDArray[Any]] = {}  # memory before it was compared and swapped
         self.shared = launch.shared if core.unit.kind == "vector" else {}
         self.alone = not launch.shared and core.unit.sub_block == 1
@@ -66,6 +67,7 @@ class Copies(Scalars):
             operation,
             "what it does depends on what is in its tensors",
             "Launch it with tensors that have numbers, e.g. in npusim exec.",
+            NeedsNumbersError,
         )
 
     def unknown(self, operation: Operation, what: str = "") -> KernelError:

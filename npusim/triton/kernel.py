@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from npusim.ascendc import Kernel
 from npusim.triton.player import Player
 from npusim.triton.scouting import DependsOnDataError, Scout
+from npusim.triton.scouting_all import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -39,6 +40,8 @@ class TritonKernel(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """What a program does, up to addresses: turns of loops, lengths of copies."""
+        if not self._kinds:
+            self._kinds = dict(enumerate(kinds_of(self.launch) or ()))
         if block_idx not in self._kinds:
             try:
                 told: Hashable = Scout(self.launch, block_idx).signature()

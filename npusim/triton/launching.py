@@ -20,6 +20,7 @@ from npusim.triton.held import GlobalPiece
 from npusim.triton.kernel import TritonKernel
 from npusim.triton.launch import Launch
 from npusim.triton.program import LoweredProgram
+from npusim.triton.scalar import NeedsNumbersError
 from npusim.values.dtypes import BOOL
 from npusim.values.errors import ArgumentError, BufferOverflowError, KernelError
 
@@ -113,10 +114,27 @@ def launch(program: LoweredProgram, grid: Grid, given: Mapping[str, object]) -> 
     before = len(here.launched)
     try:
         result = here.play(kernel, memories, numerics=False, assumptions=assumptions)
+    except NeedsNumbersError:
+        if any(isinstance(each, Shaped) for each in given.values()):
+            raise
+        result = _with_numbers(program, grid, given, assumptions)
     finally:
         del here.launched[before:]
     _timing[-1].append(result)
     return result
+
+
+def _with_numbers(
+    program: LoweredProgram, grid: Grid, given: Mapping[str, object], assumptions: tuple[str, ...]
+) -> Result:
+    """A launch whose work its numbers decide; they are put back behind it."""
+    kernel, memories = made(program, grid, given)
+    kept = [each.bytes.copy() for each in memories]
+    try:
+        return session().play(kernel, memories, assumptions=assumptions)
+    finally:
+        for memory, before in zip(memories, kept, strict=True):
+            memory.bytes[...] = before
 
 
 def _as_the_compilers(error: BufferOverflowError) -> BufferOverflowError:
@@ -212,10 +230,15 @@ def _bytes_of(name: str, value: Any) -> tuple[NDArray[np.uint8], int]:
     tensor = _tensor_of(value)
     if tensor is None:
         raise ArgumentError(f"{name} is a {type(value).__name__}, no tensor")
+    raw = whole_storage(tensor, sys.modules["torch"].uint8).numpy()
+    return raw, value.data_ptr() - tensor.untyped_storage().data_ptr()
+
+
+def whole_storage(value: Any, dtype: Any = None) -> Any:
+    """All that lies in the memory that a tensor shows a part of, as a tensor of one axis."""
     torch: Any = sys.modules["torch"]
-    storage = tensor.untyped_storage()
-    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    return raw, value.data_ptr() - storage.data_ptr()
+    tensor = _tensor_of(value)
+    return torch.empty(0, dtype=dtype or tensor.dtype).set_(tensor.untyped_storage())
 
 
 def _tensor_of(value: Any) -> Any:

@@ -85,7 +85,7 @@ class Player(Products):
         else:
             self.play_scalar(operation)
             if operation.name == "memref.load":
-                self.load_element()
+                self.load_element(operation)
 
     def _branch(self, operation: Operation) -> Steps:
         test = self.env[operation.operands[0].number]

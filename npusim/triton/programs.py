@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,7 @@ from npusim.pyasc.answering import AnsweringModule
 from npusim.pyasc.import_hooks import when_imported
 from npusim.pyasc.session import session
 from npusim.reading.kept import cache_folder
+from npusim.triton.advising import advising, watch
 from npusim.triton.driver import StandInDriver
 from npusim.triton.front_half import without_device_compiler
 from npusim.triton.later import later_names
@@ -26,8 +27,11 @@ _INFO, _CACHE = "TRITON_DISABLE_LINE_INFO", "TRITON_CACHE_DIR"
 
 
 @contextmanager
-def triton_on_npu() -> Iterator[None]:
-    """While this is open, kernels of a program that imports Triton run on the session's chip."""
+def triton_on_npu(*, with_advice: bool = False) -> Iterator[None]:
+    """While this is open, kernels of a program that imports Triton run on the session's chip.
+
+    With advice launches are tried with other settings, too.
+    """
     before = {name: os.environ.get(name) for name in (_INFO, _CACHE)}
     folder = cache_folder()
     os.environ[_INFO] = "0"
@@ -36,7 +40,11 @@ def triton_on_npu() -> Iterator[None]:
     modules = {name: sys.modules.get(name) for name in _PLATFORM}
     sys.modules.update(_platform_modules())
     try:
-        with when_imported("triton", _attach), later_names():
+        with (
+            when_imported("triton", _attach),
+            later_names(),
+            advising() if with_advice else nullcontext(),
+        ):
             yield
     finally:
         for name, module in modules.items():
@@ -95,6 +103,7 @@ def _attach(triton: Any) -> None:
     driver = StandInDriver()
     import_module("triton.runtime.driver").driver.set_active(driver)
     listen_to(import_module("triton.runtime.autotuner").Autotuner)
+    watch(import_module("triton.runtime.jit").JITFunction)
     testing: Any = import_module("triton.testing")
     testing.do_bench = driver.get_benchmarker()
     testing.do_bench_npu = driver.bench_us

@@ -25,6 +25,10 @@ _NAMES = """
 _CONVERSIONS = frozenset(_NAMES.split())  # fmt: skip
 
 
+class NeedsNumbersError(KernelError):
+    """What a kernel does depends on numbers that the run doesn't have."""
+
+
 class Scalars:
     """The values of one program, and what the scalar unit computes of them."""
 
@@ -47,12 +51,17 @@ class Scalars:
         """A list of an operation, with what its values are."""
         return tuple(each if isinstance(each, int) else self.env[each.number] for each in items)
 
-    def refuse(self, operation: Operation, why: str, remedy: str = "") -> KernelError:
+    def refuse(
+        self,
+        operation: Operation,
+        why: str,
+        remedy: str = "",
+        kind: type[KernelError] = KernelError,
+    ) -> KernelError:
         """The error for an operation, with its line."""
         line = operation.line
-        return KernelError(
-            self.program.name, why, remedy, site=site_of(line.file, line.line) if line.file else ""
-        )
+        site = site_of(line.file, line.line) if line.file else ""
+        return kind(self.program.name, why, remedy, site=site)
 
     def play_scalar(self, operation: Operation) -> None:
         """One operation whose results are numbers or pieces of global memory."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from npusim.engine.program import Pipe
 from npusim.triton import atomics, calls, generic, numbers, reductions
 from npusim.triton.copies import PIECES, Copies
 from npusim.triton.elements import Elements
@@ -84,11 +85,31 @@ class Tiles(Order):
                 self.core.emit_scalar("ld_ub", loads=1, detail="tile")
         self.env[value.number] = number
 
-    def load_element(self) -> None:
-        """Write down that the scalar unit loads an element of global memory."""
-        if self.core.recording:
-            with self.core.schedules():
+    def load_element(self, operation: Operation) -> None:
+        """Write down that the scalar unit loads an element of global memory.
+
+        Its cache holds the lines that the program has touched before.
+        """
+        if not self.core.recording:
+            return
+        line = self._line_of(operation)
+        with self.core.schedules():
+            if line is None or line not in self.lines:
                 self.core.load_lines(1)
+                self.lines.add(line)
+            else:
+                cycles = self.core.costs.gm_element()
+                self.core.recorder.emit(Pipe.SCALAR, "ld_gm", cycles, detail="1 element")
+
+    def _line_of(self, operation: Operation) -> tuple[int, int] | None:
+        """The line of global memory that an element lies in, where that is known."""
+        piece = self.env[operation.operands[0].number]
+        places = self.numbers(operation.lists[0])
+        if not isinstance(piece, GlobalPiece) or UNKNOWN in (piece.offset, *places):
+            return None
+        at = piece.offset + sum(a * b for a, b in zip(places, piece.strides, strict=True))
+        line = self.core.profile.memory.l2_line_bytes
+        return piece.buffer.number, at * piece.dtype.itemsize // line
 
     def _insert(self, operation: Operation) -> None:
         number = self.env[operation.operands[0].number]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from npusim.values.errors import NpusimError
+from npusim.values.host import cores
 
 _DONE = "_npusim_listens"
 
@@ -55,7 +58,33 @@ def listen_to(autotuner: Any) -> None:
         return taken
 
     autotuner._bench = bench  # noqa: SLF001
+    pruned = autotuner.prune_configs
+
+    def prune_configs(self: Any, named: Mapping[str, Any]) -> Any:
+        configs = pruned(self, named)
+        if heard and not named.get("warmup"):
+            _compile_together(self, configs, named)
+        return configs
+
+    autotuner.prune_configs = prune_configs
     setattr(autotuner, _DONE, True)
+
+
+def _compile_together(tuner: Any, configs: Any, named: Mapping[str, Any]) -> None:
+    """Configurations on all cores; who tries one later finds it compiled.
+
+    Most of a compilation is a process of its own. What fails does so again when it is tried.
+    """
+
+    def compiled(config: Any) -> None:
+        with suppress(Exception):
+            given = {**named, **config.all_kwargs(), "warmup": True}
+            tuner.fn.run(*tuner.nargs.values(), **given)
+
+    first, *others = configs
+    compiled(first)  # makes what all of them share
+    with ThreadPoolExecutor(max_workers=max(2, cores())) as pool:
+        list(pool.map(compiled, others))
 
 
 def _trial(tuner: Any, arguments: Any, config: Any, taken_us: float, refusal: str) -> Trial:

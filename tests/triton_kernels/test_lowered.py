@@ -16,8 +16,10 @@ from npusim.runtime.device import Device
 from npusim.triton import mlir
 from npusim.triton.fitting import check_fits, need_of
 from npusim.triton.launch import Launch
-from npusim.triton.launching import launch, timing_only
+from npusim.triton.launching import launch, made, timing_only
 from npusim.triton.program import LoweredProgram
+from npusim.triton.scouting import Scout
+from npusim.triton.scouting_all import kinds_of
 from npusim.values.errors import BufferOverflowError, KernelError
 from support.paths import DATA
 
@@ -161,6 +163,33 @@ def test_the_last_axis_of_a_grid_goes_first() -> None:
         (0, 1, 0),
         (1, 2, 3),
     ]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    ("name", "grid", "given"),
+    [
+        ("add", (98, 1, 1), {"x": 100_000, "y": 100_000, "out": 100_000, "n": 5001}),
+        ("softmax", (7, 1, 1), {"o": 9000, "i": 9000, "a": 90, "b": 90, "rows": 90, "columns": 81}),
+        ("matmul", (3, 3, 1), {"a": 9100, "b": 9100, "c": 16900, "m": 130, "n": 129, "k": 70}),
+        ("attention", (2, 2, 1), None),
+    ],
+)
+def test_all_programs_at_once_are_alike_as_one_after_the_other(
+    name: str, grid: tuple[int, int, int], given: dict[str, Any] | None, grouped: bool
+) -> None:
+    program = lowered(name, grouped=grouped)
+    sized = {
+        key: np.zeros(each, np.float16 if name == "matmul" else np.float32) if each > 8191 else each
+        for key, each in (given or {}).items()
+    }
+    with held(Device("Ascend910B3")):
+        launched = made(program, grid, sized or attention_operands())[0].launch
+    together = kinds_of(launched)
+    alone = [Scout(launched, block).signature() for block in range(launched.blocks)]
+    assert together is not None
+    pairs = set(zip(together, alone, strict=True))
+    assert len(pairs) == len(set(together)) == len(set(alone))
 
 
 def test_a_load_beyond_a_tensor_is_told_and_a_store_refused(

@@ -330,3 +330,50 @@ def test_numbers_that_the_chip_has_not_are_refused(
     """
     assert run(tmp_path, text).exit_code == 1
     assert "numbers of type f64 aren't simulated" in capsys.readouterr().err
+
+
+ADVISED = """
+@triton.jit
+def softmax(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=-float("inf"))
+    x = tl.exp(x - tl.max(x, 0))
+    tl.store(out_ptr + row * columns + at, x / tl.sum(x, 0), mask=at < columns)
+
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+x = torch.randn(400, 1000, device="npu")
+out = torch.empty_like(x)
+softmax[(400,)](x, out, 1000, BLOCK=1024)
+torch.testing.assert_close(out, torch.softmax(x, -1))
+double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), BLOCK=1024)
+assert torch.equal(out, x * 2)
+"""
+
+
+def test_explain_tells_what_was_faster_with_the_same_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HEAD + ADVISED, encoding="utf-8")
+    said = npusim(
+        capsys, "", "exec", "--explain", str(program), "-s", "910b3",
+        "--against", "softmax: aclnnSoftmax self=x_ptr dim=-1 out=out_ptr",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    (row,) = [line for line in said.out.splitlines() if "aclnnSoftmax" in line]
+    assert float(row.split()[-1]) > 0.5
+    of_softmax, of_double = said.out.split("What would make it faster, each played")[1:]
+    assert "TRITON_ALL_BLOCKS_PARALLEL=1" in of_softmax
+    assert "BLOCK=" not in of_softmax  # of another size it doesn't compute a row's softmax
+    assert "BLOCK=4096 instead of 1024" in of_double
+
+
+def test_against_wants_a_kernel_and_an_interface(capsys: pytest.CaptureFixture[str]) -> None:
+    said = npusim(capsys, "", "exec", "x.py", "-s", "910b3", "--against", "softmax aclnnSoftmax")
+    assert said.code == 2
+    assert "--against 'softmax_kernel: aclnnSoftmax" in said.err

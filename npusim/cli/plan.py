@@ -14,12 +14,8 @@ from npusim.cli.chips import names
 from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
-<<<<<<< HEAD
-from npusim.values.errors import UsageError
-from npusim.values.language import say
-=======
 from npusim.values.errors import ArgumentError, UsageError
->>>>>>> f02f23df
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan

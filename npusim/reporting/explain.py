@@ -47,8 +47,7 @@ def explained(result: Result, advice: Sequence[str] = ()) -> Page:
         lines = [str(each) for each in suggestions(run, timeline.profile)]
         played = Bullets([*advice, *lines] or [NOTHING_HELPS])
         found.append(Section(task.name, (pipes, path)))
-<<<<<<< HEAD
-        found.append(Section(say("What would make it faster, each played"), (advice,)))
+        found.append(Section(say("What would make it faster, each played"), (played,)))
     return Page(
         say("Why {op} takes {duration_us}").format(
             op=result.op, duration_us=latency(result.duration_us)
@@ -58,10 +57,6 @@ def explained(result: Result, advice: Sequence[str] = ()) -> Page:
         (),
         found,
     )
-=======
-        found.append(Section("What would make it faster, each played", (played,)))
-    return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
->>>>>>> d2bcbdd1
 
 
 def suggested(result: Result) -> list[str]:

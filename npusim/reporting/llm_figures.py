@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Final
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
-<<<<<<< HEAD
-from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
-from npusim.values.language import ngettext, say
-=======
 from npusim.values.drawing import INK, MARK, SERIES, as_file, draw, in_plain_decades
->>>>>>> f02f23df
+from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,35 +61,13 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
 
 def pareto_figure(found: LlmPlanResult) -> Figure:
     """Tokens a second of a card over TPOT: every option at every rate that was tried."""
-<<<<<<< HEAD
-    places, colours = places_of(found.options), _colours(found.options)
-    best = front([place for each in places.values() for place in each])
-
-    def paint(drawing: Drawing) -> None:
-        axes = drawing.add_subplot()
-        for product, points in places.items():
-            across, up = zip(*points, strict=True)
-            axes.plot(across, up, "o", ms=4, color=colours[product], label=product)
-        axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
-        axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
-        axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
-        drawing.legend(loc="outside lower center", ncols=1)
-
     caption = say(
         "Every layout, precision and batch limit at every rate that "
         "was simulated; nothing that was tried lies above and left of "
         "the line. The dashed line is the limit."
     )
-    drawn = draw("pareto", paint, height_inches=3.4 + 0.2 * len(places))
-    return Figure(drawn, say("Tokens of a card against TPOT"), caption)
-=======
-    caption = (
-        "Every layout, precision and batch limit at every rate that was simulated; nothing that "
-        "was tried lies above and left of the line. The dashed line is the limit."
-    )
     drawn = draw("pareto", partial(_front_drawn, found), height_inches=_front_inches(found))
-    return Figure(drawn, "Tokens of a card against TPOT", caption)
->>>>>>> f02f23df
+    return Figure(drawn, say("Tokens of a card against TPOT"), caption)
 
 
 def front_file(found: LlmPlanResult, kind: str) -> bytes:

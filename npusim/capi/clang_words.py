@@ -67,7 +67,7 @@ def _of_system(text: str) -> list[tuple[int, int]]:
     marks = [(each.start(), _SYSTEM in each[1].split()) for each in _MARK.finditer(text)]
     ends = [*(start for start, _ in marks[1:]), len(text)]
     spans: list[tuple[int, int]] = []
-    for (start, is_system), end in zip(marks, ends, strict=True):
+    for (start, is_system), end in zip(marks, ends, strict=False):
         if is_system and spans and spans[-1][1] == start:
             spans[-1] = (spans[-1][0], end)
         elif is_system:

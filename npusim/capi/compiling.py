@@ -67,7 +67,9 @@ def compile_program(
         both = [source for source in sources if _text(source) and asks_for_sides(source, own)]
         made = compile_sides(both, [*compiler, *include], own, Path(folder), messages)
         translations = {
-            source: [str(made[source])] if source in made else _as_cxx(source, Path(folder), launched)
+            source: [str(made[source])]
+            if source in made
+            else _as_cxx(source, Path(folder), launched)
             for source in sources
         }
         words = [word for words in translations.values() for word in words]

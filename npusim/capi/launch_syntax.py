@@ -76,6 +76,11 @@ def translated(
         last = name.rpartition(":")[2]
         kind = _BY_SIDES if both_sides else _kind_of(last, kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
+        if both_sides:  # in a member function, a copy of what is there when it is launched
+            call = (
+                f"[=, npusim_all = ::std::make_tuple({arguments})]() mutable {{ ::std::apply("
+                f"[&](auto &...npusim_each) {{ {name}{types}(npusim_each...); }}, npusim_all); }}"
+            )
         done.append(source[at:first])
         done.append(f'::npusim::launch("{name}", {kind}, {blocks}, {stream}, {call})')
         done.append("\n" * where.count("\n"))

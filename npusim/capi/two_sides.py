@@ -21,7 +21,7 @@ from npusim.capi.library import installation
 from npusim.capi.missing_headers import missing_header
 from npusim.capi.tools import binary_tool, is_clang
 from npusim.reading.files import read_bytes
-from npusim.reading.kept import cache_folder
+from npusim.reading.kept import own_folder
 from npusim.values.errors import RejectedError
 
 _SIDES = (("VEC", "C220_VEC"), ("CUBE", "C220_CUBE"))
@@ -32,6 +32,7 @@ _WHERE = re.compile(r"\[\s*(?:host\s*,\s*)?(?:aicore|host)\s*\]")
 _BEFORE = ("-D__CCE__", "-D__forceinline__=inline", "-include", "kernel_operator.h")
 _AFTER = ("-O2", "-ftree-vectorize", "-w")
 _OF_GCC = ("-std=c++20", "-fno-gnu-unique", "-fpermissive")
+_MOST_KEPT = 64
 _TAKE_A_WORD = ("-MF", "-MT", "-MQ")
 _OF_DEPENDENCIES = ("-MD", "-MMD", "-MP")
 
@@ -82,10 +83,7 @@ def compile_sides(
         kept = _kept(texts, [compiler[0], *words])
         if not kept.is_file():
             both = _compiled(source.stem, texts, [*compiler, *words], folder, messages)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            scratch = kept.with_suffix(f".{folder.name}")
-            shutil.copyfile(both, scratch)
-            scratch.replace(kept)
+            _keep(both, kept)
         made[source] = kept
     return made
 
@@ -127,7 +125,18 @@ def _side(
 def _kept(texts: Sequence[str], words: Sequence[str]) -> Path:
     """Where the cache has the object of these texts."""
     named = hashlib.sha256("\0".join((*texts, *words, *_AFTER)).encode()).hexdigest()[:32]
-    return cache_folder() / "sides" / f"{named}.o"
+    return installation().root.parent / "sides" / f"{named}.o"
+
+
+def _keep(made: Path, kept: Path) -> None:
+    """Puts an object into the cache, and the oldest ones out of it."""
+    own_folder(kept.parent)
+    scratch = kept.with_suffix(f".{made.parent.name}")
+    shutil.copyfile(made, scratch)
+    scratch.replace(kept)
+    objects = sorted(kept.parent.glob("*.o"), key=lambda file: file.stat().st_mtime)
+    for file in objects[:-_MOST_KEPT]:
+        file.unlink(missing_ok=True)
 
 
 def _compiled(
@@ -146,7 +155,8 @@ def _compiled(
         own = ("-std=c++17",) if is_clang(words[0]) else _OF_GCC
         command = [*_without_dependencies(words), *_AFTER, *own, "-c", str(made), "-o", str(output)]
         running.append(subprocess.Popen(command, stderr=messages))  # noqa: S603 - the user's own compiler
-    if any([process.wait() for process in running]):
+    codes = [process.wait() for process in running]
+    if any(codes):
         raise RejectedError(f"{words[0]} refuses {name}, see above")
     vector, cube = objects
     alone, both = folder / f"{name}.alone.o", folder / f"{name}.both.o"

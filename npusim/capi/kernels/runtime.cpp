@@ -245,7 +245,7 @@ static bool acts(npusim_job_t &job, bool cube)
         told = Told();
         told.shared.reset(new Shared);
         shared = told.shared.get();
-        shared->job = &job, shared->looks = true;
+        shared->job = &job, shared->has_sides = shared->looks = true;
         shared->sectors.resize(size_t(job.buffers));
         shared->cores.emplace_back(new Runtime);
         prepare(*shared->cores.back(), block, cube, 0);
@@ -283,11 +283,12 @@ Run cube_side(const char *type)
 
 int play(npusim_job_t *job)
 {
-    if (job->kind > 2 && map_memory(*job)) choose_cores(*job);
+    bool has_sides = job->kind > 2;
+    if (has_sides && map_memory(*job)) choose_cores(*job);
     told = Told();
     told.shared.reset(new Shared);
     shared = told.shared.get();
-    shared->job = job;
+    shared->job = job, shared->has_sides = has_sides;
     computes_products = job->products;
     shared->sectors.resize(size_t(job->buffers));
     if (!map_memory(*job)) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <typeinfo>
 
 /* @npusim_job@ */

@@ -2,6 +2,7 @@
  *
  * An instruction is a symbol: what it is priced by, and its line. A core's symbols are a list in which
  * what follows itself is a loop, found as it is written. Lists and bodies of loops are kept once. */
+#include "division.h"
 #include "flags.h"
 #include "issue.h"
 #include "meeting.h"
@@ -107,7 +108,7 @@ static pthread_t runs_on;
 static bool is_in_kernel() { return current && shared && pthread_equal(runs_on, pthread_self()); }
 
 /* A kernel's own pointers into global memory go past our checks; what lies nowhere ends the launch. */
-static void on_signal(int signal, siginfo_t *told, void *)
+static void on_signal(int signal, siginfo_t *told, void *context)
 {
     if (!is_in_kernel()) {
         std::signal(signal, SIG_DFL);
@@ -116,6 +117,7 @@ static void on_signal(int signal, siginfo_t *told, void *)
     }
     char text[200];
     if (signal == SIGABRT) leave("the kernel's code calls abort, behind this line", "Device code can't end the program: return from the kernel.");
+    if (signal == SIGFPE && shared->has_sides && pass_division(static_cast<ucontext_t *>(context))) return;
     if (signal == SIGFPE) leave("the kernel's code divides by zero, behind this line", "Look at the divisor before dividing.");
     if (signal == SIGILL) leave("the kernel's code runs into a place that it says isn't reached, behind this line", "Return a value on every way out of a function.");
     std::snprintf(text, sizeof text, "a pointer is used at %#llx, which lies in no block of device memory, behind this line", (unsigned long long)uintptr_t(told->si_addr));

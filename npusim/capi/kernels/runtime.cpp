@@ -256,7 +256,7 @@ static bool acts(npusim_job_t &job, bool cube)
             swapcontext(&shared->cores[0]->home, &shared->cores[0]->context);
         }
         current = nullptr;
-        acted = shared->acted || shared->failed;
+        acted = shared->acted; /* what is refused on this core isn't meant for it */
         leave_cores();
     }
     return acted;

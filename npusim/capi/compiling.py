@@ -64,7 +64,13 @@ def compile_program(
         launched = _launch_headers(sources, flags, Path(folder))
         include = (f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}")
         own = _own(flags)
-        both = [source for source in sources if _text(source) and asks_for_sides(source, own)]
+        both = [
+            source
+            for source in sources
+            if (text := _text(source)) is not None
+            and not launched.intersection(kernels_of(text))
+            and asks_for_sides(source, own)
+        ]
         made = compile_sides(both, [*compiler, *include], own, Path(folder), messages)
         translations = {
             source: [str(made[source])]

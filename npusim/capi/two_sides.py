@@ -40,6 +40,8 @@ _OF_DEPENDENCIES = ("-MD", "-MMD", "-MP")
 def asks_for_sides(source: Path, flags: Sequence[str]) -> bool:
     """Whether a source, or a header that it reaches, asks for its core or launches in a header."""
     folders = [Path(flag[2:]) for flag in flags if flag.startswith("-I")]
+    ours = installation().include.resolve()
+    folders = [folder for folder in folders if not folder.resolve().is_relative_to(ours)]
     known: set[Path] = set()
     waiting = [source.absolute()]
     while waiting:

@@ -20,6 +20,7 @@ from npusim.capi.launch_syntax import (
 )
 from npusim.capi.library import LIBRARY, installation
 from npusim.capi.missing_headers import missing_header
+from npusim.capi.two_sides import asks_for_sides, compile_sides
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
 _KERNELS = ".asc"
@@ -61,18 +62,31 @@ def compile_program(
     folder = tempfile.mkdtemp(prefix="npusim-cc-")
     try:
         launched = _launch_headers(sources, flags, Path(folder))
-        translations = {source: _as_cxx(source, Path(folder), launched) for source in sources}
-        command = [
-            *compiler, f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}",
-            *(word for words in translations.values() for word in words), "-o", scratch,
-            *_own(flags), *(() if "-c" in flags else linked),
-        ]  # fmt: skip
+        include = (f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}")
+        own = _own(flags)
+        both = [
+            source
+            for source in sources
+            if (text := _text(source)) is not None
+            and not launched.intersection(kernels_of(text))
+            and asks_for_sides(source, own)
+        ]
+        made = compile_sides(both, [*compiler, *include], own, Path(folder), messages)
+        translations = {
+            source: [str(made[source])]
+            if source in made
+            else _as_cxx(source, Path(folder), launched)
+            for source in sources
+        }
+        words = [word for words in translations.values() for word in words]
+        command = [*compiler, *include, *words, "-o", scratch, *own]
+        if "-c" not in flags:
+            command += linked
+        elif made:  # no other source: the compiler takes one with -c and -o
+            command = [tools.binary_tool("ld"), "-r", *words, "-o", scratch]
         done = subprocess.run(command, check=False, stderr=messages)  # noqa: S603 - the user's own compiler
         if done.returncode:
-            missing = missing_header(command, home.include)
-            if missing is not None:
-                raise RejectedError(*missing)
-            raise RejectedError(f"{compiler[0]} ended with {done.returncode}, see above")
+            raise _refusal(command, done.returncode, home.include)
         if "-MF" in flags:
             _name_sources(Path(flags[flags.index("-MF") + 1]), translations)
         Path(scratch).chmod(0o755)
@@ -81,6 +95,12 @@ def compile_program(
         Path(scratch).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
     return target
+
+
+def _refusal(command: Sequence[str], code: int, headers: Path) -> RejectedError:
+    """Why a compiler's command ended: a header that nobody found, or what it said itself."""
+    missing = missing_header(command, headers)
+    return RejectedError(*missing or (f"{command[0]} ended with {code}, see above",))
 
 
 def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str], what: str) -> None:

@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", re.DOTAL
 _INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
 _LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_VECTOR, _CUBE, _MIX = 0, 1, 2
+_VECTOR, _CUBE, _MIX, _BY_SIDES = 0, 1, 2, 3
 _SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
 
 
@@ -49,13 +49,16 @@ NPUSIM_LAUNCHES({name})
 """
 
 
-def translated(source: str, path: str, launched: Collection[str] = ()) -> str:
+def translated(
+    source: str, path: str, launched: Collection[str] = (), *, both_sides: bool = False
+) -> str:
     """The source with its launches as calls; its lines stay where they are.
 
     Kernels in ``launched`` can be launched from elsewhere, by :func:`launch_header`'s functions.
+    Of a source that is compiled for ``both_sides`` the cores are found when a launch runs.
     Raises RejectedError for a launch that doesn't come to its end.
     """
-    kinds = _kinds(source, Path(path).parent)
+    kinds = {} if both_sides else _kinds(source, Path(path).parent)
     done, at = [], 0
     code = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
     while (opened := code.find("<<<", at)) >= 0:
@@ -70,8 +73,14 @@ def translated(source: str, path: str, launched: Collection[str] = ()) -> str:
             )
         arguments, end = _until(source, bracket + 1, ")", place)
         blocks, stream = settings[0], settings[2] if len(settings) > _SETTINGS else "nullptr"
-        kind = _kind_of(name.rpartition(":")[2], kinds, code[:opened])
+        last = name.rpartition(":")[2]
+        kind = _BY_SIDES if both_sides else _kind_of(last, kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
+        if both_sides:  # in a member function, a copy of what is there when it is launched
+            call = (
+                f"[=, npusim_all = ::std::make_tuple({arguments})]() mutable {{ ::std::apply("
+                f"[&](auto &...npusim_each) {{ {name}{types}(npusim_each...); }}, npusim_all); }}"
+            )
         done.append(source[at:first])
         done.append(f'::npusim::launch("{name}", {kind}, {blocks}, {stream}, {call})')
         done.append("\n" * where.count("\n"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 from npusim.values.errors import UsageError
@@ -24,6 +26,23 @@ def c_compiler() -> list[str]:
 def cxx_compiler() -> list[str]:
     """The command of the C++ compiler: that of CXX, or the system's. Raises UsageError if none."""
     return _compiler("CXX", _CXX, "C++")
+
+
+def binary_tool(name: str) -> str:
+    """The command of one of the tools that come with compilers. Raises UsageError without it."""
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(f"{name} isn't found", "Install binutils beside the compiler.")
+    return found
+
+
+@cache
+def is_clang(compiler: str) -> bool:
+    """Whether a compiler's command is clang."""
+    done = subprocess.run(  # noqa: S603 - the user's own compiler
+        [compiler, "--version"], check=False, capture_output=True, text=True
+    )
+    return "clang" in done.stdout
 
 
 def require_linux() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from npusim.ascendc.allowance import SECONDS_VARIABLE
+from npusim.capi.clang_words import as_gcc_takes_it
 from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import translated
+from npusim.capi.library import installation
 from npusim.capi.running import run_program
 from npusim.hardware import load_profile
 from npusim.runtime.what_if import suggestions
@@ -155,6 +157,54 @@ def test_cube_and_vector_cores_work_together(
     assert {"mad", "copy_matrix_cc_to_gm", "vrelu"} <= {each.name for each in played}
     # A turn is some 250 cycles and two ways to memory and back.
     assert 100 < turns["duration_us"] < 1000
+
+
+@needs_capi
+@needs_cffi
+def test_kernels_are_compiled_for_both_kinds_of_cores(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A launch in a header, operators for a core where their class is written, names of cores."""
+    flags = ["-O0", f"-I{SOURCES / 'sides'}"]
+    with workshop(tmp_path_factory).cache():
+        for folder in ("first", "again"):
+            (tmp_path / folder).mkdir()
+            program = compile_program([SOURCES / "sides.cpp"], tmp_path / folder / "sides", flags)
+        kept = list((installation().root.parent / "sides").glob("*.o"))
+    assert len(kept) == 1  # the second time it was there already
+    run = run_program(str(program), [], "Ascend910B3", with_timelines=True)
+    assert (run.exit_code, run.faults) == (0, [])
+    assert capfd.readouterr().out == "both 0\nvectors 0\ncubes 0\n"
+    both, vectors, cubes = (
+        {each.name for each in timed.result.timeline.slices()} for timed in run.timed
+    )
+    assert "vmuls" in both & vectors
+    assert "vmuls" not in cubes
+    assert [call["op"] for call in run.calls] == ["adapter"] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (
+            "struct A { template <class T> struct B {}; template <> struct B<void> { int c; }; };",
+            (
+                "struct A { template <class T, class npusim_more = void> struct B {}; template "
+                "<class npusim_more> struct B<void, npusim_more> { int c; }; };"
+            ),
+        ),
+        ("struct A { A() = default; int b; };", "struct A { int b; };"),
+        ("struct A { A() = default; A(int c); };", "struct A { A() = default; A(int c); };"),
+        (
+            "template <class T> struct A {}; template <> struct A<void> {};",
+            "template <class T> struct A {}; template <> struct A<void> {};",
+        ),
+    ],
+)
+def test_words_that_gcc_does_not_take(given: str, made: str) -> None:
+    assert " ".join(as_gcc_takes_it(given).split()) == made
+    system = f'# 1 "/usr/include/a.h" 3\n{given}'
+    assert as_gcc_takes_it(system) == system
 
 
 @needs_capi

@@ -13,6 +13,7 @@
 #include "npusim/kernel_reduce.h"
 #include "npusim/kernel_rearrange.h"
 #include "npusim/kernel_cube.h"
+#include "npusim/kernel_sparse.h"
 #include "npusim/kernel_sync.h"
 #include "npusim/kernel_math.h"
 #include "npusim/kernel_rows.h"

@@ -5,6 +5,7 @@
 #include "listing.h"
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <ucontext.h>
 #include <unordered_map>
@@ -109,6 +110,14 @@ static Runtime &here() { return *current->runtime; }
 
 static Site placed(Site at) { return current && current->acting.file ? current->acting : at; }
 
+/* Ends a core where no exception can: destructors that wait for flags would throw another. */
+[[noreturn]] static void leave_core()
+{
+    here().ended = true;
+    setcontext(&here().home);
+    std::abort();
+}
+
 void refuse(Site at, const char *remedy, const char *format, ...)
 {
     char text[1024];
@@ -122,7 +131,16 @@ void refuse(Site at, const char *remedy, const char *format, ...)
         shared->remedy = remedy;
         shared->site = placed(at);
     }
+    if (std::uncaught_exceptions() && !here().ended) leave_core();
     throw Ended();
+}
+
+/* Where it is only asked whether a core does anything, its first deed ends it. */
+static void act()
+{
+    if (!shared->looks) return;
+    shared->acted = true;
+    leave_core();
 }
 
 static std::string spelled(Site site)

@@ -79,6 +79,7 @@ static void finish_gm(Instruction &told, Site at)
 
 void issue(Instruction &told, Site at)
 {
+    act();
     Runtime &core = here();
     check_stored();
     if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube && !current->size[L1])
@@ -124,6 +125,7 @@ void issue(Instruction &told, Site at)
 
 void scalar(int loads, int stores, int operations, int global_loads, int turns, Site at, int misses)
 {
+    act();
     int64_t number[8] = {loads, stores, operations, global_loads, turns, misses};
     step(S, at);
     write_down("scalar", "scalar", at, SCALAR, S, 0, number);

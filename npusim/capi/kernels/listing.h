@@ -94,6 +94,8 @@ struct Shared {
     std::string message, remedy;
     Site site = {};
     bool failed = false;
+    bool has_sides = false; /* its code is compiled for both kinds of cores */
+    bool looks = false, acted = false; /* only whether a core does anything is asked, and it does */
 
     uint32_t keep(const Entry *first, const Entry *last)
     {

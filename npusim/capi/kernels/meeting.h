@@ -27,6 +27,7 @@ static void let_others(bool (*ready)(void *), void *context, Site at)
 
 void wait_until(bool (*ready)(void *), void *context, Site at)
 {
+    act();
     let_others(ready, context, at);
     learn_all();
 }
@@ -64,6 +65,7 @@ static bool arrived(void *context)
 
 void sync_all(bool vectors_only, Site at)
 {
+    act();
     Runtime &core = here();
     require_cores("SyncAll", at);
     all_meet(core);
@@ -86,6 +88,7 @@ static bool partners(void *context)
 
 void cross_set(int mode, int pipe, int flag, Site at)
 {
+    act();
     if (flag < 0 || flag > 15) refuse(at, "Use 0 to 10; the others are the framework's.", "flag %d between cores doesn't exist", flag);
     if (mode < 2) require_cores("CrossCoreSetFlag", at);
     auto &crossing = here().crossed[flag];
@@ -97,6 +100,7 @@ void cross_set(int mode, int pipe, int flag, Site at)
 
 void cross_wait(int mode, int flag, Site at)
 {
+    act();
     Runtime &core = here();
     if (flag < 0 || flag > 15) refuse(at, "Use 0 to 10; the others are the framework's.", "flag %d between cores doesn't exist", flag);
     /* The hardware doesn't look at the mode of a wait (page of CrossCoreWaitFlag, Atlas A2): it is that of the flag, which
@@ -187,6 +191,7 @@ static constexpr int ASKS = 14, ANSWERS = 15; /* flags between cores that reques
 
 void ask_cube(void (*work)(void *), void *context, Site at)
 {
+    act();
     Runtime &core = here(), *cube = cube_of(core);
     if (!cube) refuse(at, "Launch it on both, e.g. as __mix__(1, 2).", "a product on a vector core needs a cube core beside it");
     cube->asked.push_back({work, context, core.core.sub_block, placed(at)});
@@ -211,6 +216,7 @@ bool serves() { return here().serving; }
 
 void serve(Site at)
 {
+    act();
     Runtime &core = here();
     core.serving = true;
     while (true) {

@@ -6,8 +6,12 @@
 
 namespace npusim {
 
-/* What is for vector cores has no memory on a cube core, whose code may set it up all the same. */
-static bool is_elsewhere(int memory) { return memory == UB && current->cube && !current->size[UB]; }
+/* Code for both kinds of cores may set up what only the others have memory for. */
+static bool is_elsewhere(int memory)
+{
+    bool both = current->mix || current->cube || shared->has_sides;
+    return both && !current->size[memory] && shared->job->memory[memory];
+}
 
 int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, int64_t bytes, Site at)
 {

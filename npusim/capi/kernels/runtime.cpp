@@ -2,6 +2,7 @@
  *
  * An instruction is a symbol: what it is priced by, and its line. A core's symbols are a list in which
  * what follows itself is a loop, found as it is written. Lists and bodies of loops are kept once. */
+#include "division.h"
 #include "flags.h"
 #include "issue.h"
 #include "meeting.h"
@@ -99,14 +100,15 @@ static pthread_t runs_on;
 [[noreturn]] static void leave(const char *message, const char *remedy)
 {
     Runtime &core = here();
-    shared->failed = true, shared->message = message, shared->remedy = remedy, shared->site = core.last_at;
+    if (!shared->failed) shared->message = message, shared->remedy = remedy, shared->site = core.last_at;
+    shared->failed = true; /* what was told before is why */
     siglongjmp(escape, 1);
 }
 
 static bool is_in_kernel() { return current && shared && pthread_equal(runs_on, pthread_self()); }
 
 /* A kernel's own pointers into global memory go past our checks; what lies nowhere ends the launch. */
-static void on_signal(int signal, siginfo_t *told, void *)
+static void on_signal(int signal, siginfo_t *told, void *context)
 {
     if (!is_in_kernel()) {
         std::signal(signal, SIG_DFL);
@@ -115,6 +117,7 @@ static void on_signal(int signal, siginfo_t *told, void *)
     }
     char text[200];
     if (signal == SIGABRT) leave("the kernel's code calls abort, behind this line", "Device code can't end the program: return from the kernel.");
+    if (signal == SIGFPE && shared->has_sides && pass_division(static_cast<ucontext_t *>(context))) return;
     if (signal == SIGFPE) leave("the kernel's code divides by zero, behind this line", "Look at the divisor before dividing.");
     if (signal == SIGILL) leave("the kernel's code runs into a place that it says isn't reached, behind this line", "Return a value on every way out of a function.");
     std::snprintf(text, sizeof text, "a pointer is used at %#llx, which lies in no block of device memory, behind this line", (unsigned long long)uintptr_t(told->si_addr));
@@ -141,6 +144,7 @@ struct Watched {
     struct sigaction before[6];
     timer_t timer = {};
     bool ticks = false;
+    std::terminate_handler terminates = nullptr; /* which prints */
     std::vector<char> stack = std::vector<char>(1 << 16);
     Watched()
     {
@@ -152,6 +156,7 @@ struct Watched {
             own.sa_sigaction = SIGNALS[each] == SIGVTALRM ? on_tick : on_signal, own.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
             sigaction(SIGNALS[each], &own, &before[each]);
         }
+        terminates = std::set_terminate([] { std::abort(); });
         runs_on = pthread_self(), seen_progress = 0, idle_seconds = 0;
         struct sigevent told = {};
         told.sigev_notify = SIGEV_THREAD_ID, told.sigev_signo = SIGVTALRM;
@@ -162,6 +167,7 @@ struct Watched {
     ~Watched()
     {
         if (ticks) timer_delete(timer);
+        std::set_terminate(terminates);
         for (int each = 0; each < 6; each++) sigaction(SIGNALS[each], &before[each], nullptr);
         stack_t none = {};
         none.ss_flags = SS_DISABLE;
@@ -226,12 +232,65 @@ static void hand_over(npusim_job_t &job)
     job.roots = told.roots.data(), job.cores = int32_t(told.roots.size());
 }
 
+static void leave_cores()
+{
+    for (auto &core : shared->cores)
+        for (uint8_t *memory : core->core.memory) std::free(memory);
+    shared->cores.clear();
+}
+
+/* Whether a kernel does anything on a core of this kind: it is left at its first instruction. */
+static bool acts(npusim_job_t &job, bool cube)
+{
+    bool acted = false;
+    for (int block = 0; block < job.blocks && !acted; block++) {
+        told = Told();
+        told.shared.reset(new Shared);
+        shared = told.shared.get();
+        shared->job = &job, shared->has_sides = shared->looks = true;
+        shared->sectors.resize(size_t(job.buffers));
+        shared->cores.emplace_back(new Runtime);
+        prepare(*shared->cores.back(), block, cube, 0);
+        if (!sigsetjmp(escape, 1)) {
+            current = &shared->cores[0]->core;
+            swapcontext(&shared->cores[0]->home, &shared->cores[0]->context);
+        }
+        current = nullptr;
+        acted = shared->acted; /* what is refused on this core isn't meant for it */
+        leave_cores();
+    }
+    return acted;
+}
+
+/* The cores that a kernel compiled for both has work for. */
+static void choose_cores(npusim_job_t &job)
+{
+    Watched watched;
+    bool on_cubes = acts(job, true), on_vectors = acts(job, false);
+    job.kind = on_cubes == on_vectors ? 2 : on_cubes ? 1 : 0;
+    if (!job.kind) job.at_once *= job.vectors;
+}
+
+static std::map<std::string, Run> &cube_sides()
+{
+    static std::map<std::string, Run> held;
+    return held;
+}
+bool hold_cube_side(const char *type, Run run) { return cube_sides().emplace(type + (*type == '*'), run).second; }
+Run cube_side(const char *type)
+{
+    auto found = cube_sides().find(type + (*type == '*'));
+    return found == cube_sides().end() ? nullptr : found->second;
+}
+
 int play(npusim_job_t *job)
 {
+    bool has_sides = job->kind > 2;
+    if (has_sides && map_memory(*job)) choose_cores(*job);
     told = Told();
     told.shared.reset(new Shared);
     shared = told.shared.get();
-    shared->job = job;
+    shared->job = job, shared->has_sides = has_sides;
     computes_products = job->products;
     shared->sectors.resize(size_t(job->buffers));
     if (!map_memory(*job)) {
@@ -260,14 +319,13 @@ int play(npusim_job_t *job)
     std::exception_ptr problem;
     for (auto &core : shared->cores) {
         if (core->problem) problem = core->problem;
-        for (uint8_t *memory : core->core.memory) std::free(memory);
     }
     if (problem) {
         shared->message = "the kernel threw a C++ exception";
         shared->remedy = "Device code has no exceptions.";
     }
     if (!shared->failed) hand_over(*job);
-    shared->cores.clear();
+    leave_cores();
     job->message = shared->message.c_str(), job->remedy = shared->remedy.c_str();
     job->file = shared->site.file, job->line = shared->site.line;
     return shared->failed;

@@ -10,6 +10,8 @@ inline int64_t GetSubBlockIdx() { return npusim::current->sub_block; }
 inline int64_t GetSubBlockNum() { return npusim::current->mix ? npusim::current->sub_blocks : 1; }
 inline int64_t GetTaskRation() { return npusim::current->mix && !npusim::current->cube ? npusim::current->sub_blocks : 1; }
 inline int64_t GetTaskRatio() { return GetTaskRation(); }
+inline void SetSyncBaseAddr(uint64_t) {}
+template <typename T = int> void ICachePreLoad(T) {}
 inline void InitSocState() {}
 inline void ResetCtrlSpr() {}
 inline int64_t GetSystemCycle() { static int64_t cycles = 0; return cycles += 50; }
@@ -51,8 +53,10 @@ template <typename T> void WriteGmByPassDCache(T *address, T value, NPUSIM_AT)
 
 template <typename T, typename U> struct IsSameType { static constexpr bool value = std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<U>>; };
 template <bool condition, typename T, typename U> using Conditional = std::conditional<condition, T, U>;
+template <typename T> struct SizeOfBits { static constexpr int value = std::is_same_v<std::remove_cv_t<T>, int4b_t> ? 4 : int(sizeof(T)) * 8; };
 namespace Std {
 using namespace std;
+template <typename T, typename... U> constexpr bool is_one_of_v = (std::is_same_v<T, U> || ...);
 } // namespace Std
 template <typename T, typename U> constexpr auto DivCeil(T a, U b) { return (a + b - 1) / b; }
 template <typename T, typename U> constexpr auto CeilDivision(T a, U b) { return b == 0 ? 0 : (a + b - 1) / b; }
@@ -69,8 +73,18 @@ template <typename... T> int PRINTF(const char *format, T... values) { return As
 
 } // namespace AscendC
 
-#define ASCEND_IS_AIC (::npusim::current->cube)
-#define ASCEND_IS_AIV (!::npusim::current->cube)
+namespace AscendC {
+constexpr int AIV = 0, AIC = 1, MIX = 2;
+}
+#if defined(__DAV_CUBE__) /* one side of two, npusim/capi/two_sides.py */
+constexpr int32_t g_coreType = AscendC::AIC;
+#elif defined(__DAV_VEC__)
+constexpr int32_t g_coreType = AscendC::AIV;
+#else
+#define g_coreType (::npusim::current->cube ? ::AscendC::AIC : ::AscendC::AIV)
+#endif
+#define ASCEND_IS_AIC (g_coreType == ::AscendC::AIC)
+#define ASCEND_IS_AIV (g_coreType == ::AscendC::AIV)
 inline uint8_t *GetSysWorkSpacePtr()
 {
     static uint8_t none[16];

@@ -67,7 +67,8 @@ struct MmadBuffers {
     std::vector<uint8_t> a, b, c;
 };
 
-template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<D> *bias, const AscendC::MmadParams &p, Site at)
+/* Half the depth of sparse weights is in L0B: `whole` has all of it, and says so. */
+template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<D> *bias, const AscendC::MmadParams &p, Site at, const B *whole = nullptr)
 {
     using W = Sum<D>;
     constexpr int64_t c0 = Square<A>::wide;
@@ -78,10 +79,11 @@ template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c,
     if (m > 4095 || n > 4095 || k > 4095) refuse(at, "Cut it into products of at most 4095.", "Mmad of %lld x %lld x %lld, it takes 1 to 4095 of each", (long long)m, (long long)n, (long long)k);
     int64_t stored = p.kDirectionAlign && sizeof(A) == 4 ? (k + 15) / 16 * 2 : deep;
     Span left = {a.memory, 1, 1, a.start, INT64_MAX, vector ? bytes_of<A>(k) : high * stored * FRACTAL, 0, 0, false, false};
-    Span right = {b.memory, 1, 1, b.start, INT64_MAX, wide * deep * FRACTAL, 0, 0, false, false};
+    int64_t kept = whole ? (k + 1) / 2 : k;
+    Span right = {b.memory, 1, 1, b.start, INT64_MAX, wide * ((kept + c0 - 1) / c0) * FRACTAL, 0, 0, false, false};
     constexpr int64_t open = INT64_MAX; /* the cube knows addresses, not where tensors end */
     Span into = {c.memory, 1, 1, c.start, open, high * wide * 256 * int64_t(sizeof(D)), 0, 0, false, false};
-    Instruction told = {"Mmad", "mad", MMAD, M, type_of<A>(), 2, 1, {m, n, k, type_of<B>(), type_of<D>(), 0, 0, 0}, {left, right}, {into}};
+    Instruction told = {"Mmad", "mad", MMAD, M, type_of<A>(), 2, 1, {m, n, kept, type_of<B>(), type_of<D>(), 0, 0, 0}, {left, right}, {into}};
     bool from_table = bias && bias->memory == BIAS, init = p.cmatrixInitVal && !bias;
     if (from_table) told.read[told.reads++] = row(*bias, n);
     else if (!init) told.read[told.reads++] = into;
@@ -91,7 +93,7 @@ template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c,
     if (!computes_products) return;
     static thread_local std::vector<W> rows, columns, sums;
     rows.assign(size_t(m * k), W(0)), columns.assign(size_t(n * k), W(0)), sums.assign(size_t(m * n), W(0));
-    auto *from_a = reinterpret_cast<const uint8_t *>(a.data()), *from_b = reinterpret_cast<const uint8_t *>(b.data());
+    auto *from_a = reinterpret_cast<const uint8_t *>(a.data()), *from_b = reinterpret_cast<const uint8_t *>(whole ? whole : b.data());
     for (int64_t row = 0; row < m; row++)
         for (int64_t block = 0; block < deep; block++) {
             int64_t count = k - block * c0 < c0 ? k - block * c0 : c0;
@@ -270,7 +272,7 @@ inline void SetLoadDataBoundary(uint32_t) {}
 inline void SetLoadDataRepeat(const LoadDataRepeatParam &) {}
 
 /* A feature map in L1 (NC1HWC0) as a matrix: places of the filter by rows, channels and taps by columns. */
-template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
+template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
 {
     constexpr int64_t c0 = npusim::Square<T>::wide;
     int64_t map_h = p.l1H, map_w = p.l1W, pads[4] = {p.padList[0], p.padList[1], p.padList[2], p.padList[3]};
@@ -298,6 +300,17 @@ template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAUL
             else fractal = row / c0 * ((k1 * c0 + 15) / 16) + depth / 16, lane = depth % 16 * c0 + row % c0;
             dst.data()[fractal * (npusim::FRACTAL / int64_t(sizeof(T))) + lane] = value;
         }
+}
+inline constexpr IsResetLoad3dConfig NPUSIM_MAP_IS_SET = {false, false};
+inline void Load3DSetFMatrixCal(uint16_t high, uint16_t wide, const uint8_t pads[4]) { SetFmatrix(high, wide, pads, FmatrixMode::FMATRIX_LEFT); }
+/* The same with its numbers packed: 16 bits of each extent and start, 8 of each of the filter's. */
+template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &p, NPUSIM_AT)
+{
+    auto word = [&](int place) { return uint16_t(p.extConfig >> 16 * place); };
+    auto byte = [&](int place) { return uint8_t(p.filterConfig >> 8 * place); };
+    const uint8_t pads[4] = {};
+    LoadData3DParamsV2<T> same(pads, 0, 0, p.channelSize, word(0), word(1), word(2), word(3), byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), p.enTranspose, p.enSmallK, T(0), p.filterSizeW, p.filterSizeH, p.fMatrixCtrl);
+    LoadData<T, NPUSIM_MAP_IS_SET>(dst, src, same, at);
 }
 template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParamsV2 &p, NPUSIM_AT)
 {
@@ -346,7 +359,7 @@ template <typename D, typename T, const FixpipeConfig &config = CFG_NZ, typename
 }
 inline void SetFixpipeNz2ndFlag(uint16_t number, uint16_t from_step, uint16_t to_step) { npusim::current->registers[4] = uint64_t(number) | uint64_t(from_step) << 16 | uint64_t(to_step) << 32; }
 inline void SetFixpipePreQuantFlag(uint64_t scalar) { npusim::current->registers[5] = scalar; }
-template <typename T> void SetFixPipeConfig(const LocalTensor<T> &scales, bool = false) { npusim::current->registers[6] = uint64_t(scales.start), npusim::current->registers[7] = uint64_t(scales.limit); }
+template <typename T, bool relu = false> void SetFixPipeConfig(const LocalTensor<T> &scales, bool = false) { npusim::current->registers[6] = uint64_t(scales.start), npusim::current->registers[7] = uint64_t(scales.limit); }
 
 template <typename D, typename T, typename To> void npusim_leave(const To &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, npusim::Site at)
 {

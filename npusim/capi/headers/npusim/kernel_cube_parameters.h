@@ -49,6 +49,14 @@ template <typename T> struct LoadData3DParamsV2 {
         for (int each = 0; each < PAD_SIZE; each++) padList[each] = pads[each];
     }
 };
+struct LoadData3DParamsV2Pro {
+    uint16_t channelSize = 0;
+    bool enTranspose = false, enSmallK = false, filterSizeW = false, filterSizeH = false, fMatrixCtrl = false;
+    uint64_t extConfig = 0, filterConfig = 0x10101010101;
+    LoadData3DParamsV2Pro() = default;
+    LoadData3DParamsV2Pro(uint16_t channels, bool turn, bool small, bool wide, bool high, bool control, uint64_t extents, uint64_t filter)
+        : channelSize(channels), enTranspose(turn), enSmallK(small), filterSizeW(wide), filterSizeH(high), fMatrixCtrl(control), extConfig(extents), filterConfig(filter) {}
+};
 enum class FmatrixMode : uint8_t { FMATRIX_LEFT, FMATRIX_RIGHT };
 struct IsResetLoad3dConfig {
     bool isSetFMatrix = true, isSetPadding = true;

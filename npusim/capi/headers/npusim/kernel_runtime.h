@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <tuple>
+#include <typeinfo>
 
 /* @npusim_job@ */
 
@@ -132,12 +134,46 @@ struct Acting {
 int play(npusim_job_t *job);
 int launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
 
-/* name<<<blocks, l2ctrl, stream>>>(...): kind is 0 on vector cores, 1 on cube cores, 2 on both. */
+/* What a launch runs, as compiled for cube cores: found by its type, which is the same on both sides. */
+using Run = void (*)(void *);
+bool hold_cube_side(const char *type, Run run);
+Run cube_side(const char *type);
+
+template <typename Kernel> void run_on_core(void *at)
+{
+    Kernel own(*static_cast<Kernel *>(at));
+    own();
+}
+template <typename Kernel> struct Sides {
+    Kernel kernel;
+    Run on_cube;
+    void operator()()
+    {
+        if (current->cube && on_cube) on_cube(&kernel);
+        else kernel();
+    }
+};
+template <typename Kernel> struct CubeSide {
+    static const bool held;
+};
+template <typename Kernel> const bool CubeSide<Kernel>::held = hold_cube_side(typeid(Kernel).name(), &run_on_core<Kernel>);
+
+/* name<<<blocks, l2ctrl, stream>>>(...): kind is 0 on vector cores, 1 on cube cores, 2 on both,
+ * 3 on those that have work, of a source that is compiled for both. */
 template <typename Kernel> int launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
 {
-    auto *held = new Kernel(kernel);
-    return launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
-                  [](void *at) { delete static_cast<Kernel *>(at); }, held);
+#ifdef __DAV_CUBE__
+    return CubeSide<Kernel>::held;
+#else
+#ifdef __DAV_VEC__
+    using Held = Sides<Kernel>;
+    auto *held = new Held{kernel, cube_side(typeid(Kernel).name())};
+#else
+    using Held = Kernel;
+    auto *held = new Held(kernel);
+#endif
+    return launch_kernel(name, kind, blocks, stream, &run_on_core<Held>, [](void *at) { delete static_cast<Held *>(at); }, held);
+#endif
 }
 
 } // namespace npusim

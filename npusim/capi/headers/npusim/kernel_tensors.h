@@ -54,19 +54,29 @@ private:
 };
 
 template <typename T, char operation> struct NpusimResult;
+struct TBuffAddr { /* where a tensor of a core's memories lies */
+    int32_t memory = -1, queue = -1;
+    int64_t start = 0, limit = 0;
+};
+
 template <typename T> class LocalTensor {
 public:
     using PrimType = T;
     /* dst = a + b, of as many elements as dst has */
     template <char operation> LocalTensor &operator=(const NpusimResult<T, operation> &found);
-    int32_t memory = -1, queue = -1;
-    int64_t start = 0, limit = 0;
+    union { /* the same words under both names */
+        TBuffAddr address_ = {};
+        struct {
+            int32_t memory, queue;
+            int64_t start, limit;
+        };
+    };
     TPosition position = TPosition::VECCALC;
     uint32_t user_tag = 0;
 
     LocalTensor() = default;
     LocalTensor(TPosition place, uint32_t address, uint32_t length, NPUSIM_AT)
-        : memory(npusim::memory_of(place)), start(address), limit(address + npusim::bytes_of<T>(length)), position(place)
+        : address_{npusim::memory_of(place), -1, address, address + npusim::bytes_of<T>(length)}, position(place)
     {
         int64_t size = npusim::current->size[memory];
         if (size && limit > size) npusim::refuse(at, "Use a lower address or fewer elements.", "a tensor of %lld bytes at byte %lld needs %lld bytes, the chip has %lld", (long long)(limit - start), (long long)start, (long long)limit, (long long)size);
@@ -93,6 +103,7 @@ public:
     uint32_t GetPosition() const { return uint32_t(position); }
     void SetUserTag(uint32_t tag) { user_tag = tag; }
     uint32_t GetUserTag() const { return user_tag; }
+    void SetAddr(const TBuffAddr &address) { address_ = address; }
     template <typename Shape> void SetShapeInfo(const Shape &) {}
     T *data() const { return reinterpret_cast<T *>(npusim::current->memory[memory] + start); }
     uint64_t GetPhyAddr(uint32_t offset = 0) const { return uint64_t(start + npusim::bytes_of<T>(offset)); }

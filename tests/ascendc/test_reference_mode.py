@@ -82,6 +82,7 @@ def test_a_separate_schedule_computes_by_itself_in_a_reference_run(reference: bo
 ROUNDING = {
     "attention": 16.0,
     "matmul": 8.0,
+    "grouped_matmul": 8.0,
     "convolution": 8.0,
     "rms_norm": 32.0,
     "layer_norm": 32.0,

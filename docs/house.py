@@ -104,9 +104,9 @@ DOORS = {
     "serving": "asking deployment engine options plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
-        cluster compare coverage comparison csvfile curve document explain files llm llm_plan
-        matrix model msprof msprof.step network network_trace operators plan.data plan.page profiled
-        profiles
+        cluster compare coverage comparison csvfile curve document explain files llm llm_figures
+        llm_plan matrix model msprof msprof.step network network_trace operators plan.data
+        plan.page profiled profiles
         renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
         training validation
         """,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from functools import partial
-from io import StringIO
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
@@ -75,21 +74,18 @@ def front_file(found: LlmPlanResult, kind: str) -> bytes:
     if kind != "csv":
         return as_file(partial(_front_drawn, found), kind, height_inches=_front_inches(found))
     best = set(front([place for each in places_of(found.options).values() for place in each]))
-    table = StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(
-        ("product", "dtype", "layout", "max_sequences", "requests_per_s", "ttft_p90_ms",
-         "tpot_p90_ms", "tokens_per_s_of_a_card", "on_front")
+    columns = (
+        "product", "dtype", "layout", "max_sequences", "requests_per_s", "ttft_p90_ms",
+        "tpot_p90_ms", "tokens_per_s_of_a_card", "on_front",
     )  # fmt: skip
+    rows = []
     for each in found.options:
         like = each.candidate
         for rate, served in each.tried:
             place = (served.tpot_ms.p90, each.per_card(served))
-            rows.writerow(
-                (like.product, like.dtype, like.where, like.max_sequences, rate,
-                 served.ttft_ms.p90, *place, int(place in best))
-            )  # fmt: skip
-    return table.getvalue().encode()
+            words = (like.product, like.dtype, like.where, like.max_sequences)
+            rows.append((*words, rate, served.ttft_ms.p90, *place, int(place in best)))
+    return csv_text(columns, rows).encode()
 
 
 def _front_inches(found: LlmPlanResult) -> float:

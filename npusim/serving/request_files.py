@@ -82,15 +82,14 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _in_lines(path: Path) -> bool:
     """Whether the first line is a whole mapping: then every line is one."""
-    import json
-
+    from npusim.reading.markup import json_value
     from npusim.reading.tables import lines_of
 
     with lines_of(path) as lines:
         try:
             first = next((line.strip() for line in lines if line.strip()), "")
-            return path.suffix == ".jsonl" or isinstance(json.loads(first), dict)
-        except (FileError, ValueError, RecursionError):
+            return path.suffix == ".jsonl" or isinstance(json_value(first, path), dict)
+        except FileError:
             return path.suffix == ".jsonl"
 
 

@@ -55,7 +55,7 @@ def test_other_pages_tell_the_accuracy_on_what_came_later() -> None:
     assert f"{in_band} lie in their band" in readme
     chinese = (REPORTS.parent / "README.zh.md").read_text(encoding="utf-8")
     assert f"{int(modelled):,} 条" in chinese
-    assert f"{median}(Roofline 为 {roofline})" in chinese
+    assert f"{median}\uff08Roofline 为 {roofline}\uff09" in chinese
     certainty = (REPORTS.parent / "docs/explanation/certainty.md").read_text(encoding="utf-8")
     said = " ".join(certainty.split())
     assert f"the median error is {median}, where a roofline's is {roofline};" in said

@@ -47,7 +47,12 @@ def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
     """What the first of some checks that objects says; a no goes before what isn't known."""
     unknown = None
     for check in checks:
-        finding = check.test(call)
+        try:
+            finding = check.test(call)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # other ranks than it knows
+            sentence = f"Whether {check.title} can't be told of such tensors and attributes."
+            unknown = unknown or Objection(Status.unknown(sentence), {})
+            continue
         if finding is None:
             continue
         sentence, remedy, *changes = (finding, "") if isinstance(finding, str) else finding

@@ -61,6 +61,16 @@ def steps_lead(start: str, end: str, step: str) -> Check:
     return invalid(f"{step} doesn't lead from {start} to {end}", test)
 
 
+def not_zero(name: str) -> Check:
+    """161002 for a number that is zero or none at all."""
+
+    def test(call: Call) -> Finding:
+        value = _real(call, name)
+        return None if value is None or value < 0 or value > 0 else f"{name} cannot be {value:g}."
+
+    return invalid(f"{name} is zero", test)
+
+
 def elements(attribute: str, *names: str) -> Check:
     """161002 for a tensor that hasn't as many elements as a number says."""
 

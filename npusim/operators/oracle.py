@@ -30,7 +30,7 @@ from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import not_readable, plan_of
 from npusim.operators.resolve import resolve
 from npusim.operators.task_chain import Chain
-from npusim.operators.tasks import kernels_of
+from npusim.operators.tasks import kernels_of, refusing_nonsense
 from npusim.values.errors import (
     AclnnError,
     KernelCodeError,
@@ -253,7 +253,8 @@ def _whole(call: Call) -> Objection | Call:
     if found := by_facts(call) or memory.objection(call):
         return found
     try:
-        whole = binding.complete(call)
+        with refusing_nonsense(call.contract.name, " of such tensors and attributes"):
+            whole = binding.complete(call)
     except KernelError as error:
         return _unfit(call.contract.name, error)
     if len(whole.arguments) == len(call.arguments):
@@ -264,16 +265,22 @@ def _whole(call: Call) -> Objection | Call:
 def _chain(whole: Call, assume: Mapping[str, object] | None) -> Objection | Chain:
     """The tasks of a whole call, or why there are none."""
     chain = Chain(whole, cast("Profile", whole.profile), assume)
+    name = whole.contract.name
     try:
-        if not whole.contract.is_empty(whole):
-            plan_of(whole.contract)(whole, chain)
+        if not (whole.contract.is_empty(whole) or _is_empty(whole)):
+            with refusing_nonsense(name, " of such tensors and attributes"):
+                plan_of(whole.contract)(whole, chain)
     except KernelError as error:
-        return _unfit(whole.contract.name, error)
-    except ZeroDivisionError:  # a memory that holds no tile, on a chip of one's own
-        name = whole.contract.name
-        return _unfit(name, KernelError(name, f"{whole.profile.name} has no room for a tile"))
+        return _unfit(name, error)
     chain.refuse_unknown_assumptions()
     return memory.objection(whole, chain.workspace_bytes()) or chain
+
+
+def _is_empty(whole: Call) -> bool:
+    """Whether all of its results are tensors without elements."""
+    names = [each.name for each in whole.contract.parameters if each.io == "out"]
+    results = [spec for _, spec in whole.given(*names)]
+    return bool(results) and all(spec.is_empty for spec in results)
 
 
 def _by_catalogue(verdict: Verdict) -> Objection | None:

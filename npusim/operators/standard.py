@@ -7,7 +7,6 @@ attributes tell them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -317,12 +316,7 @@ class StandardCall(CallParameters):
                 if isinstance(given, list) and len(given) > max(lasting, default=0):
                     attributes[name] = [given[place] for place in lasting]
         task = Task(profile, self.operator.name, inputs, outputs, attributes)
-        known = self.operator.is_known or self.name != self.operator.name
-        with (
-            nullcontext()
-            if known
-            else refusing_nonsense(self.operator.name, " of such tensors and attributes")
-        ):
+        with refusing_nonsense(self.operator.name, " of such tensors and attributes"):
             return tasks_of(task)
 
     def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:

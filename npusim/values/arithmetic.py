@@ -1,9 +1,14 @@
-"""Whole numbers: rounding up to multiples, and what divides one."""
+"""Numbers: rounding up to multiples, what divides one, and one over another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt
+from math import copysign, inf, isqrt
+
+
+def inverse(number: float) -> float:
+    """One over a number; infinity of zero, as hosts in C++ have it."""
+    return 1.0 / number if number else copysign(inf, number)
 
 
 def round_up(value: int, step: int) -> int:

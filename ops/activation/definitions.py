@@ -15,6 +15,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.dtype_checks import convertible, storable
+from npusim.operators.number_checks import not_zero
 from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 from npusim.ops.activation.checks import half_of, halved, halves_fill
@@ -94,7 +95,8 @@ OPERATORS = family(
     ),
     shrinking=(
         Operator("CeluV2", "x -> y", (real("alpha?"),),
-            Aclnn("aclnnCelu", attributes=(real("alpha"),), in_place=True), checks=_ALIKE),
+            Aclnn("aclnnCelu", attributes=(real("alpha"),), in_place=True,
+                checks=((not_zero, "alpha"),)), checks=_ALIKE),
         Operator("HardShrink", "input_x -> output_y", _LAMBDA,
             Aclnn("aclnnHardshrink", attributes=(real("lambd"),)), checks=_ALIKE),
         Operator("Heaviside", "input values -> out", (),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import CmpMode, Core
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.schedules.functions import polynomial
+from npusim.values.arithmetic import inverse
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
@@ -136,7 +137,7 @@ def _softplus_v2(f: Formula, x: Term, beta: float, threshold: float) -> Term:
     """ln(1 + e**(beta x)) / beta, and x where beta x is above the threshold."""
     scaled = f.mul(x, beta) if beta != 1.0 else x
     smooth = _softplus(f, scaled)
-    smooth = f.mul(smooth, 1.0 / beta) if beta != 1.0 else smooth
+    smooth = f.mul(smooth, inverse(beta)) if beta != 1.0 else smooth
     if threshold >= _SOFTPLUS["threshold"]:  # where both are equal in float32
         return smooth
     return f.select(f.compare(scaled, threshold, CmpMode.GT), x, smooth)

@@ -14,6 +14,7 @@ from npusim.ops.activation.forward import SELU_ALPHA, SELU_SCALE, sigmoid
 from npusim.ops.activation.gradients import gelu_grad
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.schedules.functions import erf
+from npusim.values.arithmetic import inverse
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -54,7 +55,7 @@ def _log_sigmoid(f: Formula, x: Term) -> Term:
 
 def _celu(f: Formula, x: Term, alpha: float) -> Term:
     """x above zero, alpha (e**(x / alpha) - 1) below."""
-    power = f.exp(f.mul(f.min(x, 0.0), 1.0 / alpha))
+    power = f.exp(f.mul(f.min(x, 0.0), inverse(alpha)))
     return f.add(f.max(x, 0.0), f.mul(f.add(power, -1.0), alpha))
 
 

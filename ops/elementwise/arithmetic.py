@@ -15,6 +15,7 @@ from npusim.ascendc import CmpMode, Core, RoundMode
 from npusim.schedules.block_split import Axes
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.values.arithmetic import inverse
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32
 from npusim.values.errors import KernelError
 
@@ -161,7 +162,7 @@ def _log(f: Formula, x: Term, base: float, scale: float, shift: float) -> Term:
         x = f.mul(x, scale)
     if shift:
         x = f.add(x, shift)
-    return f.mul(f.ln(x), 1.0 / log(base)) if base > 0.0 else f.ln(x)
+    return f.mul(f.ln(x), inverse(log(base))) if base > 0.0 else f.ln(x)
 
 
 def _clipped_norm(f: Formula, x: Term, zero: Operand, one: Operand, least: Operand) -> Term:

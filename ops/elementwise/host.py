@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, floor, pi
+from math import ceil, floor, pi, prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT32, INT64
@@ -257,10 +257,13 @@ def _ranged(host: Host, start: ScalarValue, end: ScalarValue, step: ScalarValue,
     """Numbers in float32, cast to what the caller wants, or to what the limits are."""
     out, limits = host.told("out"), (start, end, step)
     shape = (max(0, count),) if out is None else out.shape
+    whole = all(isinstance(each, int) for each in limits)
+    dtype = out.dtype if out is not None else INT64 if whole else FLOAT
+    if not prod(shape):
+        return host.empty(shape, dtype)
     given = [host.constant(each, FLOAT) for each in limits]
     found = host.run("Range", *given, outputs=(host.empty(shape, FLOAT),))
-    whole = all(isinstance(each, int) for each in limits)
-    return host.cast(found, out.dtype if out is not None else INT64 if whole else FLOAT)
+    return host.cast(found, dtype)
 
 
 def _folded(host: Host, op_type: str, tensors: list[GlobalTensor]) -> Any:

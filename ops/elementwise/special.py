@@ -13,6 +13,7 @@ from npusim.ascendc import CmpMode
 from npusim.ops.elementwise.arithmetic import sign
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.schedules.functions import erf, polynomial
+from npusim.values.arithmetic import inverse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ def _log_of_sum(f: Formula, a: Term, b: Term, base: float) -> Term:
     unit = 1.0 if base <= 0.0 else log(base)
     apart = f.mul(f.abs(f.sub(a, b)), -unit)
     tail = f.ln(f.add(f.exp(apart), 1.0))
-    return f.add(f.max(a, b), f.mul(tail, 1.0 / unit) if unit != 1.0 else tail)
+    return f.add(f.max(a, b), f.mul(tail, inverse(unit)) if unit != 1.0 else tail)
 
 
 def _times_log(f: Formula, x: Operand, y: Operand, more: float) -> Term:

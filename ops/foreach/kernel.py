@@ -13,6 +13,7 @@ from npusim.library.tensor_lists import read_lists
 from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.runner import Runner
+from npusim.values.arithmetic import inverse
 from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError, RefusedTaskError
 
@@ -217,7 +218,7 @@ _SCALED: dict[str, tuple[int, Callable[..., Term]]] = {
     "ForeachAdd": (1, lambda f, scalar, x: f.add(x, scalar)),
     "ForeachSub": (1, lambda f, scalar, x: f.add(x, -scalar)),
     "ForeachMul": (1, lambda f, scalar, x: f.mul(x, scalar)),
-    "ForeachDiv": (1, lambda f, scalar, x: f.mul(x, 1.0 / scalar)),
+    "ForeachDiv": (1, lambda f, scalar, x: f.mul(x, inverse(scalar))),
     "ForeachMaximum": (1, lambda f, scalar, x: f.max(x, scalar)),
     "ForeachMinimum": (1, lambda f, scalar, x: f.min(x, scalar)),
     "ForeachPow": (1, lambda f, scalar, x: _powered(f, x, scalar)),

@@ -88,6 +88,8 @@ def dot_product(host: Host, x: GlobalTensor, y: GlobalTensor) -> Any:
     """The sum of the products of two vectors, by the cube, or as such."""
     if not x.dtype.is_float or x.dtype.intrinsic not in host.profile.cube.dtypes:
         return _folded(host, x, y)
+    if not x.numel:
+        raise KernelError("Dot", "vectors without elements aren't modelled")
     row, column = x.view(1, x.numel), y.view(y.numel, 1)
     return product(host.chain, row, column, KEEP_DTYPE).view()
 

@@ -456,3 +456,23 @@ def test_kernels_that_have_run_are_not_run_again_for_remedies(
     with pytest.raises(AssertionError):
         Device("Ascend910A").check(name, **call)
     assert "Ascend910B3" in {made.args[1].name for made in chains.call_args_list}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "verdict"),
+    [
+        ("aclnnArange", {"start": 0, "end": 0, "step": -1}, "yes"),  # of no elements
+        ("aclnnCelu", {"self": "float32[4]", "alpha": 0}, "no"),  # as its host code says
+        ("aclnnSoftplus", {"self": "float32[4]", "beta": 0, "threshold": 0}, "yes"),
+        ("ForeachDivScalar", {"x0": "float32[3,4]", "scalar": 0}, "yes"),
+        ("aclnnStdMeanCorrection", {"self": "float16[]", "dim": [0]}, "unknown"),
+        ("aclnnQuantMatmulV5", {"x1": "int8[]", "x2": "int8[]", "x2Scale": "float32[]"}
+         | {"transposeX1": False, "transposeX2": False, "groupSize": 2}, "no"),
+        ("IndexAdd", dict.fromkeys(("var", "indices", "updates"), "float32[]"), "unknown"),
+        ("MatrixTriangularSolve", dict.fromkeys(("b", "a"), "float32[4]"), "unknown"),
+    ],
+)  # fmt: skip
+def test_what_no_kernel_is_made_for_gets_an_answer(
+    name: str, given: dict[str, object], verdict: str
+) -> None:
+    assert Device("Ascend910B3").check(name, **given).verdict == verdict

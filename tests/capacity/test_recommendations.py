@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from functools import cache
 from typing import Any
@@ -10,9 +11,7 @@ import pytest
 
 from support.paths import ROOT
 
-# Fleets of cards that read and of cards that answer are confirmed by three seeds of runs that are
-# no longer, all of which have to be in time: for Qwen2.5-7B on Atlas 800I A2 one fewer does.
-LESS_DOES = pytest.mark.xfail(reason="one fewer keeps the rule in a long run", strict=True)
+NOT_ON_CI = pytest.mark.skipif("CI" in os.environ, reason="takes two minutes")
 
 
 @cache
@@ -30,7 +29,7 @@ def test_networks(which: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 1, pytest.param(2, marks=LESS_DOES), 3, 4])
+@pytest.mark.parametrize("which", [0, 1, 2, 3, pytest.param(4, marks=NOT_ON_CI)])
 def test_language_models(which: int) -> None:
     said, enough, too_many = recommendations()["llm_keeps"](which)
     assert (enough, too_many) == (True, False), said

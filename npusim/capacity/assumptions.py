@@ -44,21 +44,21 @@ def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
     yield (
         say(
             "Simulation: {runs} runs, of {requests:,} requests or more at "
-            "first and up to {requests_2:,} until the {DECIDED_AT:.0%} "
+            "first and up to {requests_2:,} until the {decided_at:.0%} "
             "intervals of quantile and busy share are on one side of limit "
             "and target."
         ).format(
             runs=simulation.runs,
             requests=simulation.requests,
             requests_2=max(simulation.requests, simulation.max_requests),
-            DECIDED_AT=DECIDED_AT,
+            decided_at=DECIDED_AT,
         )
     )
-    yield say("The first {WARM_UP_SHARE:.0%} of each run isn't counted.").format(
-        WARM_UP_SHARE=WARM_UP_SHARE
+    yield say("The first {warm_up_share:.0%} of each run isn't counted.").format(
+        warm_up_share=WARM_UP_SHARE
     )
-    yield say("Intervals shown are those of {CONFIDENCE:.0%} over the runs.").format(
-        CONFIDENCE=CONFIDENCE
+    yield say("Intervals shown are those of {confidence:.0%} over the runs.").format(
+        confidence=CONFIDENCE
     )
     wanted, most = demand.arrivals.requests(demand.peak_per_s, 1), simulation.max_requests
     if wanted > most:

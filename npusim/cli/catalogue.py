@@ -155,7 +155,7 @@ def matrix(
     if form not in FORMATS:
         raise ArgumentError(
             say("unknown format {form!r}").format(form=form),
-            say("Write one of {FORMATS}.").format(FORMATS=", ".join(FORMATS)),
+            say("Write one of {formats}.").format(formats=", ".join(FORMATS)),
         )
     _deliver(FORMATS[form](every()), file, force=force)
 
@@ -184,7 +184,7 @@ def summary(
     if read_text(check) != page:
         output.complain(
             say("{check} isn't current").format(check=check),
-            say("Write it anew: {SUMMARY_COMMAND} --force").format(SUMMARY_COMMAND=SUMMARY_COMMAND),
+            say("Write it anew: {summary_command} --force").format(summary_command=SUMMARY_COMMAND),
         )
         raise typer.Exit(1)
     output.note(say("{check} is current").format(check=check))

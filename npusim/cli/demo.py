@@ -128,13 +128,13 @@ def _show(
 ) -> None:
     from npusim.reporting.call import tables
 
-    title = say("{OPERATOR} FLOAT N={BATCH} C={CHANNELS} HxW={PIXELS} group={GROUPS}").format(
-        OPERATOR=OPERATOR, BATCH=BATCH, CHANNELS=CHANNELS, PIXELS=PIXELS, GROUPS=GROUPS
+    title = say("{operator} FLOAT N={batch} C={channels} HxW={pixels} group={groups}").format(
+        operator=OPERATOR, batch=BATCH, channels=CHANNELS, pixels=PIXELS, groups=GROUPS
     )
     output.emit(
         tables.comparison(title, answers),
         tables.accuracy_table(say("largest error against the closed form in float64"), comparisons),
-        say("trace of {TRACED}: {path}").format(TRACED=TRACED, path=path),
+        say("trace of {traced}: {path}").format(traced=TRACED, path=path),
     )
     output.note(
         say("open the trace with https://ui.perfetto.dev, chrome://tracing or MindStudio Insight")

@@ -145,8 +145,8 @@ def _refuse_if_large(res: Result, cores: tuple[int, ...] | None, window_us: Wind
         part_us = significant(0.5 * LARGE_BYTES / nbytes * res.duration_us, 2).replace(",", "")
         raise ArgumentError(
             say(
-                "the trace would be about {nbytes} MB, more than viewers open ({LARGE_BYTES} MB)"
-            ).format(nbytes=significant(nbytes / 1e6), LARGE_BYTES=LARGE_BYTES // 10**6),
+                "the trace would be about {nbytes} MB, more than viewers open ({large_bytes} MB)"
+            ).format(nbytes=significant(nbytes / 1e6), large_bytes=LARGE_BYTES // 10**6),
             say(
                 "Write a part of it, --cores 0 or --window 0-{part_us}, or "
                 "--all if you want it all."

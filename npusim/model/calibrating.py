@@ -194,8 +194,8 @@ def _enough(path: Path, step: Step, samples: list[_Sample]) -> list[_Sample]:
             say(
                 "has {samples} different kernels that are simulated, too few to fit a chip to"
             ).format(samples=len(samples)),
-            say("At least {LEAST} are needed: give the profile of a whole step of a model.").format(
-                LEAST=_LEAST
+            say("At least {least} are needed: give the profile of a whole step of a model.").format(
+                least=_LEAST
             ),
         )
     return samples

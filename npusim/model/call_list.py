@@ -164,7 +164,7 @@ def _memory(
     where = place / "memory"
     if not isinstance(given, Mapping):
         raise where.wrong(
-            say("must have the keys {MEMORY_KEYS}").format(MEMORY_KEYS=", ".join(_MEMORY_KEYS))
+            say("must have the keys {memory_keys}").format(memory_keys=", ".join(_MEMORY_KEYS))
         )
     where.know_the_keys(given, _MEMORY_KEYS)
     found: dict[str, int | None] = {}

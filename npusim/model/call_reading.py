@@ -181,8 +181,8 @@ def _weights(
 def _count(where: Place, value: object) -> int:
     if type(value) is not int or not 1 <= value <= MOST_CALLS:
         raise where.wrong(
-            say("{value!r} is no whole number from 1 to {MOST_CALLS:,}").format(
-                value=value, MOST_CALLS=MOST_CALLS
+            say("{value!r} is no whole number from 1 to {most_calls:,}").format(
+                value=value, most_calls=MOST_CALLS
             )
         )
     return value

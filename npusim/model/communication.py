@@ -72,15 +72,15 @@ def expected(kernel: Kernel, profile: Profile) -> str:
     except NpusimError:
         return ""
     return say(
-        "its {nbytes} MB take {low_us} to {high_us} on {CARDS} to "
-        "{CARDS_2} cards (`{ask} {nbytes_2}`); beyond that it waits "
+        "its {nbytes} MB take {low_us} to {high_us} on {cards} to "
+        "{cards_2} cards (`{ask} {nbytes_2}`); beyond that it waits "
         "for another card"
     ).format(
         nbytes=significant(nbytes / 1e6),
         low_us=latency(low_us),
         high_us=latency(high_us),
-        CARDS=_CARDS[0],
-        CARDS_2=_CARDS[1],
+        cards=_CARDS[0],
+        cards_2=_CARDS[1],
         ask=ask,
         nbytes_2=nbytes,
     )

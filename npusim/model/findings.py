@@ -209,11 +209,11 @@ def _waits(comparison: Comparison) -> Iterator[Finding]:
             continue
         first, us = gaps[0], found.us(cause)
         text = say(
-            "the device waits {part_of} for {FOR}, {times}; the longest, "
+            "the device waits {part_of} for {cause}, {times}; the longest, "
             "{parts_us}, is before line {line}"
         ).format(
             part_of=part_of(us, found.whole_us),
-            FOR=_FOR[cause],
+            cause=_FOR[cause],
             times=_times(len(gaps)),
             parts_us=latency(first.parts_us[cause]),
             line=first.before.kernel.line,

@@ -146,8 +146,8 @@ class ProgramModel:
         captured = self.how.mode == CAPTURED
         if captured and chip.family not in _CAPTURES:
             raise ArgumentError(
-                say("{chip} replays no captured graphs, products of {CAPTURES} do").format(
-                    chip=chip.name, CAPTURES=", ".join(_CAPTURES)
+                say("{chip} replays no captured graphs, products of {captures} do").format(
+                    chip=chip.name, captures=", ".join(_CAPTURES)
                 ),
                 say("Ask with --mode eager."),
             )

@@ -108,7 +108,7 @@ def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileErro
     columns = {name.strip().lower() for name in header}
     if not columns:
         return FileError(
-            file, "is empty", say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+            file, "is empty", say("Give {kernel_tables}.").format(kernel_tables=KERNEL_TABLES)
         )
     for column, (what, instead) in _OTHER_TABLES.items():
         if column in columns:
@@ -118,7 +118,7 @@ def no_kernel_table(file: Path, header: Sequence[str], problem: str) -> FileErro
                 say("Give {instead}.").format(instead=instead),
             )
     return FileError(
-        file, problem, say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+        file, problem, say("Give {kernel_tables}.").format(kernel_tables=KERNEL_TABLES)
     )
 
 
@@ -168,7 +168,7 @@ def _instead(folder: Path) -> str:
     return (
         say("Give {found}.").format(found=found[0])
         if len(found) == 1
-        else say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+        else say("Give {kernel_tables}.").format(kernel_tables=KERNEL_TABLES)
     )
 
 
@@ -185,4 +185,4 @@ def _why_none(folder: Path) -> str:
             "It has raw data only: `msprof --export=on --output=DIR`, or "
             "torch_npu.profiler.profiler.analyse(DIR), makes the tables."
         )
-    return say("Give {KERNEL_TABLES}.").format(KERNEL_TABLES=KERNEL_TABLES)
+    return say("Give {kernel_tables}.").format(kernel_tables=KERNEL_TABLES)

@@ -64,8 +64,8 @@ class Reasons:
         others = [each for each in self._alike[_signature(launch)] if each is not launch]
         normal = [each.measured_us for each in others if each.measured_us and not each.is_unusual]
         if normal:
-            text = say("others with these tensors take {median}: {ELSE}").format(
-                median=latency(median(normal)), ELSE=_ELSE
+            text = say("others with these tensors take {median}: {otherwise}").format(
+                median=latency(median(normal)), otherwise=_ELSE
             )
             return Reason(Kind.APART, text)
         if others:
@@ -100,8 +100,8 @@ class Reasons:
     def _apart(self, launch: Launch) -> Reason | None:
         if not launch.is_apart or launch.equals_us is None:
             return None
-        text = say("its equals take {equals_us}: {ELSE}").format(
-            equals_us=latency(launch.equals_us), ELSE=_ELSE
+        text = say("its equals take {equals_us}: {otherwise}").format(
+            equals_us=latency(launch.equals_us), otherwise=_ELSE
         )
         return Reason(Kind.APART, text)
 

@@ -46,8 +46,8 @@ def in_flight(result: StepResult, profile: Profile, streams: int) -> StepResult:
     """
     if not 1 <= streams <= MOST_STREAMS:
         raise ArgumentError(
-            say("{streams} streams; give 1 to {MOST_STREAMS}").format(
-                streams=streams, MOST_STREAMS=MOST_STREAMS
+            say("{streams} streams; give 1 to {most_streams}").format(
+                streams=streams, most_streams=MOST_STREAMS
             )
         )
     if streams == 1 or not result.device_us:

@@ -371,7 +371,7 @@ def _changes(
         for _, key, before, now in changed[:_SHOWN]
     ]
     total = (
-        say(": the first {SHOWN} of {changed}").format(SHOWN=_SHOWN, changed=len(changed))
+        say(": the first {shown} of {changed}").format(shown=_SHOWN, changed=len(changed))
         if len(changed) > _SHOWN
         else ""
     )

@@ -48,8 +48,8 @@ def serve_page(ready: Deployment, found: Served, behind: Deployment | None = Non
             ("tokens/s per chip", f"{found.output_tok_s / cards:.1f}"),
             (
                 "goodput",
-                say("{goodput_req_s:.2f} requests/s: {DEFINITIONS}").format(
-                    goodput_req_s=found.goodput_req_s, DEFINITIONS=DEFINITIONS["goodput"]
+                say("{goodput_req_s:.2f} requests/s: {definitions}").format(
+                    goodput_req_s=found.goodput_req_s, definitions=DEFINITIONS["goodput"]
                 ),
             ),
             (

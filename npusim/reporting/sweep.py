@@ -289,7 +289,7 @@ def _legend(panels: Sequence[Axes], lines: int) -> None:
     if lines < 2 or not drawn:
         return
     title = (
-        say("the first {MOST_LINES} of {lines}").format(MOST_LINES=MOST_LINES, lines=lines)
+        say("the first {most_lines} of {lines}").format(most_lines=MOST_LINES, lines=lines)
         if lines > MOST_LINES
         else None
     )

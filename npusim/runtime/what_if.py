@@ -211,8 +211,8 @@ def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Chang
             copy = costs.gm_copy(path, payload, 1, rows_apart=False, atomic_sharers=0)
             return _copied(each, transfer, copy)
 
-        text = say("bursts of {LINE_BYTES} B or more instead of {nbytes} B").format(
-            LINE_BYTES=_LINE_BYTES, nbytes=nbytes
+        text = say("bursts of {line_bytes} B or more instead of {nbytes} B").format(
+            line_bytes=_LINE_BYTES, nbytes=nbytes
         )
         yield _Change(text, site, _edited(groups, edit))
 
@@ -275,8 +275,8 @@ def _larger_tiles(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change
             return replace(each, cycles=each.cycles - saved)
         return each
 
-    text = say("tiles of {MERGED} times the size ({sizes:,} B on average)").format(
-        MERGED=_MERGED, sizes=round(sum(sizes) / len(sizes))
+    text = say("tiles of {merged} times the size ({sizes:,} B on average)").format(
+        merged=_MERGED, sizes=round(sum(sizes) / len(sizes))
     )
     yield _Change(text, "", _edited(groups, edit))
 

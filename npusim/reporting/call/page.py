@@ -339,8 +339,8 @@ def _cycles(work: TaskWork) -> Iterator[Block]:
 
 def _title(what: str, total: int) -> str:
     return (
-        say("{what}: the first {LINES_SHOWN} of {total}").format(
-            what=what, LINES_SHOWN=_LINES_SHOWN, total=total
+        say("{what}: the first {lines_shown} of {total}").format(
+            what=what, lines_shown=_LINES_SHOWN, total=total
         )
         if total > _LINES_SHOWN
         else what

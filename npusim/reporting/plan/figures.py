@@ -129,11 +129,11 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
     numbers = ("working cards", quantile, "busy", "requests simulated")
     columns = ("product", "working cards", quantile, "busy", "enough", "requests simulated")
     caption = say(
-        "At the peak without spare cards; the bars are {CONFIDENCE} "
+        "At the peak without spare cards; the bars are {confidence} "
         "intervals, the dashed line is the limit. The other bound is "
         "the devices' busy share, at most {target_utilisation}."
     ).format(
-        CONFIDENCE=percent(CONFIDENCE), target_utilisation=percent(objective.target_utilisation)
+        confidence=percent(CONFIDENCE), target_utilisation=percent(objective.target_utilisation)
     )
     table = Table(columns, rows, numbers, say("Latency over cards, one fewer and one more"))
     painted = draw("by-cards", paint, height_inches=3.2)

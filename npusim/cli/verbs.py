@@ -21,23 +21,29 @@ _WORD: Final = str
 _WORDS: Final = list[str]
 
 
-class Verb(TyperCommand):
-    """A command that validates only what isn't plain text."""
+class _Spoken:
+    """What commands with and without verbs share: the language of their help, and late checks."""
+
+    help: str | None
 
     def __init__(self, *args: Any, **words: Any) -> None:
         super().__init__(*args, **_in_language(words))
 
     def get_help(self, ctx: Any) -> str:
         """What --help prints."""
-        return _help(self, ctx) or super().get_help(ctx)
+        return _help(self, ctx) or super().get_help(ctx)  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = _WHOLE) -> str:
         """Its first sentence."""
-        return _first_sentence(self.help) or super().get_short_help_str(limit)
+        return _first_sentence(self.help) or super().get_short_help_str(limit)  # type: ignore[misc]
 
     def get_params(self, ctx: Any) -> Any:
         """Its options, and ``--help``."""
-        return _validated_late(super().get_params(ctx))
+        return _validated_late(super().get_params(ctx))  # type: ignore[misc]
+
+
+class Verb(_Spoken, TyperCommand):
+    """A command that validates only what isn't plain text."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the words apart; no option of any verb means anything by NaN or an infinity."""
@@ -51,19 +57,8 @@ class Verb(TyperCommand):
         return rest
 
 
-class Verbs(TyperGroup):
+class Verbs(_Spoken, TyperGroup):
     """The same of a command with verbs."""
-
-    def __init__(self, *args: Any, **words: Any) -> None:
-        super().__init__(*args, **_in_language(words))
-
-    def get_help(self, ctx: Any) -> str:
-        """What --help prints."""
-        return _help(self, ctx) or super().get_help(ctx)
-
-    def get_short_help_str(self, limit: int = _WHOLE) -> str:
-        """Its first sentence."""
-        return _first_sentence(self.help) or super().get_short_help_str(limit)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The verbs with the whole first sentence of each, as wide as the help is."""
@@ -72,10 +67,6 @@ class Verbs(TyperGroup):
         if rows:
             with formatter.section(say("Commands")):
                 formatter.write_dl(rows)
-
-    def get_params(self, ctx: Any) -> Any:
-        """Its options, and ``--help``."""
-        return _validated_late(super().get_params(ctx))
 
 
 def _in_language(words: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import npusim
 from npusim.reporting.document import Block, Code, Page, Section, Table, Tone, Verdict, bullets
 from npusim.reporting.llm_figures import load_figure, memory_figure, pareto_figure
 from npusim.reporting.renderers.jsonout import fields
-from npusim.reporting.spelling import count, latency, percent, significant
+from npusim.reporting.spelling import burden, count, latency, percent, significant
 from npusim.serving.plan import UNTITLED
 from npusim.serving.results import DEFINITIONS, nearest_name
 from npusim.values.language import ngettext, say
@@ -122,9 +122,6 @@ def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:
 def in_short(found: LlmPlanResult, chosen: Option) -> str:
     """What the chosen option takes to answer which requests how fast."""
     workload, limits = found.plan.llm, found.plan.objective
-    takes = [] if chosen.power_w is None else [f"{count(chosen.power_w)} W"]
-    takes += [] if chosen.price is None else [f"{count(chosen.price)} {found.plan.fleet.currency}"]
-    burden = f" ({', '.join(takes)})" if takes else ""
     needs = say("needs {cards}").format(cards=_cards(chosen.cards))
     if chosen.perhaps < chosen.cards:
         needs = say("is undecided between {perhaps} and {cards}").format(
@@ -137,7 +134,7 @@ def in_short(found: LlmPlanResult, chosen: Option) -> str:
     ).format(
         product=say(chosen.candidate.product),
         needs=needs,
-        burden=burden,
+        burden=burden(chosen.power_w, chosen.price, found.plan.fleet.currency),
         requests_per_s=workload.requests_per_s,
         quantile=percent(limits.quantile),
         ttft_ms=limits.ttft_ms,

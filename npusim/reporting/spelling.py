@@ -29,6 +29,13 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def burden(power_w: float | None, price: float | None, currency: str | None) -> str:
+    """What cards take, in brackets, as far as it is known."""
+    takes = [] if power_w is None else [f"{count(power_w)} W"]
+    takes += [] if price is None else [f"{count(price)} {currency}"]
+    return f" ({', '.join(takes)})" if takes else ""
+
+
 def percent(ratio: float) -> str:
     """A ratio as a percentage: whole from 1 % on, two digits below."""
     if not math.isfinite(ratio):

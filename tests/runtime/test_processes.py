@@ -76,17 +76,21 @@ def test_other_processes_answer_alike(way: str) -> None:
     assert found == [answers(chip) for chip in CHIPS]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_process_that_is_forked_while_threads_run_can_go_on() -> None:
+def succeeds(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKS],
+        [sys.executable, "-W", "ignore", "-c", program],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_that_is_forked_while_threads_run_can_go_on() -> None:
+    succeeds(FORKS)
 
 
 PRODUCTS = """
@@ -113,14 +117,7 @@ thread.join()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_process_is_forked_between_the_products_of_another_thread() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PRODUCTS],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    succeeds(PRODUCTS)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")

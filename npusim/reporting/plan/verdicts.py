@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.units import US_PER_MS
 from npusim.model.results import DECIDED_UP_TO
 from npusim.reporting.document import Tone, Verdict
-from npusim.reporting.spelling import count, latency, not_simulated, percent, significant
+from npusim.reporting.spelling import burden, count, latency, not_simulated, percent, significant
 from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
@@ -68,12 +68,9 @@ def _is_sure(each: ProductResult) -> bool:
 def _answer(result: PlanResult, best: ProductResult) -> str:
     """Product, cards and what they take, for which requests how fast, and how much more they do."""
     objective = result.plan.objective
-    takes = [f"{count(best.power_w)} W"] if best.power_w is not None else []
-    if best.cost is not None and best.cost.purchase is not None:
-        takes.append(f"{count(best.cost.purchase)} {best.cost.currency}")
-    burden = f" ({', '.join(takes)})" if takes else ""
+    price, currency = (best.cost.purchase, best.cost.currency) if best.cost else (None, "")
     cards = "" if best.count is None else cards_of(best.count)
-    needs = "is" if cards.startswith("undecided") else "needs"
+    needs = "needs" if best.count is None or best.count.is_decided else "is"
     return say(
         "{board} {needs} {cards}{burden} to answer {peak_per_s} "
         "requests/s, {quantile} of them within {limit_ms:g} ms; they "
@@ -82,7 +79,7 @@ def _answer(result: PlanResult, best: ProductResult) -> str:
         board=say(best.board.name),
         needs=needs,
         cards=cards,
-        burden=burden,
+        burden=burden(best.power_w, price, currency),
         peak_per_s=rate(result.peak_per_s),
         quantile=percent(objective.quantile),
         limit_ms=objective.limit_ms,

@@ -56,14 +56,18 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow.
 
-    None for results without elements: hosts launch nothing then.
+    None for results without elements: hosts launch nothing then. KernelError where a kernel isn't
+    made for inputs that have none.
     """
-    tensors = [each for each in task.inputs if each is not None]
     if task.outputs and not any(each.numel for each in task.outputs):
         return ()
-    if tensors and not any(each.numel for each in tensors):
-        raise task.refused("results of tensors without elements aren't modelled")
-    kernels = builder(task.op_type)(task)
+    try:
+        kernels = builder(task.op_type)(task)
+    except MADE_FOR_OTHERS:
+        tensors = [each for each in task.inputs if each is not None]
+        if not tensors or any(each.numel for each in tensors):
+            raise
+        raise task.refused("results of tensors without elements aren't modelled") from None
     expect(kernels, tuple, f"what makes the kernels of {task.op_type}")
     return kernels
 

@@ -188,7 +188,7 @@ def _call(
     shift = optional(task, at)
     if shift is not None and shift.dtype is UINT8:  # a record without a slot for shifts
         shift, at = None, at - 1
-    alone = max(q.rows) == 1 and optional(task, at + 1) is None  # sees every key
+    alone = max(q.rows, default=0) == 1 and optional(task, at + 1) is None  # sees every key
     mask = Mask.of(None, 0, (0, 0), lengths) if alone else mask_of(task, at + 1, lengths)
     return Call(q, k, v, Heads.of(out, layout, heads, ends, own), mask, scale_of(task, columns),
                 None if shift is None else Shift(shift), rope=beside)  # fmt: skip

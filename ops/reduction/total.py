@@ -120,7 +120,7 @@ class TotalPlan:
         job, elements = self.job, self.elements
         if job.for_one_shape:
             alike = job.kind.before == ""  # neighbouring reduced axes count as one
-            shape = (elements,) if alike else self.shape
+            shape = (elements,) if alike else self.shape or (1,)
             split = block_split(shape, job.dtype.itemsize, job.cores, _LEAST_BYTES)
             return shape[split.axis] // split.parts * split.inner
         least = _LEAST_BYTES // job.dtype.itemsize

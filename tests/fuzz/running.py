@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import resource
@@ -158,6 +159,7 @@ def _play(wanted: Case, folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            _tell_of_mistakes()
             if wanted.around is not None:
                 wanted.around()
             code = (
@@ -166,6 +168,21 @@ def _play(wanted: Case, folder: Path) -> None:
             err.flush()
     finally:
         os._exit(code)
+
+
+class _Mistakes(logging.Handler):
+    """Rules and plans that raised something of Python's: users see *unknown*, we a traceback."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        traceback.print_exception(*(record.exc_info or ()))
+
+
+def _tell_of_mistakes() -> None:
+    from npusim.operators import checks
+
+    log = logging.getLogger(checks.__name__)
+    log.addHandler(_Mistakes())
+    log.setLevel(logging.DEBUG)
 
 
 def _command(words: list[str], folder: Path) -> int:

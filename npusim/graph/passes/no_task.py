@@ -55,11 +55,9 @@ def _joins(network: Network, node: Node) -> bool:
 
 def _splits(network: Network, node: Node) -> bool:
     """Whether every part is whole blocks of what a task makes, and a task reads it."""
-    (given,) = node.activations() or [None]
     axis = node.attributes["split_dim"]
     return (
-        given is not None
-        and _is_made(network, given)
+        all(_is_made(network, value) for value in node.given)
         and all(_is_first(value, axis) for value in node.outputs)
         and not any(
             network.gives(value) or any(reader.op in _NOT_BEHIND for reader in _readers(value))

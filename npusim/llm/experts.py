@@ -8,7 +8,7 @@ use these, else by AlltoAll; without it each expert is cut over the tensor-paral
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.llm.work import part, tensor
 from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
@@ -69,7 +69,7 @@ def _in_kernels(to: Projections, experts: Experts, own: int, layout: Layout) -> 
     return to.work.chip.family == "A3" and fits
 
 
-def _said(experts: Experts, layout: Layout) -> dict[str, int]:
+def _said(experts: Experts, layout: Layout) -> dict[str, Any]:
     return {"ep_world_size": layout.experts, "ep_rank_id": 0, "moe_expert_num": experts.count}
 
 

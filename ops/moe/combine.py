@@ -43,7 +43,7 @@ class MoeDistributeCombine(Kernel):
     """out[t] = sum of scales[t, k] * the row for choice k of token t, and a shared expert's row.
 
     ``triples`` say what rows are of, ``counts`` how many there are; without numbers all experts
-    have as many.
+    have as many. Pairs that a mask leaves out or whose expert is one ``without_weights`` have none.
     """
 
     def __init__(
@@ -54,7 +54,10 @@ class MoeDistributeCombine(Kernel):
         out: GlobalTensor,
         peers: Peers,
         op_type: str,
+        *,
+        without_weights: int = 0,
     ) -> None:
+        self.experts = peers.experts + without_weights
         self.op_type, self.peers, self.shared, self.out = op_type, peers, shared, out
         self.rows, self.ids, self.triples, self.counts, self.scales = tensors
         (self.tokens, self.choices), self.width = self.ids.shape, self.rows.shape[-1]
@@ -87,7 +90,7 @@ class MoeDistributeCombine(Kernel):
     def process(self, core: Core) -> Iterator[Barrier]:
         """Send back, wait, add up; all chips send as this one does."""
         block = core.get_block_idx()
-        fault_outside(core, self.op_type, self.ids, self.peers.experts)
+        fault_outside(core, self.op_type, self.ids, self.experts)
         self._send(core, *share(self.count, self.block_dim, block))
         yield core.sync_all()
         core.pipe.reset()
@@ -194,8 +197,8 @@ def moe_distribute_combine(task: Task) -> tuple[Kernel, ...]:
     needed, shared = given[:5], given[11]
     if any(each is None for each in needed):
         raise task.refused("needs rows, experts, what rows are of, their counts and scales")
-    if any(each is not None for each in given[5:10]):
-        raise task.refused("masks and int8 results of experts aren't modelled")
+    if any(each is not None for each in given[7:10]):
+        raise task.refused("int8 results of experts aren't modelled")
     if mode := task.whole_number("comm_quant_mode", 0):
         raise task.refused(f"comm_quant_mode {mode}; 0 is modelled")
     rows, ids, *_ = (each for each in needed if each is not None)
@@ -203,5 +206,6 @@ def moe_distribute_combine(task: Task) -> tuple[Kernel, ...]:
     return (
         MoeDistributeCombine(
             task.profile, needed, shared, out, peers_of(task), task.op_type,  # type: ignore[arg-type]
+            without_weights=task.whole_number("zero_expert_num", 0),
         ),
     )  # fmt: skip

@@ -65,7 +65,8 @@ class MoeDistributeDispatch(Kernel):
     """rows = those of x whose tokens chose an expert of this chip, expert by expert, chip by chip.
 
     ``smooth`` scales of each expert multiply rows before they are int8; ``cumulative`` totals add
-    up those of the experts before.
+    up those of the experts before. Pairs that a ``mask`` of tokens or pairs leaves out aren't sent,
+    nor those of experts ``without_weights``, whose numbers are behind the others'.
     """
 
     hard_sync = True
@@ -76,16 +77,19 @@ class MoeDistributeDispatch(Kernel):
         x: GlobalTensor,
         ids: GlobalTensor,
         smooth: GlobalTensor | None,
+        mask: GlobalTensor | None,
         arrived: Arrived,
         peers: Peers,
         op_type: str,
         *,
         cumulative: bool = False,
+        without_weights: int = 0,
     ) -> None:
         self.op_type, self.cumulative = op_type, cumulative
         self.x, self.ids, self.smooth, self.out = x, ids.view(ids.numel), smooth, arrived
         (self.tokens, self.width), self.pairs, self.peers = x.shape, ids.numel, peers
         self.choices = self.pairs // self.tokens
+        self.experts = peers.experts + without_weights
         self.quantised = arrived.rows.dtype is INT8
         self.block_dim = profile.cores.vector_cores
         self.columns = self.width + _BESIDE_BYTES // arrived.rows.dtype.itemsize
@@ -97,9 +101,13 @@ class MoeDistributeDispatch(Kernel):
         row += self.width * x.dtype.itemsize * self.quantised
         self.depth = 1 if held + _DEPTH * row > profile.buffers.ub_bytes else _DEPTH
         known = None if ids.array is None else ids.array.reshape(-1).astype(np.int64)
+        self.active = self._active(known, mask)
+        known = None if known is None else known[self.active]
         self.received = peers.received(known, self.pairs)
-        self.order = np.arange(self.pairs) if known is None else np.argsort(known, kind="stable")
+        many = len(self.active)
+        self.order = np.arange(many) if known is None else np.argsort(known, kind="stable")
         self.places = np.argsort(self.order)
+        self.before_here = 0 if known is None else int((known < peers.first).sum())
         self.reads = tuple(each for each in (x, ids, smooth) if each is not None)
         self.states = made((peers.experts, _STATE), INT32, "states")
         self.sums = made((self.block_dim**2 * _APART,), INT32, "sums")
@@ -117,7 +125,7 @@ class MoeDistributeDispatch(Kernel):
 
     def _shares(self, block: int) -> tuple[int, int, int]:
         """Pairs of a core, how many pairs are before its middle one, and experts it tells."""
-        first, count = share(self.pairs, self.block_dim, block)
+        first, count = share(len(self.active), self.block_dim, block)
         before = round_up(first + count // 2, _LANES)
         return count, before, share(self.peers.experts, self.block_dim, block)[1]
 
@@ -131,24 +139,29 @@ class MoeDistributeDispatch(Kernel):
         blocks, flat = range(first, first + count), self.received.reshape(-1)
         starts = np.concatenate([[0], np.cumsum(self.received[:, 0])])
         found = [
-            self._begin + int(starts[each // self.peers.ranks]) + row
+            self.before_here + int(starts[each // self.peers.ranks]) + row
             for each in blocks
             for row in range(int(flat[each]))
         ]
         return blocks, [each % self.pairs for each in found]
 
-    @property
-    def _begin(self) -> int:
-        """How many rows go to chips before this one."""
-        if self.ids.array is None:
-            return 0
-        return int((self.ids.array < self.peers.first).sum())
+    def _active(
+        self, ids: NDArray[np.int64] | None, mask: GlobalTensor | None
+    ) -> NDArray[np.int64]:
+        """Pairs that are sent: of tokens that count, and of experts that have weights."""
+        every = np.arange(self.pairs)
+        counts = np.ones(self.pairs, np.bool_) if ids is None else ids < self.peers.experts
+        if mask is not None and mask.array is not None:
+            told = mask.array.reshape(self.tokens, -1).astype(np.bool_)
+            counts &= np.broadcast_to(told, (self.tokens, self.choices)).reshape(-1)
+        found: NDArray[np.int64] = every[counts]
+        return found
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """Send, tell, wait, bring in, add up."""
         block = core.get_block_idx()
-        fault_outside(core, self.op_type, self.ids, self.peers.experts)
-        self._send(core, *share(self.pairs, self.block_dim, block))
+        fault_outside(core, self.op_type, self.ids, self.experts)
+        self._send(core, *share(len(self.active), self.block_dim, block))
         first, experts = share(self.peers.experts, self.block_dim, block)
         for _ in core.loop(experts):
             self._count(core, round_up(self.pairs, _LANES))
@@ -184,7 +197,7 @@ class MoeDistributeDispatch(Kernel):
         done = Event(core, Pipe.MTE3, Pipe.SCALAR, set_before=True)
         core.set_store_link(*self.peers.link(core.profile, self.block_dim))
         before = self._shares(core.get_block_idx())[1]
-        mine = np.arange(first, first + count)
+        mine = self.active[first : first + count]
         for turn in core.loop(count):
             self._count(core, before)
             token = looked_up(turn, mine // self.choices)
@@ -195,7 +208,7 @@ class MoeDistributeDispatch(Kernel):
                 row = quantised.row(source, self._scales_of(turn, mine))
             core.emit_scalar("st_ub", stores=_TRIPLE, operations=4)
             done.wait()
-            place = looked_up(turn, self.places[mine])
+            place = looked_up(turn, self.places[first : first + count])
             core.copy_runs(self.sent.window(((place, self.columns),), (self.columns,), (1,)), row)
             done.set()
             if quantised is None:
@@ -315,8 +328,8 @@ class MoeDistributeDispatch(Kernel):
         flat = self.received.reshape(-1)
         blocks = np.repeat(np.arange(flat.size), flat)
         inside = np.arange(flat.sum()) - np.repeat(np.cumsum(flat) - flat, flat)
-        starts = self._begin + np.concatenate([[0], np.cumsum(self.received[:, 0])])
-        pairs = self.order[starts[blocks // self.peers.ranks] + inside]
+        starts = self.before_here + np.concatenate([[0], np.cumsum(self.received[:, 0])])
+        pairs = self.active[self.order[starts[blocks // self.peers.ranks] + inside]]
         table = np.stack([blocks % self.peers.ranks, *np.divmod(pairs, self.choices)], axis=-1)
         found = table[values_of(target)]
         return found.reshape(*like.shape[: core.depth], _TRIPLE).astype(np.int32)
@@ -338,21 +351,22 @@ class MoeDistributeDispatch(Kernel):
 
 
 def moe_distribute_dispatch(task: Task) -> tuple[Kernel, ...]:
-    """x, experts of each token and perhaps smooth scales; masks and others aren't modelled."""
+    """x, experts of each token, perhaps smooth scales and a mask; others aren't modelled."""
     given = (*task.inputs, *[None] * 7)[:7]
-    x, ids, smooth = given[:3]
+    x, ids, smooth, mask = given[:4]
     if x is None or ids is None or len(x.shape) != 2 or len(ids.shape) != 2:
         raise task.refused("needs tokens and their experts")
-    if any(each is not None for each in (given[3], *given[5:])):
-        raise task.refused("masks, elastic groups and times of chips aren't modelled")
+    if any(each is not None for each in given[5:]):
+        raise task.refused("elastic groups and times of chips aren't modelled")
     mode = task.whole_number("quant_mode", 0)
     if mode not in (0, 2):
         raise task.refused(f"quant_mode {mode}; 0 and 2 are modelled")
     peers = peers_of(task)
     return (
         MoeDistributeDispatch(
-            task.profile, x, ids, smooth if mode else None, _arrived(task, x, ids, peers), peers,
-            task.op_type, cumulative=task.whole_number("expert_token_nums_type", 1) == 0,
+            task.profile, x, ids, smooth if mode else None, mask, _arrived(task, x, ids, peers),
+            peers, task.op_type, cumulative=task.whole_number("expert_token_nums_type", 1) == 0,
+            without_weights=task.whole_number("zero_expert_num", 0),
         ),
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Chips that tokens are exchanged with: who has which experts, and what the links between carry.
 
-Vector cores store rows into windows of the other chips' memory. Source: ops-transformer
-mc2/moe_distribute_dispatch_v2 and moe_distribute_combine_v2, device schedules.
+Vector cores store rows into windows of the other chips' memory: the schedule of A3, which is taken
+for A2 as well (there rows may go by RDMA, or by one chip of a server for all). Source:
+ops-transformer mc2/moe_distribute_dispatch_v2 and moe_distribute_combine_v2, device schedules.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from npusim.cluster.moves import Move
-from npusim.cluster.wires import Wires
+from npusim.cluster.collectives import Reach, reach
 from npusim.hardware.interconnect import interconnect_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _DRIVER = "aiv"  # vector cores drive the links
 _UNMODELLED = {
     "tp_world_size": "groups that share tokens",
     "shared_expert_rank_num": "shared experts on chips of their own",
-    "zero_expert_num": "experts that give nothing",
     "copy_expert_num": "experts that give back what they get",
     "const_expert_num": "experts that give constants",
 }
@@ -50,30 +49,22 @@ class Peers(NamedTuple):
         return self.rank * self.local
 
     def link(self, profile: Profile, cores: int) -> tuple[float, float]:
-        """Bytes per cycle that the link takes from each of ``cores``, and its latency in cycles.
+        """Bytes per cycle that links take from each of ``cores``, and their latency in cycles.
 
-        What stays here it doesn't take. Ports are as fast as vector cores drive them in
-        collectives.
+        What stays here they don't take.
         """
         if self.ranks == 1:
             return inf, 0.0
-        wires, move = self._across(profile)
-        per_us = min(rate for _, rate in wires.used_by(move)) / cores
-        away = (self.ranks - 1) / self.ranks
-        _, level = wires.interconnect.level_of(move.source, move.target)
+        found, away = self._reach(profile), (self.ranks - 1) / self.ranks
         clock_mhz = profile.clock_mhz
-        return per_us / away / clock_mhz, level.write_us * away * clock_mhz
+        return found.bytes_per_us / cores / away / clock_mhz, found.write_us * away * clock_mhz
 
     def latency_us(self, profile: Profile) -> float:
         """Until the last chip sees that everything is there."""
-        if self.ranks == 1:
-            return 0.0
-        wires, move = self._across(profile)
-        return wires.latency_us(move)
+        return 0.0 if self.ranks == 1 else self._reach(profile).step_us
 
-    def _across(self, profile: Profile) -> tuple[Wires, Move]:
-        links = interconnect_of(profile.name)
-        return Wires(links, links.engines[_DRIVER]), Move(0, self.ranks - 1, 0)
+    def _reach(self, profile: Profile) -> Reach:
+        return reach(interconnect_of(profile.name), self.ranks, _DRIVER)
 
     def received(self, ids: NDArray[np.int64] | None, pairs: int) -> NDArray[np.int64]:
         """Rows for each expert that is here, from each chip; evenly, where ``ids`` aren't known.
@@ -81,7 +72,7 @@ class Peers(NamedTuple):
         All chips are taken to have the same tokens.
         """
         if ids is not None:
-            counts = np.bincount(ids.reshape(-1), minlength=self.experts)
+            counts = np.bincount(ids, minlength=self.experts)
             own = counts[self.first : self.first + self.local]
             return np.repeat(own, self.ranks).reshape(self.local, self.ranks)
         blocks = self.local * self.ranks
@@ -92,8 +83,8 @@ class Peers(NamedTuple):
 def peers_of(task: Task) -> Peers:
     """From the attributes; KernelError for what isn't modelled."""
     links = interconnect_of(task.profile.name)
-    if _DRIVER not in links.engines or task.profile.family != "A3":
-        raise task.refused("how servers of this product exchange tokens isn't modelled; A3 is")
+    if _DRIVER not in links.engines:
+        raise task.refused("how servers of this product exchange tokens isn't modelled")
     for name, what in _UNMODELLED.items():
         if task.whole_number(name, 0) > (name in _ONE_IS_NONE):
             raise task.refused(f"{what} aren't modelled")

@@ -94,6 +94,26 @@ def test_totals_add_up_and_scales_smooth() -> None:
     assert list(totals) == [sum(e[0] <= last for e in wanted) for last in range(2)]
 
 
+@pytest.mark.parametrize("by_pair", [False, True])
+def test_masked_pairs_and_experts_without_weights_are_left_out(by_pair: bool) -> None:
+    tokens, k, experts, ranks, rank = 40, 4, 8, 2, 1
+    x, ids, _ = drawn(tokens, 64, k, experts + 3, np.float16)
+    mask = np.random.default_rng(1).random((tokens, k) if by_pair else tokens) < 0.6
+    kept = ids < experts
+    kept &= mask if by_pair else mask[:, None]
+    wanted = arrivals(np.where(kept, ids, -1), ranks, rank, experts)
+    said = {"ep_world_size": ranks, "ep_rank_id": rank, "moe_expert_num": experts,
+            "zero_expert_num": 3}  # fmt: skip
+    outputs = results(tokens * ranks * 4, 64, np.float16, ranks, 4)
+    rows, _, triples, totals, counts = run(
+        CHIP, "MoeDistributeDispatchV2", [x, ids, None, mask], outputs, **said
+    )
+    np.testing.assert_array_equal(triples[: 3 * len(wanted)].reshape(-1, 3),
+        [each[1:] for each in wanted])  # fmt: skip
+    np.testing.assert_array_equal(rows[: len(wanted)], x[[token for _, _, token, _ in wanted]])
+    assert counts[-1] == totals.sum() == len(wanted)
+
+
 @pytest.mark.parametrize(("tokens", "width", "k", "experts", "ranks", "rank"), CASES)
 @pytest.mark.parametrize("kind", [np.float16, BFLOAT16])
 @pytest.mark.parametrize("shared", [False, True])

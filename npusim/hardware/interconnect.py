@@ -38,12 +38,16 @@ Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
 
 
 class Level(Group):
-    """Links that join up to `ranks` ranks; each step over them takes `step_us` beside its bytes."""
+    """Links that join up to `ranks` ranks; each step over them takes `step_us` beside its bytes.
+
+    `write_us` is what one store of a core to another rank takes longer than to its own memory.
+    """
 
     ranks: Count
     shape: Literal["mesh", "ports"]
     gbps: Speed
     step_us: Microseconds
+    write_us: Microseconds = 0.0
 
 
 class Driver(Group):

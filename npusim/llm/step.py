@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npusim.llm.layout import Layout
     from npusim.llm.precision import Precision
     from npusim.llm.sampling import Sampling
-    from npusim.llm.work import Exchange
+    from npusim.llm.work import Exchange, Part
     from npusim.llm.workload import Batch
     from npusim.model.results import StepResult
 
@@ -195,6 +195,13 @@ def device_time(work: Work, chip: Profile) -> StepResult:
     return retime(Step("", "calls", tuple(work.items)), chip, timer=_timer(chip))
 
 
+def _alone_us(task: Part, chip: Profile) -> float:
+    """One task on a chip, by itself."""
+    alone = Work(chip)
+    alone.run(task)
+    return device_time(alone, chip).device_us
+
+
 def exchanged(
     work: Work,
     links: Interconnect,
@@ -205,7 +212,10 @@ def exchanged(
     """The collectives of some work, each kind with its time, and what of it is hidden."""
     found = []
     for each in work.exchanges:
-        once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
+        if each.kernel is not None:
+            once_us = _alone_us(each.kernel, work.chip)
+        else:
+            once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
         found.append(
             ExchangeTime(
                 each.operation, each.why, each.ranks, round(each.nbytes), each.count,
@@ -234,9 +244,7 @@ def _hiding(
         chosen = exchange.operation == "reducescatter" and fused if overlap is None else overlap
         if not chosen or exchange.product is None:
             return 0.0
-        alone = Work(chip)
-        alone.run(exchange.product)
-        return engine.overlap_share * min(once_us, device_time(alone, chip).device_us)
+        return engine.overlap_share * min(once_us, _alone_us(exchange.product, chip))
 
     return hidden_us
 

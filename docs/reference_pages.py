@@ -155,7 +155,7 @@ class _Lenient(GenerateJsonSchema):
 @cache
 def yaml_models() -> dict[str, tuple[str, Any]]:
     """Name of a schema -> what such a file is, and the model that reads it."""
-    from npusim.capacity.plan import Plan
+    from npusim.capacity.plan import Plan, PricedProducts
     from npusim.hardware.profile import Profile
     from npusim.llm.architecture import Architecture
     from npusim.serving.plan import LlmPlan
@@ -164,6 +164,7 @@ def yaml_models() -> dict[str, tuple[str, Any]]:
     return {
         "plan": ("A workload and an objective, for `npusim plan`.", Plan),
         "llm_plan": ("The same of a language model.", LlmPlan),
+        "prices": ("What cards cost and take, for `--prices`.", PricedProducts),
         "sweep": ("Calls over shapes, dtypes and products, for `npusim sweep`.", SweepSpec),
         "chip": ("A chip: `-s FILE.yaml` wherever a chip is named.", Profile),
         "architecture": ("A decoder, for `npusim llm --architecture`.", Architecture),
@@ -193,7 +194,7 @@ def _partial(made: dict[str, Any]) -> None:
 
 
 def yaml_page() -> str:
-    """Every key of the YAML files: type, default, what is allowed."""
+    """Every key of the YAML files: what it means, what is allowed, its default."""
     parts = [_YAML]
     for name, (about, _) in yaml_models().items():
         parts.append(f"## {name}\n\n{about} Schema: [{name}.json](schemas/{name}.json).\n")
@@ -207,12 +208,13 @@ def yaml_page() -> str:
 
 
 def _keys(part: Mapping[str, Any]) -> str:
-    rows = ["| key | value | default |", "|---|---|---|"]
+    rows = ["| key | what it is | value | default |", "|---|---|---|---|"]
     needed = part.get("required", ())
     for key, value in part.get("properties", {}).items():
         default = "required" if key in needed else json.dumps(value.get("default"), default=str)
         shown = "" if default == "null" else default if default == "required" else f"`{default}`"
-        rows.append(f"| `{key}` | {_cell(_type(value))} | {_cell(shown)} |")
+        cells = (value.get("description", ""), _type(value), shown)
+        rows.append(f"| `{key}` | {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 

@@ -36,19 +36,26 @@ GIVEN: Final = "duration_us"
 
 
 class CustomCost(BaseModel):
-    """What one node costs: like `op` with some of its inputs, or `duration_us`.
-
-    `shapes` says for each output what shape inference doesn't know: the place of an input that it
-    is like, or its sizes.
-    """
+    """What one node costs: like `op` with some of its inputs, or `duration_us`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    op: str = ""
-    inputs: tuple[int, ...] | None = None
-    attributes: dict[str, Any] = Field(default_factory=dict)
-    duration_us: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    shapes: tuple[int | tuple[int, ...], ...] = ()
+    op: str = Field("", description="an operator that it costs as much as")
+    inputs: tuple[int, ...] | None = Field(
+        None, description="places of the inputs that this one takes; all where it isn't said"
+    )
+    attributes: dict[str, Any] = Field(
+        default_factory=dict, description="attributes of the operator"
+    )
+    duration_us: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="its time, where no operator is like it",
+    )
+    shapes: tuple[int | tuple[int, ...], ...] = Field(
+        (), description="for each output the place of an input that it is like, or its sizes"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

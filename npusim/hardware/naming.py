@@ -63,7 +63,10 @@ def resolve_soc(text: str) -> Resolution:
             )
             raise UnknownNameError("chip or product", text, (), remedy)
     raise UnknownNameError(
-        "chip or product", text, _spellings(key), "`npusim profiles` lists what there is."
+        "chip or product",
+        text.replace("昇腾", "Ascend"),
+        _spellings(key),
+        "`npusim profiles` lists what there is.",
     )
 
 
@@ -118,8 +121,12 @@ def _known(text: str) -> Profile:
 
 
 def _key(text: str) -> str:
-    """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same."""
-    return re.sub(r"[\W_]+", "", text.casefold())
+    """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same.
+
+    So are ``昇腾910B3`` and ``Ascend 910B3``, with the maker in front or not.
+    """
+    word = re.sub(r"[\W_]+", "", text.casefold()).removeprefix("华为").removeprefix("huawei")
+    return word.replace("昇腾", _PREFIX, 1)
 
 
 @cache

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from npusim.engine.arrows import linked
+from npusim.engine.program import Pipe
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -35,10 +36,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class PipeTime:
-    """What one pipe did from the core's start to its end."""
+    """What one pipe did from the core's start to its end.
+
+    `waiting_inside_us` is what instructions waited inside the pipe, busy as the profiler counts: a
+    Fixpipe with a unit flag for its block.
+    """
 
     pipe: str
     worked_us: float
+    waiting_inside_us: float
     idle_us: float
     worked: tuple[Share, ...]
     waited: tuple[Share, ...]
@@ -98,9 +104,9 @@ def _pipe_time(name: str, spans: Sequence[_Linked], record: CoreRecord, clock: f
         waited["the end of other pipes", ""] += record.end - before
     busy = sum(worked.values())
     idle = sum(waited.values())
-    return PipeTime(
-        name, busy / clock, idle / clock, _shares(worked, clock), _shares(waited, clock)
-    )
+    inside = 0.0 if len(spans) == _MOST_SPANS else max(0.0, record.busy[Pipe(name)] - busy)
+    times = busy / clock, inside / clock, idle / clock
+    return PipeTime(name, *times, _shares(worked, clock), _shares(waited, clock))
 
 
 def _reason(origins: Sequence[Span]) -> tuple[str, str]:

@@ -61,6 +61,7 @@ from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -83,7 +84,11 @@ class CurvePlan(PlanPart):
         for key in ("latency_ms", "lo_ms", "hi_ms", "memory_bytes"):
             values = getattr(self, key)
             if values is not None and len(values) != len(self.batch):
-                raise ValueError(f"{len(values)} values of {key} for {len(self.batch)} batches")
+                raise ValueError(
+                    say("{count} values of {key} for {count_2} batches").format(
+                        count=len(values), key=key, count_2=len(self.batch)
+                    )
+                )
         self.curve()
         return self
 
@@ -118,8 +123,10 @@ class BatchingPlan(PlanPart):
     def _make_sense(self) -> BatchingPlan:
         if self.max_batch == 1 and self.max_wait_ms > 0:
             raise ValueError(
-                f"max_wait_ms is {self.max_wait_ms:g} but max_batch is 1: a batch of one waits for "
-                "nobody; drop max_wait_ms or raise max_batch"
+                say(
+                    "max_wait_ms is {max_wait_ms:g} but max_batch is 1: a batch of one waits for "
+                    "nobody; drop max_wait_ms or raise max_batch"
+                ).format(max_wait_ms=self.max_wait_ms)
             )
         return self
 
@@ -149,9 +156,11 @@ class ModelPlan(PlanPart):
     def _make_sense(self) -> ModelPlan:
         given = [key for key in ("reference", "curve", "curves") if getattr(self, key) is not None]
         if len(given) != 1:
-            got = " and ".join(given) or "none of them"
+            got = " and ".join(given) or say("none of them")
             raise ValueError(
-                f"model {self.name!r} needs one of reference, curve and curves, and has {got}"
+                say(
+                    "model {name!r} needs one of reference, curve and curves, and has {got}"
+                ).format(name=self.name, got=got)
             )
         if self.batching is not None:
             self.check_batching(self.batching)
@@ -161,8 +170,14 @@ class ModelPlan(PlanPart):
         """Refuse a batch that is smaller than one request."""
         if batching.max_batch is not None and batching.max_batch < self.items_per_request:
             raise ValueError(
-                f"max_batch is {batching.max_batch} but one request of model {self.name!r} has "
-                f"{self.items_per_request} items; no batch could hold it"
+                say(
+                    "max_batch is {max_batch} but one request of model {name!r} has "
+                    "{items_per_request} items; no batch could hold it"
+                ).format(
+                    max_batch=batching.max_batch,
+                    name=self.name,
+                    items_per_request=self.items_per_request,
+                )
             )
 
 
@@ -258,19 +273,25 @@ class WorkloadPlan(PlanPart):
         names = [model.name for model in self.models]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two models are called {name!r}")
+                raise ValueError(say("two models are called {name!r}").format(name=name))
         mean, peak = self.mean_requests_per_s, self.peak_requests_per_s
         if isinstance(self.arrivals, TracePlan):
             if mean is not None and peak is not None:
                 raise ValueError(
-                    "a trace has its own relation of peak to mean: give mean_requests_per_s or "
-                    "peak_requests_per_s to scale it, not both"
+                    say(
+                        "a trace has its own relation of peak to mean: give mean_requests_per_s "
+                        "or peak_requests_per_s to scale it, not both"
+                    )
                 )
         elif mean is None and peak is None:
-            raise ValueError("mean_requests_per_s is missing; only a trace brings its own rate")
+            raise ValueError(
+                say("mean_requests_per_s is missing; only a trace brings its own rate")
+            )
         if mean is not None and peak is not None and mean > peak:
             raise ValueError(
-                f"mean_requests_per_s is {mean:g}, more than peak_requests_per_s, {peak:g}"
+                say(
+                    "mean_requests_per_s is {mean:g}, more than peak_requests_per_s, {peak:g}"
+                ).format(mean=mean, peak=peak)
             )
         for model in self.models:
             if model.batching is None:
@@ -335,7 +356,9 @@ class PricedProducts(PlanPart):
     def _have_a_currency(self) -> PricedProducts:
         priced = [p.product for p in self.products if p.price_per_card or p.price_per_card_hour]
         if priced and self.currency is None:
-            raise ValueError(f"{priced[0]} has a price and the fleet no currency")
+            raise ValueError(
+                say("{priced} has a price and the fleet no currency").format(priced=priced[0])
+            )
         return self
 
 
@@ -349,7 +372,7 @@ class FleetPlan(PricedProducts):
     @model_validator(mode="after")
     def _make_sense(self) -> FleetPlan:
         if (self.mtbf_h is None) != (self.mttr_h is None):
-            raise ValueError("mtbf_h and mttr_h belong together: give both or none")
+            raise ValueError(say("mtbf_h and mttr_h belong together: give both or none"))
         return self
 
 
@@ -387,8 +410,10 @@ class Plan(PlanPart):
             wait_ms = self.workload.batching_of(model).max_wait_ms
             if wait_ms >= limit_ms:
                 raise ValueError(
-                    f"max_wait_ms is {wait_ms:g} for model {model.name!r}, limit_ms {limit_ms:g}: "
-                    "a request that waits that long for company is late before it is served"
+                    say(
+                        "max_wait_ms is {wait_ms:g} for model {name!r}, limit_ms {limit_ms:g}: a "
+                        "request that waits that long for company is late before it is served"
+                    ).format(wait_ms=wait_ms, name=model.name, limit_ms=limit_ms)
                 )
         return self
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def gated(base: type[MCPServer]) -> type[MCPServer]:
     """The server of the SDK with sentences of ours for a call that doesn't fit its tool."""
 
-    class Gated(base):  # type: ignore[misc, valid-type]
+    class Gated(base):  # type: ignore[misc]
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             from mcp.server.mcpserver.exceptions import ToolError
 

@@ -30,6 +30,7 @@ from npusim.hardware.numbers import (
     Speed,
 )
 from npusim.reading.limits import MOST_CORES
+from npusim.values.language import say
 
 
 def as_tuple(value: object) -> object:
@@ -115,7 +116,7 @@ class Buffers(Group):
     @classmethod
     def _whole_groups(cls, banks: int, info: ValidationInfo) -> int:
         if banks % info.data.get("ub_bank_groups", 1):
-            raise ValueError("a multiple of ub_bank_groups")
+            raise ValueError(say("a multiple of ub_bank_groups"))
         return banks
 
 
@@ -202,7 +203,7 @@ class Memory(Group):
     @classmethod
     def _whole_sectors(cls, sector: int, info: ValidationInfo) -> int:
         if info.data.get("l2_line_bytes", sector) % sector:
-            raise ValueError("a divisor of l2_line_bytes")
+            raise ValueError(say("a divisor of l2_line_bytes"))
         return sector
 
 

@@ -12,6 +12,7 @@ from npusim.hardware.groups import Family, Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
+from npusim.values.language import say
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
@@ -94,8 +95,8 @@ def _read(section: str, model: type[_Entry]) -> tuple[_Entry, ...]:
 def _unsourced(entry: _Named, at: str) -> list[Problem]:
     problems = []
     if entry.source not in built_in_sources():
-        problems.append(Problem(f"{at}.source", entry.source, "a key of sources.yaml"))
+        problems.append(Problem(f"{at}.source", entry.source, say("a key of sources.yaml")))
     if entry.confidence not in CONFIDENCES:
-        allowed = f"one of {', '.join(CONFIDENCES)}"
+        allowed = say("one of {confidences}").format(confidences=", ".join(CONFIDENCES))
         problems.append(Problem(f"{at}.confidence", entry.confidence, allowed))
     return problems

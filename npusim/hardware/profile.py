@@ -32,6 +32,7 @@ from npusim.hardware.groups import (
 from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
+from npusim.values.language import say
 from npusim.values.takes import takes
 
 _FEATURES = frozenset(Features.model_fields)
@@ -112,7 +113,10 @@ class Profile(Group):
         """
         expect(itemsize, int, "itemsize")
         if itemsize < 1:
-            raise ArgumentError(f"itemsize is {brief(itemsize)}", "Give 1 byte or more.")
+            raise ArgumentError(
+                say("itemsize is {itemsize}").format(itemsize=brief(itemsize)),
+                say("Give 1 byte or more."),
+            )
         cores = self.cores.vector_cores + self.cores.extra_vector_cores
         elements = self.vector.repeat_bytes // itemsize
         return 2 * cores * elements * self.clocks.vector_mhz * 1e6 / 1e12
@@ -140,7 +144,7 @@ class Profile(Group):
 
     def vector_dtypes(self, intrinsic: str) -> tuple[str, ...]:
         """The dtypes that a vector intrinsic takes, spelled out; empty if the chip lacks it."""
-        expect(intrinsic, str, "an intrinsic")
+        expect(intrinsic, str, say("an intrinsic"))
         return self._vector_dtypes.get(intrinsic, ())
 
     def supports_vector(self, intrinsic: str, dtype_name: str) -> bool:

@@ -20,6 +20,7 @@ from npusim.llm.parts import (
     State,
     Tower,
 )
+from npusim.values.language import say
 
 
 class Architecture(Part):
@@ -74,7 +75,7 @@ class Architecture(Part):
         """Each is read by as many heads."""
         if (heads := so_far.data.get("heads", kv_heads)) % kv_heads:
             raise PydanticCustomError(
-                "uneven", "doesn't divide the {heads} heads", {"heads": heads}
+                "uneven", say("doesn't divide the {heads} heads"), {"heads": heads}
             )
         return kv_heads
 

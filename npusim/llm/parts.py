@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from npusim.values.language import say
+
 Size = Annotated[int, Field(gt=0, le=1 << 24, strict=True)]
 Some = Annotated[int, Field(ge=0, le=1 << 24, strict=True)]
 Layers = Annotated[int, Field(ge=0, le=10_000, strict=True)]
@@ -122,7 +124,7 @@ class Experts(Part):
     @classmethod
     def _of_them(cls, active: int, so_far: ValidationInfo) -> int:
         if active > (count := so_far.data.get("count", active)):
-            raise PydanticCustomError("more", "there are {count} experts", {"count": count})
+            raise PydanticCustomError("more", say("there are {count} experts"), {"count": count})
         return active
 
 

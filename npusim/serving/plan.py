@@ -32,6 +32,7 @@ from npusim.hardware.numbers import Positive
 from npusim.llm import Sampling, is_id
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Sizes = Annotated[
@@ -100,7 +101,11 @@ class LlmWorkload(PlanPart):
     @model_validator(mode="after")
     def _accepts_what_is_drafted(self) -> LlmWorkload:
         if self.accepted > self.draft:
-            raise ValueError(f"{self.accepted:g} accepted of a draft of {self.draft}")
+            raise ValueError(
+                say("{accepted:g} accepted of a draft of {draft}").format(
+                    accepted=self.accepted, draft=self.draft
+                )
+            )
         return self
 
     @property
@@ -180,7 +185,7 @@ class LlmPlan(PlanPart):
     @model_validator(mode="after")
     def _fits_a_step(self) -> LlmPlan:
         if max(self.fleet.max_sequences or (0,)) > self.fleet.max_tokens:
-            raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
+            raise ValueError(say("fleet.max_tokens must be no less than fleet.max_sequences"))
         return self
 
 

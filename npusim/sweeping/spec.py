@@ -46,6 +46,7 @@ from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
 from npusim.values.errors import FileError, brief
+from npusim.values.language import say
 
 MAX_AXIS_VALUES = 100_000
 """More values than anybody would sweep along one axis: a range that long is a typing error."""
@@ -164,7 +165,7 @@ def spec_of(said: Mapping[str, Any], file: str) -> SweepSpec:
     except ValidationError as error:
         lines = [
             f"{problem.key} is missing"
-            if problem.allowed == "a value; the key is required"
+            if problem.allowed == say("a value; the key is required")
             else f"{problem.key} = {brief(problem.value)} is not allowed; "
             f"expected {problem.allowed}"
             for problem in problems_of(error, SweepSpec)

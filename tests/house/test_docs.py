@@ -61,9 +61,10 @@ def test_a_translation_is_in_step_with_its_page(page: Path) -> None:
     assert headings[0] == headings[1]
 
 
-def test_every_tutorial_speaks_chinese() -> None:
-    tutorials = {page.name for page in (DOCS / "tutorials").glob("*.md")}
-    assert {page.name for page in (DOCS / "zh" / "tutorials").glob("*.md")} == tutorials
+@pytest.mark.parametrize("folder", ["tutorials", "howto"])
+def test_every_page_of_a_user_speaks_chinese(folder: str) -> None:
+    english = {page.name for page in (DOCS / folder).glob("*.md")}
+    assert {page.name for page in (DOCS / "zh" / folder).glob("*.md")} == english
 
 
 def test_a_page_for_each_question() -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from npusim.runtime.results import Result
 
 _LINES = 8
-_TOLD_INSIDE = 0.02  # of a core's time; waits inside a pipe that are worth a word
 NOTHING_HELPS = "Nothing that was tried makes it faster."
 
 
@@ -73,8 +72,8 @@ def pipes_table(name: str, told: Explanation) -> Table:
     rows = [
         (
             pipe.pipe,
-            latency(pipe.worked_us),
-            percent(pipe.worked_us / told.seen_us) if told.seen_us else "",
+            latency(pipe.busy_us),
+            percent(pipe.busy_us / told.seen_us) if told.seen_us else "",
             _first(pipe.worked),
             latency(pipe.idle_us),
             _first(pipe.waited),
@@ -88,27 +87,16 @@ def pipes_table(name: str, told: Explanation) -> Table:
         else say("; shares are of its first {seen_us}").format(seen_us=latency(told.seen_us))
     )
     return Table(
-        ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
+        ("pipe", "busy", "of the core's time", "mostly", "waited", "mostly for"),
         rows,
-        ("worked", "of the core's time", "waited"),
+        ("busy", "of the core's time", "waited"),
         say(
             "{name}: the slowest core alone, {core_us} behind a launch of {launch_us}{part}"
         ).format(
             name=name, core_us=latency(told.core_us), launch_us=latency(told.launch_us), part=part
-        )
-        + _inside(told),
+        ),
         ("mostly", "mostly for"),
     )
-
-
-def _inside(told: Explanation) -> str:
-    """That a pipe is busier as the profiler counts than it works; empty where none is."""
-    most = max(told.pipes, key=lambda pipe: pipe.waiting_inside_us)
-    if most.waiting_inside_us < _TOLD_INSIDE * told.core_us:
-        return ""
-    return say(
-        "; {pipe} waits for {inside_us} inside (unit flags), which the profiler counts as busy"
-    ).format(pipe=most.pipe, inside_us=latency(most.waiting_inside_us))
 
 
 def _first(shares: Sequence[Share]) -> str:

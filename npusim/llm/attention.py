@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.llm.work import Part, part, tensor
 from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
@@ -206,7 +207,7 @@ def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int
     """Latent attention (MLA) of one layer: decoding absorbs the products that widen the cache."""
     latent = model.latent
     if latent is None:
-        raise TypeError("the model has no latent attention")
+        raise TypeError(say("the model has no latent attention"))
     heads, tokens, kind = model.heads // tp, batch.tokens, to.precision.activations
     whole = heads * (latent.nope + latent.rope)
     if latent.query_rank:

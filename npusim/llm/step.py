@@ -21,6 +21,7 @@ from npusim.model.retiming import retime
 from npusim.model.step import Step
 from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,14 +69,16 @@ def step(
     batch = _readable(sizes, batch)
     chosen = graph or ("full" if batch.phase == "decode" else "eager")
     if chosen not in GRAPHS:
-        raise ArgumentError(f"--graph {graph}", f"Say one of {', '.join(GRAPHS)}.")
+        raise ArgumentError(
+            f"--graph {graph}", say("Say one of {graphs}.").format(graphs=", ".join(GRAPHS))
+        )
     engine = load_engine()
     precision = precision_on(model, chip, dtype)
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     if layout.cards > links.most_ranks:
         raise ArgumentError(
             f"{layout} takes {layout.cards} x {chip.name}",
-            f"Links join {links.most_ranks} of them.",
+            say("Links join {most_ranks} of them.").format(most_ranks=links.most_ranks),
         )
     work = work_of(
         model.architecture, chip, layout, precision,
@@ -110,7 +113,7 @@ def _readable(model: Architecture, batch: Batch) -> Batch:
     """The batch, with what is heard by a model that hears; ArgumentError where it can't be."""
     if not model.causal and batch.sequences:
         raise ArgumentError(
-            f"{model.name} reads texts and writes none",
+            say("{name} reads texts and writes none").format(name=model.name),
             "Say --phase prefill.",
         )
     if model.crossed and model.tower is not None and batch.prompts:
@@ -169,8 +172,12 @@ def precision_on(model: LanguageModel, chip: Profile, dtype: str | None) -> Prec
         wanted = floating
     if dtype is None and wanted in UNREADABLE:
         raise ArgumentError(
-            f"{model.name} is published as {wanted}, which {chip.name} can't compute with",
-            f"Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim.",
+            say("{name} is published as {wanted}, which {name_2} can't compute with").format(
+                name=model.name, wanted=wanted, name_2=chip.name
+            ),
+            say(
+                "Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim."
+            ).format(floating=floating),
         )
     if wanted.casefold() == "bf16" and floating == "fp16" and not chip.features.bfloat16:
         wanted = "fp16"
@@ -181,11 +188,17 @@ def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str,
     notes = []
     asked = "bf16" in (dtype, model.dtype if dtype != "fp16" else "")
     if asked and not chip.features.bfloat16:
-        notes.append(f"{chip.name} has no bfloat16: activations are float16")
+        notes.append(say("{name} has no bfloat16: activations are float16").format(name=chip.name))
     if dtype is None and model.quantisation in CONVERTED:
         notes.append(
-            f"published as {model.quantisation}, which {chip.name} can't compute with: weights are "
-            f"converted to {'bf16' if chip.features.bfloat16 else 'fp16'} (or say --dtype w8a8)"
+            say(
+                "published as {quantisation}, which {name} can't compute with: weights are "
+                "converted to {value} (or say --dtype w8a8)"
+            ).format(
+                quantisation=model.quantisation,
+                name=chip.name,
+                value="bf16" if chip.features.bfloat16 else "fp16",
+            )
         )
     return tuple(notes)
 

@@ -19,6 +19,7 @@ from npusim.llm.work import Work, part, tensor
 from npusim.values.display import latency
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ _SAVED: Final = 34  # bytes of a layer for each token and column of the hidden s
 _SAVED_INPUT: Final = 2
 
 
+@tells
 @dataclass(frozen=True)
 class Training:
     """What is trained: tokens of a sequence, sequences of a micro-batch and of a whole step."""
@@ -49,6 +51,7 @@ class Training:
     zero: int = 0
     virtual: int = 1
 
+    @takes()
     def micro_batches(self, layout: Layout) -> int:
         """Micro-batches of one rank; ArgumentError where the step isn't whole ones."""
         each = self.micro_batch * layout.dp
@@ -133,6 +136,7 @@ class TrainingStep:
         return f"<TrainingStep of {self.model.name} on {self.soc}, {self.layout}: {time}>"
 
 
+@takes()
 def train(
     model: LanguageModel,
     chip: Profile,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from npusim.values.errors import ArgumentError
+from npusim.values.takes import takes, tells
 
 _MOST = 1 << 24
 _MOST_CAPTURED = 512
@@ -14,6 +15,7 @@ _MOST_TOKENS = 1 << 20
 _MOST_SEQUENCES = 1 << 14
 
 
+@tells
 @dataclass(frozen=True)
 class Batch:
     """A step of one data-parallel rank.
@@ -72,6 +74,7 @@ class Batch:
         """Tokens that are in the cache after the step."""
         return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
 
+    @takes()
     def captured(self, tp: int) -> Batch:
         """Decoding in a captured graph: the smallest that holds it, with rows for nobody.
 

@@ -17,6 +17,7 @@ from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 MOST_ENTRIES: Final = 1 << 20
 """Of a list that is given as a parameter."""
@@ -58,6 +59,12 @@ def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         return looked_at if kinds else told
 
     return wrap
+
+
+def tells(made: type[_T]) -> type[_T]:
+    """Have the constructor of a class tell parameters that it hasn't, or those that lack."""
+    made.__init__ = takes()(made.__init__)  # type: ignore[misc]
+    return made
 
 
 def _refuse_call(

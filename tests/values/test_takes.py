@@ -16,7 +16,7 @@ import npusim
 from npusim.ascendc import TPosition, TQue
 from npusim.operators import family, register, whole
 from npusim.values.errors import ArgumentError, KernelError, UsageError
-from npusim.values.takes import REAL, TEXT, WHOLE, each, maybe, takes
+from npusim.values.takes import LISTENER, REAL, TEXT, WHOLE, each, maybe, takes
 from support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -118,6 +118,19 @@ def test_a_wrong_number_of_arguments_is_refused() -> None:
         one(1, y=2)  # type: ignore[call-arg]
 
 
+def test_a_listener_that_takes_other_news_is_told_so() -> None:
+    def broken(done: int, of: int) -> None:
+        raise TypeError(f"{done} of {of}")
+
+    for deaf in (np.float16, lambda: None, print.__class__):
+        with pytest.raises(ArgumentError, match="progress can't be called with 2 values"):
+            LISTENER(deaf, "progress")(1, 2)
+    with pytest.raises(TypeError, match="1 of 2"):
+        LISTENER(broken, "progress")(1, 2)
+    with pytest.raises(ArgumentError):
+        LISTENER(3, "progress")
+
+
 @pytest.mark.parametrize(("slots", "nbytes"), [(0, 32), (-1, 32), (2**62, 0), (1, -32)])
 def test_buffers_of_no_size(slots: int, nbytes: int) -> None:
     @npusim.kernel
@@ -148,8 +161,8 @@ def test_a_task_that_writes_nothing_takes_no_time(chip: str, op: str, tmp_path: 
 # Parameters that there are none of, or too few ---------------------------------------------------
 
 _MADE_BY_US = (
-    "Profile", "Result", "Slice", "Status", "TaskResult", "Timeline", "Model", "Compiled", "LlmStep",
-    "LanguageModel", "TrainingStep", "Deployment",
+    "Profile", "Result", "Slice", "Status", "TaskResult", "Timeline", "Model", "Compiled",
+    "LanguageModel", "LlmStep", "TrainingStep", "Deployment",
 )  # fmt: skip
 """Classes whose objects verbs give; nobody else makes any."""
 

@@ -22,8 +22,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 import yaml
@@ -83,7 +83,7 @@ def _contents(folder: Path) -> dict[str, str]:
     Libraries and what names them have their folder's name in them, and no digest.
     """
     found = {}
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(_paths(folder)):
         inner = str(path.relative_to(folder))
         if (
             path.is_file()
@@ -96,6 +96,25 @@ def _contents(folder: Path) -> dict[str, str]:
                 data = b"\n".join(sorted(data.splitlines()))
             found[inner] = hashlib.sha256(data).hexdigest()
     return found
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    """Everything in a folder but the cache's."""
+    for path in folder.iterdir():
+        if path.name != CACHE:
+            yield path
+            yield from path.rglob("*")
+
+
+def _settle(group: int, folder: Path) -> None:
+    """Wait for what a killed command started, and for whoever sweeps up behind it."""
+    for _ in range(1000):
+        time.sleep(0.02)
+        with suppress(ProcessLookupError):
+            os.killpg(group, 0)
+            continue
+        if not list(folder.glob(f"{BUILT}/.*")):
+            return
 
 
 class Round:
@@ -131,6 +150,7 @@ class Round:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return [f"{self.name} {number.name} at {after_s:.2f} s: goes on for a minute"]
+        _settle(process.pid, folder)
         wrong = self._judge(number, process.returncode, said, folder, before)
         if self.name == "build" and list(folder.glob(f"{BUILT}/npusim_*")):
             wrong += _faulty_plug_in(folder)
@@ -164,7 +184,9 @@ class Round:
         if code not in (0, 1, 3, -number, 128 + number, -signal.SIGINT):
             wrong.append(f"exit code {code}: {said[-300:]}")
         if number != signal.SIGKILL:
-            wrong += [f"left over: {path.name}" for path in folder.rglob("*.part")]
+            wrong += [
+                f"left over: {path.name}" for path in _paths(folder) if path.suffix == ".part"
+            ]
         for name, digest in _contents(folder).items():
             if (
                 name not in before

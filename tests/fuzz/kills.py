@@ -106,15 +106,18 @@ def _paths(folder: Path) -> Iterator[Path]:
             yield from path.rglob("*")
 
 
-def _settle(group: int, folder: Path) -> None:
-    """Wait for what a killed command started, and for whoever sweeps up behind it."""
-    for _ in range(1000):
-        time.sleep(0.02)
+def _settle(group: int, folder: Path) -> list[str]:
+    """Wait for what a killed command started, and for whoever sweeps up behind it; what stays."""
+    left: list[object] = []
+    for _ in range(3000):
+        left = list(folder.glob(f"{BUILT}/.*"))
         with suppress(ProcessLookupError):
             os.killpg(group, 0)
-            continue
-        if not list(folder.glob(f"{BUILT}/.*")):
-            return
+            left.append(f"processes of {group}")
+        if not left:
+            break
+        time.sleep(0.02)
+    return [f"stays for a minute: {each}" for each in left]
 
 
 class Round:
@@ -150,8 +153,8 @@ class Round:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return [f"{self.name} {number.name} at {after_s:.2f} s: goes on for a minute"]
-        _settle(process.pid, folder)
-        wrong = self._judge(number, process.returncode, said, folder, before)
+        wrong = _settle(process.pid, folder)
+        wrong += self._judge(number, process.returncode, said, folder, before)
         if self.name == "build" and list(folder.glob(f"{BUILT}/npusim_*")):
             wrong += _faulty_plug_in(folder)
         again = ("--force",) if set(_contents(folder)) - before else ()

@@ -22,6 +22,7 @@ from npusim.model.step import Step
 from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ _MOST_FUSED: Final = 8
 _ENGINE: Final = "DSA"  # tasks of the engine that draws random numbers
 
 
+@takes()
 def step(
     model: LanguageModel,
     chip: Profile,

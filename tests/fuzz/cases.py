@@ -40,6 +40,7 @@ class Case:
     files: dict[str, bytes] = field(default_factory=dict)
     call: Callable[[], object] | None = None
     shown: str = ""
+    cpu_s: int = 10  # a hang beyond that
     around: Callable[[], None] | None = None  # what is odd about the process, done before it runs
 
     def __str__(self) -> str:

@@ -34,8 +34,6 @@ _TILING_NUMBERS = 19  # that a core reads from its tiling before it starts
 # Of the scalar unit: to keep the better of two extremes, in segments of a row, and for a row.
 _COMPARE_OPERATIONS = 8
 _ELEMENT_OPERATIONS = 4  # an address, a comparison, the better number and its place
-# Bits of the two words of a mask: that of the last repeat is made bit by bit, but for a full word.
-_MASK_WORD = 64
 _OF_FRAMEWORKS = ("ArgMax", "ArgMin")
 
 
@@ -161,8 +159,9 @@ class ArgMax(Kernel):
             core.emit_scalar("ld_ub", loads=length, operations=length * _ELEMENT_OPERATIONS)
             core.noted(chosen)
             return
-        rest = length % lanes
-        core.scalar_loop(rest - _MASK_WORD if rest > _MASK_WORD else rest)
+        # The mask of the last repeat, bit by bit but for a full word, of as many bits as floats.
+        rest, word = length % lanes, core.costs.repeat_elements(FLOAT.itemsize)
+        core.scalar_loop(rest - word if rest > word else rest)
         while length > 1:
             core.emit_vector("vcmax", x.dtype, length, chained=True)
             core.noted(chosen)

@@ -6,12 +6,15 @@ different things; `renderers` has one module for each medium.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from npusim.hardware.naming import caution_of
+
+if TYPE_CHECKING:
+    from npusim.values.drawing import Drawing
 
 Tone = Literal["good", "bad", "open", "changed", "soft"]
 
@@ -88,7 +91,7 @@ class Figure:
     `table` has the same in numbers for the others.
     """
 
-    draw: Callable[[str], str]
+    drawing: Drawing
     label: str
     caption: str
     wide: bool = False
@@ -97,8 +100,8 @@ class Figure:
 
     @cached_property
     def svg(self) -> str:
-        """The drawing."""
-        return self.draw(self.label)
+        """The drawing in a page."""
+        return self.drawing.embedded(self.label)
 
 
 Block = Text | Bullets | Facts | Code | Table | Figure

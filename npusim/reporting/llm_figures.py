@@ -10,7 +10,7 @@ from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
-from npusim.values.drawing import INK, MARK, SERIES, as_file, draw, in_plain_decades
+from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
 from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
                 axes.plot(loads, latencies, "o-", ms=4, color=colour, label=_name(each))
         _limits(above, say("TTFT {name} in ms").format(name=name), limits.ttft_ms, asked)
         _limits(below, say("TPOT {name} in ms").format(name=name), limits.tpot_ms, asked)
-        in_plain_decades(above)  # requests that wait for each other take many times as long
+        above.set_yscale("log")
+        in_plain_decades(above.yaxis)  # requests that wait for each other take many times as long
         below.set(ylim=(0, None), xlim=(0, None), xlabel="requests/s of the planned cards")
         handles, labels = above.get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside lower center", ncols=1)
@@ -72,7 +73,8 @@ def pareto_figure(found: LlmPlanResult) -> Figure:
 def front_file(found: LlmPlanResult, kind: str) -> bytes:
     """The same figure as an ``svg`` or ``png`` file, or its points as ``csv``, the front marked."""
     if kind != "csv":
-        return as_file(partial(_front_drawn, found), kind, height_inches=_front_inches(found))
+        figure = pareto_figure(found)
+        return figure.drawing.file(figure.label, kind)
     best = set(front([place for each in places_of(found.options).values() for place in each]))
     columns = (
         "product", "dtype", "layout", "max_sequences", "requests_per_s", "ttft_p90_ms",

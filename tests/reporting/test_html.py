@@ -290,9 +290,9 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)("title")
+    plain = draw("f", paint).embedded("title")
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "path"}):
-        assert draw("f", paint)("title") == plain
+        assert draw("f", paint).embedded("title") == plain
         assert mpl.rcParams["font.size"] == 30
 
 
@@ -302,10 +302,10 @@ def test_drawings_have_no_date_however_odd_that_of_the_build_is(
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)("title")
+    plain = draw("f", paint).embedded("title")
     for date in ("\u00b2", "99999999999999999999", "86400"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", date)
-        assert draw("f", paint)("title") == plain
+        assert draw("f", paint).embedded("title") == plain
         assert os.environ["SOURCE_DATE_EPOCH"] == date
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from npusim.cli import output
 from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
+    import typer
+
     from npusim.reporting.document import Page
+
+
+_ONCE: Final = ("force", "as_json", "resume", "workers")  # not part of the question
 
 
 class Files(NamedTuple):
@@ -42,6 +48,27 @@ class Files(NamedTuple):
             write_text(self.html, to_html(page), force=self.force)
             output.note(say("written: {path}").format(path=self.html))
         write_figures(page, self.figures, force=self.force)
+
+
+def retold(context: typer.Context, *verb: str) -> str:
+    """The command line that asks this again: every option that isn't as it is by default.
+
+    Files are named without their folders.
+    """
+    words = ["npusim", *verb]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        is_default = value in (None, False, (), []) or value == parameter.default
+        if is_default or parameter.name in _ONCE:
+            continue
+        flag = [] if parameter.param_type_name == "argument" else [max(parameter.opts, key=len)]
+        for each in value if isinstance(value, list | tuple) else [value]:
+            words += flag if each is True else [*flag, _word(each)]
+    return shlex.join(words)
+
+
+def _word(value: object) -> str:
+    return value.name if isinstance(value, Path) else str(value)
 
 
 def write_figures(page: Page, folder: Path | None, *, force: bool) -> None:

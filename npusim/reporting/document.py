@@ -71,7 +71,8 @@ class Table:
     """Rows below column heads; `numbers` names the columns of numbers, which stand to the right.
 
     `wide` names the columns of words, which a narrow medium may wrap; `chosen` is the row to look
-    at first, if there is one.
+    at first, if there is one. A `sortable` table is for looking things up: a page can search and
+    sort it.
     """
 
     columns: Sequence[str]
@@ -80,6 +81,7 @@ class Table:
     caption: str = ""
     wide: Sequence[str] = ()
     chosen: int | None = None
+    sortable: bool = False
     kind: Literal["table"] = "table"
 
 
@@ -145,6 +147,12 @@ class Page:
     facts: Sequence[tuple[str, str]] = ()
     sections: Sequence[Section] = ()
     footer: str = ""
+
+    @property
+    def has_sortable(self) -> bool:
+        """Whether a table of it is for looking things up."""
+        every = (block for section in self.sections for block in section.blocks)
+        return any(isinstance(block, Table) and block.sortable for block in every)
 
 
 def cautions(socs: Iterable[str]) -> Iterator[Verdict]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import plural
-from npusim.reporting.catalogue import entry_json, matrix_table
+from npusim.reporting.catalogue import cell, entry_json, matrix_table
 from npusim.reporting.csvfile import csv_text
-from npusim.reporting.document import Bullets, Page, Section, Table, Text
+from npusim.reporting.document import Bullets, Page, Section, Table, Text, Verdict
 from npusim.reporting.renderers import jsonout
 from npusim.reporting.renderers.html import to_html, to_markdown
+from npusim.reporting.spelling import count
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.catalogue.facts import Source
@@ -43,19 +47,75 @@ def as_json(rows: Sequence[MatrixRow]) -> str:
 
 def as_markdown(rows: Sequence[MatrixRow]) -> str:
     """A table with a line per API and a column per family."""
-    return to_markdown(_page(rows))
+    return to_markdown(matrix_page(rows))
 
 
 def as_html(rows: Sequence[MatrixRow]) -> str:
-    """The same as a page of its own, with the dtypes in the tooltips."""
-    return to_html(_page(rows))
+    """The same as a page to search and to sort, with the dtypes in the tooltips."""
+    return to_html(matrix_page(rows))
 
 
-def _page(rows: Sequence[MatrixRow]) -> Page:
+def matrix_page(rows: Sequence[MatrixRow]) -> Page:
+    """How many interfaces each product offers, and every one of them."""
     families = [entry.family for entry in rows[0].entries] if rows else []
-    legend = Text("; ".join(f"{name}: {plural(name)}" for name in families))
-    sections = [Section(f"{len(rows)} operators", [legend, matrix_table(rows)])]
-    return Page("aclnn operators by product", sections=sections)
+    offered = {
+        family: Counter(
+            entry.answer for row in rows for entry in row.entries if entry.family == family
+        )
+        for family in families
+    }
+    bf16 = {
+        family: sum(
+            cell(entry) == "yes, BF16"
+            for row in rows
+            for entry in row.entries
+            if entry.family == family
+        )
+        for family in families
+    }
+    counts = [
+        (
+            family,
+            plural(family),
+            *(str(offered[family][each]) for each in Answer),
+            str(bf16[family]),
+        )
+        for family in families
+    ]
+    numbers = (*(str(each.value) for each in Answer), "BF16")
+    sections = [
+        Section(
+            "by product",
+            [Table(("family", "product", *numbers), counts, numbers, wide=("product",))],
+        ),
+        Section(
+            "every interface",
+            [
+                Text(
+                    say("Type words to search, press a head to sort, point at a cell for dtypes.")
+                ),
+                matrix_table(rows, say("By product: yes, no or unknown"), sortable=True),
+            ],
+        ),
+    ]
+    most = max(families, key=lambda family: offered[family][Answer.SUPPORTED], default="")
+    told = say(
+        "{rows} aclnn interfaces; {family} offers most: {offered}, {bf16} of them with BF16."
+    )
+    verdict = (
+        Verdict(
+            told.format(
+                rows=count(len(rows)),
+                family=plural(most),
+                offered=count(offered[most][Answer.SUPPORTED]),
+                bf16=count(bf16[most]),
+            ),
+            "good",
+        )
+        if families
+        else Verdict(say("The catalogue is empty."), "bad")
+    )
+    return Page("aclnn interfaces by product", verdicts=[verdict], sections=sections)
 
 
 FORMATS: dict[str, Callable[[Sequence[MatrixRow]], str]] = {

@@ -41,6 +41,7 @@ _PIPE_COLOURS = dict(
 _CORES_SHOWN = 3
 SLICES_DRAWN = 200_000  # instructions that a timeline is drawn from: two seconds
 STEPS_SHOWN = 400  # parts of a timeline: what a screen can show
+_NO_LOAD = 1e-3  # a level of memory that is used less has nothing to say about a task
 _NAMED = 5  # points of a roofline
 _LINE_APART = 1.6  # times as high, so that the names of two ceilings don't touch
 
@@ -128,7 +129,12 @@ def roof_point(ran: Timeline) -> RoofPoint | None:
     unit = max(done, key=lambda each: _share_of_peak(profile, each, done[each]))
     operations = sum(done[unit].values())
     whole_us = (work.core_cycles + work.launch_cycles) / work.clock_mhz
-    intensities = work_per_byte(operations, work.hbm_bytes, work.bus_bytes)
+    shares = {"HBM": work.hbm_share, "L2": work.l2_share}
+    intensities = {
+        level: each
+        for level, each in work_per_byte(operations, work.hbm_bytes, work.bus_bytes).items()
+        if shares[level] > _NO_LOAD
+    }
     if not operations or not intensities:
         return None
     peaks = unit_peaks(profile, unit, done[unit])
@@ -246,8 +252,8 @@ def _name_points(axes: Axes, focus: Sequence[RoofPoint]) -> None:
         named.add(point.name)
         beside = "left" if at[0] < 0.2 else "right" if at[0] > 0.8 else "center"
         is_high = _LINE_APART * point.tops > max(point.ceilings.values())
-        axes.annotate(point.name, place, xytext=(0, -15 if is_high else 7), textcoords="offset points", ha=beside,
-                      fontsize=8.5)  # fmt: skip
+        axes.annotate(point.name, place, xytext=(0, -15 if is_high else 7),
+                      textcoords="offset points", ha=beside, fontsize=8.5)  # fmt: skip
 
 
 def timeline_lanes(ran: Timeline) -> Lanes:

@@ -124,7 +124,7 @@ def _stairs(axes: Axes, patch: StepPatch) -> tuple[str, list[tuple[float, float,
     rows = _names(axes.yaxis)
     if rows and baseline is not None:
         base = float(np.ravel(baseline)[0])
-        name = _place(rows, base - ROW, base)[0] if round(base) in rows else name
+        name = str(_place(rows, base - ROW, base)[0]) if round(base) in rows else name
         heights = np.abs(np.asarray(heights) - base) / ROW
     steps = zip(map(float, edges[:-1]), map(float, edges[1:]), map(_Share, heights), strict=True)
     return str(name), [(start, end, up, up) for start, end, up in steps]

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value
@@ -46,6 +46,15 @@ class _Operator(BaseModel):
 
 
 class _Answer(BaseModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _from_step(cls, told: Any) -> Any:
+        """A step of a language model, which says its time in ms, as any other model."""
+        if isinstance(told, dict) and isinstance(told.get("step_ms"), int | float):
+            band_us = [1e3 * each for each in told.get("band_ms", ())]
+            return {**told, "duration_us": 1e3 * told["step_ms"], "band_us": band_us, "batch": None}
+        return told
+
     soc: str
     batch: int | None = None
     duration_us: _Microseconds | None = None
@@ -311,7 +320,7 @@ def _blocks(
             each.now.soc,
             latency(each.before_us, each.before.band_us),
             latency(each.now_us, each.now.band_us),
-            Toned(_change(each.before_us, each.now_us), each.tone),
+            Toned(change_in_words(each.before_us, each.now_us), each.tone),
             "yes" if each.beyond_band else "no",
         )
         for each in pairs
@@ -366,7 +375,11 @@ def _changes(
             *key,
             "" if before is None else latency(before),
             "" if now is None else latency(now),
-            "new" if before is None else "no longer there" if now is None else _change(before, now),
+            "new"
+            if before is None
+            else "no longer there"
+            if now is None
+            else change_in_words(before, now),
         )
         for _, key, before, now in changed[:_SHOWN]
     ]
@@ -385,7 +398,7 @@ def _changes(
     yield Table((*columns, *numbers), rows, numbers, caption, columns[:1])
 
 
-def _change(before: float, now: float) -> str:
+def change_in_words(before: float, now: float) -> str:
     """`-12 %`, signed; of nothing there is no share."""
     if before <= 0:
         return "" if now <= 0 else "new"

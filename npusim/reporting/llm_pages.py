@@ -87,10 +87,10 @@ def _together(
         "" if several else first.subtitle,
         verdicts=verdicts,
         sections=[
-            Section("Products side by side" if several else "pictures",
+            Section("Products side by side" if several else "Pictures",
                     [*([table] if several else []), *figures]),
             *own,
-            *([Section("do it again", [Code(command)])] if command else []),
+            *([Section("Do it again", [Code(command)])] if command else []),
         ],
         footer=say("Made by npusim {version}. Times are estimates with their 80 % bands.").format(
             version=npusim.__version__

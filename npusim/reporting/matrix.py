@@ -85,11 +85,11 @@ def matrix_page(rows: Sequence[MatrixRow]) -> Page:
     numbers = (*(str(each.value) for each in Answer), "BF16")
     sections = [
         Section(
-            "by product",
+            "By product",
             [Table(("family", "product", *numbers), counts, numbers, wide=("product",))],
         ),
         Section(
-            "every interface",
+            "Every interface",
             [
                 Text(
                     say("Type words to search, press a head to sort, point at a cell for dtypes.")
@@ -99,9 +99,7 @@ def matrix_page(rows: Sequence[MatrixRow]) -> Page:
         ),
     ]
     most = max(families, key=lambda family: offered[family][Answer.SUPPORTED], default="")
-    told = say(
-        "{rows} aclnn interfaces; {family} offers most: {offered}, {bf16} of them with BF16."
-    )
+    told = say("{rows} aclnn interfaces; most of them on {family}: {offered}, {bf16} with BF16.")
     verdict = (
         Verdict(
             told.format(

@@ -131,12 +131,12 @@ def sweep_page(
     """
     points = [_point_row(row, axes) for row in rows]
     columns = (*(("operator", "SoC")), *axes, "status", "latency (80 % band)", "bound by")
-    every = Table(columns, points, ("latency (80 % band)",), say("Every point"), sortable=True)
+    every = Table(columns, points, ("latency (80 % band)",), sortable=True)
     sections = [
-        Section("pictures", list(_figures(rows, axes, over)), detail=True),
-        Section("by operator and product", [summary_table(rows)]),
-        Section("every point", [every], detail=True),
-        Section("do it again", [Code(command)] if command else [], detail=True),
+        Section("Pictures", list(_figures(rows, axes, over)), detail=True),
+        Section("By operator and product", [summary_table(rows)]),
+        Section("Every point", [every], detail=True),
+        Section("Do it again", [Code(command)] if command else [], detail=True),
     ]
     return Page(
         say("{spec}: how long does each take?").format(spec=spec),

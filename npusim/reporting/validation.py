@@ -149,16 +149,15 @@ def _by_chip(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
 def validation_page(found: Validation, worst: int, source: str, command: str = "") -> Page:
     """How far off the simulator is on these rows: in all, by chip, family and workload."""
     overall, steps = found.overall, found.by_workload
-    groups = [("all rows", {"overall": overall})]
+    groups: list[tuple[str, Mapping[str, Accuracy]]] = [("all rows", {"overall": overall})]
     groups += [("what came later", {"later": found.later})] if found.later else []
+    groups += [("by chip", found.by_chip), ("by family", found.by_family)]
     tables = [accuracy_table(title, each) for title, each in groups]
-    by = [("by chip", found.by_chip), ("by family", found.by_family)]
+    tables += [step_table(steps)] if steps else []
     pictures = [each(found.predictions) for each in (scatter_figure, errors_figure)]
     sections = [
         Section("pictures", pictures if overall.modelled else [], detail=True),
-        Section("", tables),
-        Section("", [accuracy_table(title, each) for title, each in by]),
-        Section("", [step_table(steps)] if steps else []),
+        Section("accuracy", tables),
         Section("worst rows", [_worst_table(found.predictions, worst)] if overall.modelled else []),
         Section("not modelled", [_reasons(found.not_modelled)] if found.not_modelled else []),
         Section("do it again", [Code(command)] if command else [], detail=True),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _REMEDY: Final = "Keep one with `npusim estimate ... --json > OLD.json`, or `npusim model ...`."
 _SHOWN: Final = 15  # rows of a table of changes
+_UNSEEN: Final = 0.05  # percent
 _SAME: Final = 0.005  # a change below it is none in three digits
 
 _Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -403,4 +404,6 @@ def change_in_words(before: float, now: float) -> str:
     if before <= 0:
         return "" if now <= 0 else "new"
     share = (now - before) / before * 100
+    if abs(share) < _UNSEEN:
+        return "0 %"
     return f"{'+' if share > 0 else ''}{significant(share, 2)} %"

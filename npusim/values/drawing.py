@@ -266,7 +266,8 @@ _PAINTED: Final = ("color", "facecolor", "edgecolor", "markerfacecolor", "marker
 
 def plain_colours(axes: Axes | Figure) -> None:
     """Real colours for placeholders in axes, or a whole figure, that stand in no page of ours."""
-    from matplotlib.colors import to_hex
+    import numpy as np
+    from matplotlib.colors import is_color_like, to_hex
 
     for artist in axes.findobj():
         for kind in _PAINTED:
@@ -274,9 +275,9 @@ def plain_colours(axes: Axes | Figure) -> None:
             if read is None or write is None:
                 continue
             value = read()
-            if hasattr(value, "tolist"):  # the colours of many parts
-                value = value.tolist()[0] if len(value) else "none"
-            if isinstance(value, str | tuple | list) and value != "none" and len(value) > 2:
-                found = _PLAIN.get(to_hex(cast("Any", tuple(value) if len(value) < 5 else value)))
+            if hasattr(value, "tolist"):  # the colours of many parts, which are one here
+                value = tuple(np.atleast_2d(value)[0].tolist()) if len(value) else "none"
+            if is_color_like(value) and value != "none":
+                found = _PLAIN.get(to_hex(cast("Any", value)))
                 if found is not None:
                     write(found)

@@ -14,7 +14,6 @@ from npusim.values.drawing import (
     GRID,
     INK,
     MARK,
-    ROW,
     SERIES,
     colours_of,
     in_plain_decades,
@@ -23,6 +22,7 @@ from npusim.values.drawing import (
 from npusim.values.dtypes import dtype
 from npusim.values.errors import UsageError
 from npusim.values.language import say
+from npusim.values.plotted import ROW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

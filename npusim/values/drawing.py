@@ -69,8 +69,6 @@ _STYLE: Final = {
     "ytick.labelsize": 8.5,
 }
 _MANY_DECADES: Final = 1e2
-ROW: Final = 0.8
-"""What bars take of the height of a row that has a name."""
 _WIDTH_INCHES: Final = 5.2  # on a phone it is drawn at two thirds, and still legible
 
 _CHINESE_FONTS: Final = (

@@ -103,9 +103,39 @@ def _front_drawn(found: LlmPlanResult, drawing: Drawing) -> None:
         axes.plot(across, up, "o", ms=4, color=colours[product], label=product)
     if best:
         axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
+        _name_corners(axes, found, best)
     axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
     axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
     drawing.legend(loc="outside lower center", ncols=1)
+
+
+def _name_corners(axes: Axes, found: LlmPlanResult, best: Sequence[tuple[float, float]]) -> None:
+    """Layout and dtype where the line begins to be another's, as far as they can be read."""
+    names = {
+        (
+            served.tpot_ms.p90,
+            each.per_card(served),
+        ): f"{each.candidate.dtype} {each.candidate.where}"
+        for each in found.options
+        for _, served in each.tried
+    }
+    (left, right), top = (
+        (best[0][0], max(found.plan.objective.tpot_ms, best[-1][0])), best[-1][1] or 1.0
+    )  # fmt: skip
+    taken: list[tuple[float, float]] = []
+    last = ""
+    for place in reversed(best):  # the cheapest first: where there is no room, dearer ones lack
+        name = names[place]
+        at = ((place[0] - left) / (right - left or 1.0), place[1] / top)
+        near = any(abs(at[0] - x) < 0.5 and abs(at[1] - y) < 0.1 for x, y in taken)
+        if name == last or near:
+            continue
+        taken.append(at)
+        last = name
+        beside = (
+            {"ha": "right", "xytext": (-5, 3)} if at[0] > 0.3 else {"ha": "left", "xytext": (5, 5)}
+        )
+        axes.annotate(name, place, textcoords="offset points", fontsize=8, **beside)
 
 
 def _colours(options: Sequence[Option]) -> dict[str, str]:

@@ -76,7 +76,7 @@ def matrix_page(rows: Sequence[MatrixRow]) -> Page:
     told = say("{rows} aclnn interfaces; most of them on {family}: {offered}, {bf16} with BF16.")
     verdict = told.format(
         rows=count(len(rows)),
-        family=plural(most),
+        family=say(plural(most)),
         offered=count(offered[most]),
         bf16=count(found[most]["yes, BF16"]),
     )

@@ -270,8 +270,8 @@ def compared_page(found: Comparison, command: str = "") -> Page:
         say("{name}: what changed").format(name=name),
         verdicts=[_verdict(found)],
         sections=[
-            Section("changes", [table]),
             Section("pictures", [_changes_figure(found)], detail=True),
+            Section("changes", [table]),
             *(
                 [Section("not in both", [Table(("",), [(each,) for each in lone], wide=("",))])]
                 if lone
@@ -291,7 +291,7 @@ def compared_page(found: Comparison, command: str = "") -> Page:
         "",
         told.verdicts,
         (),
-        [*page.sections[1:2], *told.sections, *again],
+        [*page.sections[:1], *told.sections, *again],
         page.footer,
     )
 

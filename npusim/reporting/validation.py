@@ -45,7 +45,7 @@ ROW_COLUMNS = (
 
 def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
     """One line per group: rows, errors, rank, share inside the band, the roofline's error."""
-    numbers = ("rows", "modelled", "median", "p90", "bias", "rank", "in band", "roofline")
+    numbers = ("rows", "modelled", "median", "p90", "bias", "rank corr.", "in band", "roofline")
     rows = [
         (
             name,
@@ -65,7 +65,7 @@ def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
 
 def step_table(groups: Mapping[str, StepAccuracy]) -> Table:
     """One line per workload: its time, how much of it is modelled, errors weighted by time."""
-    numbers = ("rows", "measured us", "modelled", "error", "sum of errors")
+    numbers = ("rows", "measured us", "modelled", "error of sum", "sum of errors")
     rows = [
         (
             shorten(name, _NAME_WIDTH, placeholder=" ..."),

@@ -200,8 +200,11 @@ def _listener(value: Any, what: str) -> Any:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # it was called
-            problem = f"{what} can't be called with {len(news)} values: {error}"
-            raise ArgumentError(problem, "Give a function that takes them.") from None
+            problem = say("{what} can't be called with {count} values: {error}")
+            raise ArgumentError(
+                problem.format(what=what, count=len(news), error=error),
+                say("Give a function that takes them."),
+            ) from None
 
     return told
 

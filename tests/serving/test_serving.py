@@ -375,7 +375,7 @@ def test_a_model_that_leaves_no_room_is_refused(capsys: pytest.CaptureFixture[st
 
 
 def test_a_page_counts_the_chips_of_all_replicas(capsys: pytest.CaptureFixture[str]) -> None:
-    config = Path(__file__).parents[2] / "reports/data/llm_configs/Qwen3-0.6B.json"
+    config = ROOT / "reports/data/llm_configs/Qwen3-0.6B.json"
     line = f"llm serve {config} -s 910b3 --requests 8 --input 50 --output 8 --rate 20 --tp 2"
     alike = commands.npusim(capsys, f"{line} --replicas 3").out
     assert "6 x Ascend910B3" in alike

@@ -170,7 +170,8 @@ def serve_(
     elif as_json:
         _emit([serve_json(*each) for each in found])
     else:
-        output.emit(*(serve_page(*each) for each in found))
+        counts = replicas, decode_replicas
+        output.emit(*(serve_page(*each, replicas=counts) for each in found))
 
 
 def _served(

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from npusim.llm.work import part, tensor
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import BFLOAT16, FLOAT, INT32
 
 if TYPE_CHECKING:
     from npusim.llm.parts import State
@@ -33,13 +33,7 @@ def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, t
     if state.convolution:
         _convolve(to, state, batch, columns)
     if batch.sequences:
-        kept = tensor(FLOAT, batch.sequences, heads, state.key_size, state.value_size)
-        given = tensor(kind, batch.sequences, columns)
-        made = tensor(kind, batch.sequences, out)
-        to.work.first_of(
-            [part("RecurrentGatedDeltaRule", (given, kept), (made, kept))],
-            [part("recurrent_gated_delta_rule_310", (given, kept), (made, kept))],
-        )
+        _step(to, state, batch.sequences, heads, columns, tp)
     if batch.prompts:
         chunks = batch.prompts * ceil(batch.chunk / _CHUNK) * heads
         _chunked(to, state, chunks)
@@ -48,6 +42,29 @@ def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, t
     curve = part("Swish" if state.kind == "delta" else "Sigmoid", (row,), (row,))
     to.work.run(curve, part("Mul", (row, row), (row,)))
     to.product(tokens, out, hidden)
+
+
+def _step(to: Projections, state: State, sequences: int, heads: int, columns: int, tp: int) -> None:
+    """A token of each sequence; kernels that npusim has none of are priced by their bytes."""
+    kind = to.precision.activations
+    kept = tensor(FLOAT, sequences, heads, state.key_size, state.value_size)
+    given = tensor(kind, sequences, columns)
+    made = tensor(kind, sequences, heads * state.value_size)
+    keys = max(1, state.key_heads // tp)
+    if state.kind == "delta" and kind is BFLOAT16 and heads % keys == 0:
+        key, value = (
+            tensor(kind, sequences, count, size)
+            for count, size in ((keys, state.key_size), (heads, state.value_size))
+        )
+        states = tensor(kind, sequences, heads, state.value_size, state.key_size)
+        each, decays = tensor(INT32, sequences), tensor(FLOAT, sequences, heads)
+        inputs = (key, key, value, tensor(kind, sequences, heads), states, each, each, decays)
+        to.work.run(part("RecurrentGatedDeltaRule", inputs, (value, states)))
+        return
+    to.work.first_of(
+        [part("RecurrentGatedDeltaRule", (given, kept), (made, kept))],
+        [part("recurrent_gated_delta_rule_310", (given, kept), (made, kept))],
+    )
 
 
 def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None:

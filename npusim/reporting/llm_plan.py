@@ -55,7 +55,7 @@ def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
     ]
     if found.chosen is not None:
         said = serve_command(found, found.chosen)
-        sections.append(Section("Serve it", [Code(said)], detail=True))
+        sections.append(Section("Serve it", [Code(said)]))
     if command:
         sections.append(Section("Do it again", [Code(command)], detail=True))
     return Page(

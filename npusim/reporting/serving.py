@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     from npusim.serving.results import Quantiles, Served
 
 
-def serve_page(ready: Deployment, found: Served, behind: Deployment | None = None) -> Page:
-    """What one deployment does, or one for prompts and one `behind` it that decodes."""
+def serve_page(
+    ready: Deployment,
+    found: Served,
+    behind: Deployment | None = None,
+    *,
+    replicas: tuple[int, int] = (1, 1),
+) -> Page:
+    """What one deployment does, or one for prompts and one `behind` it; `replicas` are of each."""
     every = [ready] if behind is None else [ready, behind]
-    cards = sum(each.layout.cards for each in every)
-    where = " for prompts, decoding on ".join(str(each.layout) for each in every)
+    counts = list(zip(every, replicas, strict=False))
+    cards = sum(each.layout.cards * count for each, count in counts)
+    where = " for prompts, decoding on ".join(
+        f"{count} x {each.layout}" if count > 1 else str(each.layout) for each, count in counts
+    )
     verdict = Verdict(
         say(
             "{output_tok_s:.0f} tokens/s, {req_s:.2f} requests/s; TTFT "

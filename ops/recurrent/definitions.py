@@ -1,7 +1,16 @@
 """Recurrent layers: LSTM and GRU."""
 
-from npusim.operators.checks import rank_is
-from npusim.operators.definition import Composed, Operator, family, flag, real, text, whole
+from npusim.operators.checks import absent, rank_is
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    real,
+    text,
+    whole,
+)
 from npusim.operators.shape_checks import fits
 from npusim.ops.recurrent.results import gru_states, lstm_states
 
@@ -45,6 +54,20 @@ _LISTED = "numLayers bidirectional"
 # fmt: off
 OPERATORS = family(
     "recurrent",
+    gated_delta=(
+        Operator("RecurrentGatedDeltaRule", "query key value beta state actual_seq_lengths "
+            "ssm_state_indices g? gk? num_accepted_tokens? -> out state", (real("scale_value?"),),
+            Aclnn("aclnnRecurrentGatedDeltaRule", "query key value beta stateRef actualSeqLengths "
+                "ssmStateIndices g? gk? numAcceptedTokens? -> out stateRef",
+                (real("scaleValue", "scale_value"),),
+                checks=((absent, "gk"),),
+                rules="hicann/ops-transformer attention/recurrent_gated_delta_rule (docs)"),
+            kernel="recurrent_gated_delta_rule",
+            checks=((fits, "query", "t n d", "key", "t n d", "value", "t h v", "beta", "t h",
+                "state", "s h v d", "actual_seq_lengths", "b", "ssm_state_indices", "t", "g",
+                "t h", "num_accepted_tokens", "b", "out", "t h v",
+                {"within": {name: range(1, 257) for name in "nhdv"}}),)),
+    ),
     layers=(
         Operator("DynamicRNN", "x w b seq_length? init_h? init_c? wci? wcf? wco? mask? -> "
             "y output_h output_c i? j? f? o? tanhc?", _LSTM, kernel="dynamic_rnn",

@@ -372,3 +372,14 @@ def test_a_model_that_leaves_no_room_is_refused(capsys: pytest.CaptureFixture[st
     said = commands.npusim(capsys, f"llm serve {large} -s 910b4")
     assert said.code == 2
     assert "no room for a cache" in said.err
+
+
+def test_a_page_counts_the_chips_of_all_replicas(capsys: pytest.CaptureFixture[str]) -> None:
+    config = ROOT / "reports/data/llm_configs/Qwen3-0.6B.json"
+    line = f"llm serve {config} -s 910b3 --requests 8 --input 50 --output 8 --rate 20 --tp 2"
+    alike = commands.npusim(capsys, f"{line} --replicas 3").out
+    assert "6 x Ascend910B3" in alike
+    assert "3 x TP2" in alike
+    apart = commands.npusim(capsys, f"{line} --decode tp=1 --replicas 2 --decode-replicas 3").out
+    assert "7 x Ascend910B3" in apart
+    assert "3 x TP1" in apart

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
     from support.task_cases import Pick
 
+BFLOAT16 = ml_dtypes.bfloat16
 Array = np.ndarray[Any, Any]
 Case = tuple[Sequence[Array | None], Sequence[Array], Mapping[str, object]]
 
@@ -222,7 +224,24 @@ def sent_back(pick: Pick) -> Case:
     return given, [np.full((tokens, width), 77, kind)], said
 
 
+def states_of_tokens(pick: Pick) -> Case:
+    """Tokens of some sequences, and states in places of their own."""
+    lengths = np.array([pick.of(0, 1, 3, 8) for _ in range(pick.of(1, 3))], np.int32)
+    lengths[-1] += lengths[-1] == 0
+    tokens, shared = int(lengths.sum()), pick.of(1, 2)
+    heads, keys, values = shared * pick.of(1, 2), pick.of(16, 40, 128), pick.of(16, 72, 128)
+    q, k = (pick.numbers(tokens, shared, keys, kind=BFLOAT16) for _ in range(2))
+    v, beta = (pick.numbers(tokens, heads, *size, kind=BFLOAT16) for size in ((values,), ()))
+    state = pick.numbers(tokens + 1, heads, values, keys, kind=BFLOAT16)
+    decay = pick.of(None, -np.abs(pick.numbers(tokens, heads)))
+    accepted = pick.of(None, np.maximum(lengths, 1))
+    places = np.arange(tokens, dtype=np.int32)[::-1].copy()
+    given = [q, k, v, beta, state, lengths, places, decay, None, accepted]
+    return given, [np.full_like(v, 77), state.copy()], {"scale_value": 0.5}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "RecurrentGatedDeltaRule": states_of_tokens,
     **dict.fromkeys(("MoeDistributeDispatch", "MoeDistributeDispatchV2"), sent_out),
     **dict.fromkeys(("MoeDistributeCombine", "MoeDistributeCombineV2"), sent_back),
     **{

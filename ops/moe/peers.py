@@ -76,7 +76,7 @@ class Peers(NamedTuple):
             own = counts[self.first : self.first + self.local]
             return np.repeat(own, self.ranks).reshape(self.local, self.ranks)
         blocks = self.local * self.ranks
-        ends = (np.arange(blocks + 1) * pairs * self.ranks) // (self.experts * self.ranks)
+        ends = np.arange(blocks + 1) * pairs // blocks
         return np.diff(ends).reshape(self.local, self.ranks)
 
 

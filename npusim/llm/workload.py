@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 from npusim.values.takes import takes, tells
 
 _MOST = 1 << 24
@@ -42,14 +43,21 @@ class Batch:
         )  # fmt: skip
         if any(not 0 <= each <= _MOST for each in given):
             raise ArgumentError(
-                f"a step's numbers are {', '.join(map(str, given))}", f"Each is 0 to {_MOST:,}."
+                say("a step's numbers are {given}").format(given=", ".join(map(str, given))),
+                say("Each is 0 to {most:,}.").format(most=_MOST),
             )
         if not self.tokens:
-            raise ArgumentError("a step needs sequences or prompts", "Say --batch 1 or more.")
+            raise ArgumentError(
+                say("a step needs sequences or prompts"), say("Say --batch 1 or more.")
+            )
         if self.tokens > _MOST_TOKENS or self.rows > _MOST_SEQUENCES:
             raise ArgumentError(
-                f"a step of {self.rows} sequences with {self.tokens} tokens",
-                f"A step has at most {_MOST_SEQUENCES} sequences and {_MOST_TOKENS} tokens.",
+                say("a step of {rows} sequences with {tokens} tokens").format(
+                    rows=self.rows, tokens=self.tokens
+                ),
+                say(
+                    "A step has at most {most_sequences} sequences and {most_tokens} tokens."
+                ).format(most_sequences=_MOST_SEQUENCES, most_tokens=_MOST_TOKENS),
             )
 
     @property
@@ -102,4 +110,4 @@ def batch_of(phase: str, batch: int, context: int, *, chunk: int = 0, prompts: i
         return Batch(prompts=batch, chunk=chunk or context, before=context if chunk else 0)
     if phase == "mixed":
         return Batch(batch, context, prompts, chunk or 2048)
-    raise ArgumentError(f"--phase {phase}", "Say prefill, decode or mixed.")
+    raise ArgumentError(f"--phase {phase}", say("Say prefill, decode or mixed."))

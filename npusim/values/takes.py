@@ -14,6 +14,7 @@ from os import PathLike, fspath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
+from npusim.values.language import say
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -81,10 +82,14 @@ def _refuse_call(
         name = function.__qualname__.removesuffix(".__init__")
         for each in named:
             if each not in known:
-                remedy = f"Parameters: {', '.join(known) or 'none'}."
-                raise UnknownNameError(f"parameter of {name}", each, known, remedy) from None
+                remedy = say("Parameters: {known}.").format(known=", ".join(known) or "-")
+                raise UnknownNameError(
+                    say("parameter of {name}").format(name=name), each, known, remedy
+                ) from None
         problem = f"{name}: {mismatch}"
-        raise ArgumentError(problem, f"Parameters: {', '.join(known)}.") from None
+        raise ArgumentError(
+            problem, say("Parameters: {known}.").format(known=", ".join(known))
+        ) from None
 
 
 def of(*types: type) -> Kind:
@@ -112,7 +117,10 @@ def each(kind: Kind) -> Kind:
 
     def kinds(value: Any, what: str) -> tuple[Any, ...]:
         if isinstance(value, str):
-            raise ArgumentError(f"{what} is a text: {brief(value)}", "Give a list, also of one.")
+            raise ArgumentError(
+                say("{what} is a text: {value}").format(what=what, value=brief(value)),
+                say("Give a list, also of one."),
+            )
         if not isinstance(value, Collection) or isinstance(value, bytes | Mapping):
             raise _wrong(value, what)
         try:
@@ -120,17 +128,23 @@ def each(kind: Kind) -> Kind:
                 raise OverflowError
             entries = tuple(value)
         except OverflowError:
-            remedy = f"Give at most {MOST_ENTRIES:,}."
-            raise ArgumentError(f"{what} has too many entries", remedy) from None
+            remedy = say("Give at most {most_entries:,}.").format(most_entries=MOST_ENTRIES)
+            raise ArgumentError(
+                say("{what} has too many entries").format(what=what), remedy
+            ) from None
         except TypeError:  # an array without axes
             raise _wrong(value, what) from None
-        return tuple(kind(entry, f"an entry of {what}") for entry in entries)
+        return tuple(kind(entry, say("an entry of {what}").format(what=what)) for entry in entries)
 
     return kinds
 
 
 def _wrong(value: object, what: str) -> ArgumentError:
-    return ArgumentError(f"{what} can't be of type {type(value).__name__}: {brief(value)}")
+    return ArgumentError(
+        say("{what} can't be of type {kind}: {value}").format(
+            what=what, kind=type(value).__name__, value=brief(value)
+        )
+    )
 
 
 def _path(value: Any, what: str) -> Any:
@@ -138,7 +152,10 @@ def _path(value: Any, what: str) -> Any:
     text = fspath(value)
     expect(text, str, what)  # not bytes
     if "\0" in text:
-        raise ArgumentError(f"{what} has a zero byte in it: {brief(value)}", "No file is so named.")
+        raise ArgumentError(
+            say("{what} has a zero byte in it: {value}").format(what=what, value=brief(value)),
+            say("No file is so named."),
+        )
     return value
 
 
@@ -151,7 +168,7 @@ def _whole(value: Any, what: str) -> int:
 def _count(value: Any, what: str) -> int:
     number = _whole(value, what)
     if number < 0:
-        raise ArgumentError(f"{what} is {brief(number)}", "Give a whole number of at least 0.")
+        raise ArgumentError(f"{what} is {brief(number)}", say("Give a whole number of at least 0."))
     return number
 
 
@@ -163,7 +180,7 @@ def _real(value: Any, what: str) -> float:
     except OverflowError:
         number = float("inf")
     if not isfinite(number):
-        raise ArgumentError(f"{what} is {brief(value)}", "Give a finite number.")
+        raise ArgumentError(f"{what} is {brief(value)}", say("Give a finite number."))
     return number
 
 
@@ -183,8 +200,11 @@ def _listener(value: Any, what: str) -> Any:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # it was called
-            problem = f"{what} can't be called with {len(news)} values: {error}"
-            raise ArgumentError(problem, "Give a function that takes them.") from None
+            problem = say("{what} can't be called with {count} values: {error}")
+            raise ArgumentError(
+                problem.format(what=what, count=len(news), error=error),
+                say("Give a function that takes them."),
+            ) from None
 
     return told
 

@@ -79,10 +79,10 @@ class TotalPlan:
         total = results.sums.get(job.dtype, 1)
         core.duplicate(total, fold.neutral_in(job.dtype))
         flat = job.x.view(job.x.numel)
-        for first, count in core.tiles(start, length, self.tile, sequential=True):
+        for first, count in core.tiles(start, length, self.tile, accumulates=True):
             tile = tiles.load(flat.span(first, count), (count,))
             part = core.reduce(fold, results.part.get(job.dtype, 1), tile)
-            core.combine(fold, total, total, part)
+            core.accumulate(fold, total, part)
             kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
             tiles.release(tile, kept)
         if self.scratch:

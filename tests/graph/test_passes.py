@@ -528,6 +528,19 @@ def test_one_image_is_joined_and_split_where_it_lies(
     assert reads <= writes | known | {"x"}
 
 
+def test_a_part_of_something_is_joined_by_a_task(tmp_path: Path) -> None:
+    """It lies where the other parts of what it is split from do."""
+    network = Network("FLOAT16")
+    whole = network.node("Conv", "x", network.weight(32, 3, 1, 1))
+    left, right = network.node("Split", whole, outputs=2, axis=1)
+    pooled = network.node("MaxPool", right, kernel_shape=[1, 1])
+    output = network.node("MaxPool", network.node("Concat", left, pooled, axis=1),
+                          kernel_shape=[2, 2])  # fmt: skip
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 16, 16]})
+    found = ops(compiled(file))
+    assert (found["SplitD"], found["ConcatD"]) == (0, 1)
+
+
 def test_pieces_live_in_what_they_are_pieces_of(tmp_path: Path) -> None:
     """Memory for the joined tensor is there from its first piece on, and once."""
     network, parts = _branches((16, 16))

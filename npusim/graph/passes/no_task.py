@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.kinds import NO_TASK, VIEWS
+from npusim.graph.kinds import VIEWS
 from npusim.graph.memory import nbytes, source
 from npusim.values.formats import Format
 from npusim.values.layouts import BLOCK_ROWS, c0, storage_shape
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ALIGNED_BYTES: Final = 32
 _PHONY: Final = ("PhonyConcat", "PhonySplit")
+_SAME: Final = ("Identity", "Reshape")
 
 
 def run(network: Network, target: Target) -> int:
@@ -71,15 +72,12 @@ _NOT_BEHIND: Final = (*_PHONY, "SplitD", "SplitVD")
 
 def _is_made(network: Network, value: Value) -> bool:
     """Whether a task makes a value, which is neither a result nor a piece of something yet."""
-    made = source(value)
-    return (
-        made is not value.whole
-        and made.maker is not None
-        and made.maker.op not in NO_TASK
-        and not any(network.gives(each) for each in (value, made))
-        and not made.weight
-        and value.whole is None
-    )
+    while True:
+        if value.maker is None or value.whole is not None or network.gives(value):
+            return False
+        if value.maker.op not in _SAME:
+            return value.maker.op not in _PHONY
+        value = value.maker.given[0]
 
 
 def _readers(value: Value) -> Iterator[Node]:

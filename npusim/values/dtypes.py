@@ -173,6 +173,11 @@ def from_acl(number: int) -> DType:
         raise DTypeError(f"aclDataType {number} is not a dtype that operators take") from None
 
 
+def is_acl(number: int) -> bool:
+    """Whether an aclDataType number is a dtype that operators take."""
+    return number in _BY_ACL
+
+
 @lru_cache(maxsize=256)
 def _from_text(text: str) -> DType:
     spelling = text.strip().lower()

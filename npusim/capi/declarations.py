@@ -109,12 +109,40 @@ def fixed_headers() -> dict[str, str]:
     return _shipped(FIXED)
 
 
+_ALL = '/* Part of what kernel_operator.h has. */\n#include "kernel_operator.h"\n'
+_MATHS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "axpy", "ceil", "clamp", "cos", "cosh",
+    "cumsum", "digamma", "erf", "erfc", "exp", "floor", "fmod", "frac", "lgamma", "log", "power",
+    "round", "sign", "sin", "sinh", "tan", "tanh", "trunc", "xor",
+)  # fmt: skip
+_PARTS = (
+    "kernel_operator_intf.h", "kernel_tensor.h", "kernel_type.h", "kernel_tpipe.h", "kernel_event.h",
+    "kernel_macros.h", "kernel_log.h", "kernel_common.h", "kernel_basic_intf.h", "kernel_vec_intf.h",
+    "kernel_operator_mm_intf.h", "kernel_operator_fixpipe_intf.h", "kernel_struct_base.h",
+    "kernel_operator_data_copy_intf.h", "kernel_operator_block_sync_intf.h",
+    "basic_api/kernel_operator_list_tensor_intf.h", "lib/pad/kernel_operator_pad_intf.h",
+    "lib/sigmoid/kernel_operator_sigmoid_intf.h", "adv_api/pad/broadcast.h",
+    "lib/matrix/matmul/tiling.h", "impl/dav_c220/kernel_operator_reg_others_impl.h",
+)  # fmt: skip
+
+
 def kernel_headers() -> dict[str, str]:
     """The headers of kernels, C++ of 2017: all but the fixed ones."""
     folder = resources.files("npusim.capi").joinpath("headers")
     with resources.as_file(folder) as root:
         names = sorted(str(each.relative_to(root)) for each in root.rglob("*.h"))
-    return _shipped(tuple(name for name in names if name not in FIXED))
+    own = _shipped(tuple(name for name in names if name not in FIXED))
+    return dict.fromkeys(parts_of_kernel_operator(), _ALL) | own
+
+
+def parts_of_kernel_operator() -> tuple[str, ...]:
+    """Headers of toolkits that have a part each of what kernel_operator.h has here.
+
+    Source: what op_kernel folders of public operator libraries and projects include.
+    """
+    named = [f"lib/math/kernel_operator_{each}_intf.h" for each in _MATHS]
+    plain = [f"{folder}/math/{each}.h" for folder in ("lib", "adv_api") for each in _MATHS]
+    return (*_PARTS, *named, *plain)
 
 
 def _shipped(names: tuple[str, ...]) -> dict[str, str]:

@@ -53,7 +53,8 @@ class HostCode:
     def __init__(self, library: Path) -> None:
         self._ffi: Any = import_module("cffi").FFI()  # it has no types
         self._ffi.cdef(OP_CALL + OP_HOST)
-        self._lib: Any = self._ffi.dlopen(str(library))
+        lazily: int = self._ffi.RTLD_LAZY  # what other products' parts define needn't be there
+        self._lib: Any = self._ffi.dlopen(str(library), lazily)
         self._session = cast("Session", None)
         self._answers = (
             self._ffi.callback("int64_t(int)", lambda what: kernel_hosts.chip(self._session, what)),

@@ -67,6 +67,10 @@ template <typename T> std::string ToString(const std::vector<T> &all)
 }
 } // namespace Ops::Base
 
+#ifndef likely
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#endif
 #define OP_LOGE(...) ::npusim::refuse(__VA_ARGS__)
 #define OP_LOGE_WITHOUT_REPORT(...) ::npusim::refuse(__VA_ARGS__)
 #define OP_LOGD(...) ::npusim::say_nothing(__VA_ARGS__)

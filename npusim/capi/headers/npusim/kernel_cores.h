@@ -12,6 +12,7 @@ inline int64_t GetTaskRation() { return npusim::current->mix && !npusim::current
 inline int64_t GetTaskRatio() { return GetTaskRation(); }
 inline void SetSyncBaseAddr(uint64_t) {}
 template <typename T = int> void ICachePreLoad(T) {}
+inline void icache_preload(int64_t) {}
 inline void InitSocState() {}
 inline void ResetCtrlSpr() {}
 inline int64_t GetSystemCycle() { static int64_t cycles = 0; return cycles += 50; }

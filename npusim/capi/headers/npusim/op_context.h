@@ -65,6 +65,8 @@ public:
     const Shape &GetStorageShape() const { return shape_; }
     Shape &MutableOriginShape() { return shape_; }
     Shape &MutableStorageShape() { return shape_; }
+    bool operator==(const StorageShape &other) const { return shape_ == other.shape_; }
+    bool operator!=(const StorageShape &other) const { return shape_ != other.shape_; }
 
 private:
     Shape shape_;

@@ -45,7 +45,10 @@ public:
 private:
     static platform_ascendc::PlatformAscendC &chip() { return *platform_ascendc::PlatformAscendCManager::GetInstance(); }
 };
-class OptionalInfos {};
+class OptionalInfos {
+public:
+    std::string soc_version;
+};
 using OptionalInfo = OptionalInfos;
 struct PlatformInfo {
     struct {

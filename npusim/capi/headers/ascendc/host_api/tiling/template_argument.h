@@ -13,7 +13,12 @@ struct TplParameter {
     int count = 0;
     uint64_t values[64] = {};
 };
-template <typename... T> constexpr TplParameter tpl_listed(int bits, T... values) { return {bits, int(sizeof...(T)), {uint64_t(values)...}}; }
+template <size_t N> constexpr TplParameter tpl_listed(int bits, const uint64_t (&values)[N])
+{
+    TplParameter made = {bits, int(N), {}};
+    for (size_t place = 0; place < N && place < 64; place++) made.values[place] = values[place];
+    return made;
+}
 constexpr TplParameter tpl_plain(int bits) { return {bits, 0, {}}; }
 template <size_t N, typename... T> constexpr uint64_t tpl_key(const TplParameter (&declared)[N], T... given)
 {
@@ -65,7 +70,7 @@ template <size_t N, typename... T> constexpr uint64_t tpl_key(const TplParameter
 #define ASCENDC_TPL_DATATYPE_DECL(name, ...) ::npusim::tpl_plain(8)
 #define ASCENDC_TPL_FORMAT_DECL(name, ...) ::npusim::tpl_plain(8)
 #define ASCENDC_TPL_BOOL_DECL(name, ...) ::npusim::tpl_plain(1)
-#define ASCENDC_TPL_UINT_DECL(name, bits, kind, ...) ::npusim::tpl_##kind(bits, __VA_ARGS__)
+#define ASCENDC_TPL_UINT_DECL(name, bits, kind, ...) ::npusim::tpl_##kind(bits, {__VA_ARGS__})
 #define GET_TPL_TILING_KEY(...) (::npusim::tpl_key(npusim_tpl_declared, __VA_ARGS__))
 #define ASCENDC_TPL_SEL_PARAM(context, ...) (context)->SetTilingKey(GET_TPL_TILING_KEY(__VA_ARGS__))
 #endif
@@ -74,9 +79,8 @@ enum NpusimTplType : uint64_t { C_DT_FLOAT = 0, C_DT_FLOAT16 = 1, C_DT_INT8 = 2,
 
 namespace npusim {
 /* Lists give places, ranges the numbers themselves. */
-template <typename... T> constexpr TplParameter tpl_ASCENDC_TPL_UI_LIST(int bits, T... values) { return tpl_listed(bits, values...); }
-template <typename... T> constexpr TplParameter tpl_ASCENDC_TPL_UI_RANGE(int bits, T...) { return tpl_plain(bits); }
-template <typename... T> constexpr TplParameter tpl_ASCENDC_TPL_UI_MIX(int bits, T...) { return tpl_plain(bits); }
+template <size_t N> constexpr TplParameter tpl_ASCENDC_TPL_UI_LIST(int bits, const uint64_t (&values)[N]) { return tpl_listed(bits, values); }
+template <size_t N> constexpr TplParameter tpl_ASCENDC_TPL_UI_RANGE(int bits, const uint64_t (&)[N]) { return tpl_plain(bits); }
 } // namespace npusim
 
 #endif

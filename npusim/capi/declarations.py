@@ -9,7 +9,7 @@ interfaces without a kernel. The library's functions are read from the same head
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from importlib import resources
@@ -47,6 +47,12 @@ C_TYPES = {
     "float_array": "const aclFloatArray *",
     "scalar": "const aclScalar *",
 }
+
+# What attributes of operator projects are in C; whole numbers are int64_t.
+_OF_ATTRIBUTES = {
+    "float": "double ", "bool": "bool ", "text": "char *", "ints": "const aclIntArray *",
+    "floats": "const aclFloatArray *", "flags": "const aclBoolArray *",
+}  # fmt: skip
 
 # Headers of operators that declare functions of the host alone besides.
 _WITH_SIZES = frozenset(
@@ -173,9 +179,10 @@ def prototypes(texts: Mapping[str, str] | None = None) -> tuple[CFunction, ...]:
     )
 
 
-def first_phase(op: str) -> str:
+def first_phase(op: str, parameters: Sequence[CParameter] | None = None) -> str:
     """The declaration of an operator's first phase, its parameters in the page's order."""
-    words = [f"{kind}{name}" for kind, name in arguments_of(op)]
+    own = arguments_of(op) if parameters is None else parameters
+    words = [f"{kind}{name}" for kind, name in own]
     words += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
     return f"ACL_FUNC_VISIBILITY aclnnStatus {op}GetWorkspaceSize({', '.join(words)});"
 
@@ -193,6 +200,9 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     For one without a contract of its own, as the catalogue has them from CANN's header.
     """
     if op not in operators():
+        known = prototype(op)
+        if known and not _prototype(op):  # of somebody's package: no header of CANN has it
+            return parameters_of(known[1])
         names = _as_defined(op, [name for name, _, _ in _prototype(op)])
         kinds = (_spaced(kind) for _, _, kind in _prototype(op))
         return tuple(map(CParameter, kinds, names))
@@ -202,6 +212,21 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
         for kind in (C_TYPES[parameter.kind],)
     )
     return _as_in_cann(op, own)
+
+
+def parameters_of(defined: Prototype) -> tuple[CParameter, ...]:
+    """The parameters of a definition, as the interface that msopgen generates has them.
+
+    Source: public documentation of Ascend C operator projects (the aclnn interface).
+    """
+    named = {each.name: "const aclTensor *" for each in defined.inputs}
+    named |= {each.name: _OF_ATTRIBUTES.get(each.kind, "int64_t ") for each in defined.attributes}
+    made = {each.name: "aclTensor *" for each in defined.outputs if each.name not in named}
+    lists = {each.name for each in (*defined.inputs, *defined.outputs) if each.many}
+    return tuple(
+        CParameter(kind.replace("aclTensor", "aclTensorList") if name in lists else kind, name)
+        for name, kind in (named | made).items()
+    )
 
 
 @cache
@@ -272,6 +297,16 @@ def _operator_header(file: str, ops: list[str]) -> str:
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
     sizes = '#include "aclnn/storage_sizes.h"\n' if file in _WITH_SIZES else ""
     declared = "\n".join(f"{first_phase(op)}\n{second_phase(op)}\n" for op in ops)
+    return _guarded(guard, standard, sizes, declared)
+
+
+def project_header(op: str, parameters: Sequence[CParameter]) -> str:
+    """The header of an interface that an operator project adds."""
+    guard = f"NPUSIM_PROJECT_{op.upper()}_H"
+    return _guarded(guard, "", "", f"{first_phase(op, parameters)}\n{second_phase(op)}\n")
+
+
+def _guarded(guard: str, standard: str, sizes: str, declared: str) -> str:
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
         f'#include "aclnn/acl_meta.h"\n{sizes}\n'

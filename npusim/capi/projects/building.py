@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.capi.compiling import compile_library
 from npusim.capi.launch_syntax import has_launches, kernel_kinds, translated
 from npusim.capi.library import kernel_version
-from npusim.capi.projects.definitions import HOST, TOLD, library_name
+from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
 from npusim.capi.projects.host_code import HostCode
+from npusim.capi.projects.interfaces import write_interfaces
 from npusim.capi.projects.kernels import parameters_of
 from npusim.capi.projects.sources import (
     HOSTS,
@@ -35,6 +36,7 @@ from npusim.values.host import cores
 
 if TYPE_CHECKING:
     from npusim.capi.projects.described import Described
+    from npusim.operators.definition import Aclnn
 
 _TILING_CLASS = re.compile(
     r"^\s*REGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
@@ -131,6 +133,7 @@ def _build_one(sources: Sources, output: Path, prefix: str, *, force: bool) -> B
         for file, text in (("__init__.py", ""), ("definitions.py", _DEFINITIONS)):
             words = text.format(project=project.absolute().name)
             (scratch / file).write_text(words, encoding="utf-8")
+        write_interfaces(_interfaces(scratch), scratch)
         if target.exists():
             shutil.rmtree(target)
         scratch.chmod(0o755)
@@ -138,6 +141,12 @@ def _build_one(sources: Sources, output: Path, prefix: str, *, force: bool) -> B
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return Built(target, {prefix + op.name: len(op.combinations) for op in ops})
+
+
+def _interfaces(folder: Path) -> dict[str, Aclnn]:
+    """The aclnn interfaces of a plug-in."""
+    made = [each.definition() for each in operators_of(folder)]
+    return {each.name: each for op in made for each in op.interfaces}
 
 
 def _require_free(name: str) -> None:

@@ -101,7 +101,7 @@ class KernelCall:
         found, at = [], 0
         for place, many in enumerate(self.lists):
             if many >= 0:
-                ranks = sum(each.rank for each in tensors[at : at + many] if each is not None)
+                ranks = sum(len(each.shape) for each in tensors[at : at + many] if each is not None)
                 size = _WORD_BYTES * (1 + 2 * many + ranks)
                 found.append(GlobalTensor(GmBuffer(f"table{place}", size), UINT8, (size,)))
             at += 1 if many < 0 else many

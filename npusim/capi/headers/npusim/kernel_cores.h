@@ -12,7 +12,6 @@ inline int64_t GetTaskRation() { return npusim::current->mix && !npusim::current
 inline int64_t GetTaskRatio() { return GetTaskRation(); }
 inline void SetSyncBaseAddr(uint64_t) {}
 template <typename T = int> void ICachePreLoad(T) {}
-inline void icache_preload(int64_t) {}
 inline void InitSocState() {}
 inline void ResetCtrlSpr() {}
 inline int64_t GetSystemCycle() { static int64_t cycles = 0; return cycles += 50; }
@@ -98,5 +97,7 @@ inline uint8_t *SetSysWorkspaceForce(uint8_t *place) { return place; }
 inline int64_t get_block_idx() { return npusim::current->block; }
 inline int64_t get_block_num() { return npusim::current->blocks; }
 inline void pipe_barrier(pipe_t pipe, NPUSIM_AT) { if (pipe == PIPE_ALL) npusim::join(at); }
+
+inline void icache_preload(int64_t) {}
 
 #endif

@@ -122,8 +122,9 @@ _MATHS = (
     "round", "sign", "sin", "sinh", "tan", "tanh", "trunc", "xor",
 )  # fmt: skip
 _PARTS = (
-    "kernel_operator_intf.h", "kernel_tensor.h", "kernel_type.h", "kernel_tpipe.h", "kernel_event.h",
-    "kernel_macros.h", "kernel_log.h", "kernel_common.h", "kernel_basic_intf.h", "kernel_vec_intf.h",
+    "kernel_operator_intf.h", "kernel_tensor.h", "kernel_type.h", "kernel_tpipe.h",
+    "kernel_event.h", "kernel_macros.h", "kernel_log.h", "kernel_common.h", "kernel_basic_intf.h",
+    "kernel_vec_intf.h",
     "kernel_operator_mm_intf.h", "kernel_operator_fixpipe_intf.h", "kernel_struct_base.h",
     "kernel_operator_data_copy_intf.h", "kernel_operator_block_sync_intf.h",
     "basic_api/kernel_operator_list_tensor_intf.h", "lib/pad/kernel_operator_pad_intf.h",

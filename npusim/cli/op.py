@@ -42,6 +42,16 @@ Ops = Annotated[
 ]
 
 
+Added = Annotated[
+    str,
+    typer.Option(
+        "--add-config",
+        metavar="A,B",
+        help="Products that the operators are for as well: ascend910b, ascend310p, ...",
+    ),
+]
+
+
 @app.callback()
 def op() -> None:
     """Custom operator projects (op_host, op_kernel): build them."""
@@ -52,6 +62,7 @@ def build(
     project: Project,
     folder: Folder = Path("npusim_ops"),
     ops: Ops = "",
+    added: Added = "",
     prefix: Prefix = "",
     force: Force = False,
 ) -> None:
@@ -61,8 +72,10 @@ def build(
     """
     from npusim.capi.projects.building import build as build_project
 
-    names = [each for each in ops.split(",") if each]
-    for built in build_project(project, folder, prefix=prefix, force=force, ops=names):
+    names, products = ([each for each in words.split(",") if each] for words in (ops, added))
+    for built in build_project(
+        project, folder, prefix=prefix, force=force, ops=names, products=products
+    ):
         for name, count in built.kernels.items():
             output.note(
                 ngettext(

@@ -16,6 +16,7 @@ from npusim.capi.compiling import compile_library
 from npusim.capi.launch_syntax import has_launches, kernel_kinds, translated
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
+from npusim.capi.projects.described import require_products
 from npusim.capi.projects.host_code import HostCode
 from npusim.capi.projects.interfaces import write_interfaces
 from npusim.capi.projects.kernels import parameters_of
@@ -79,25 +80,26 @@ def build(
     prefix: str = "",
     force: bool = False,
     ops: Sequence[str] = (),
+    products: Sequence[str] = (),
 ) -> tuple[Built, ...]:
     """Compiles a project's op_host and op_kernel; the plug-in is a folder of its own in ``output``.
 
     ``prefix`` goes before the operators' names, which may be those of operators of npusim's own.
     ``ops`` are folders of a checkout that has many operators, each with its op_host: one plug-in
-    for each.
+    for each. ``products`` are some that the operators are for besides those of their AddConfig.
 
     The compiler's messages go to standard error and name the project's files and lines. Raises
     FileError where there is no project, OutputExistsError for a folder that is something else,
     RejectedError where the compiler objects or the project has what isn't simulated.
     """
-    if not ops:
-        return (_build_one(project_sources(project), output, prefix, force=force),)
-    return tuple(
-        _build_one(operator_sources(project, name), output, prefix, force=force) for name in ops
-    )
+    require_products(products)
+    found = [operator_sources(project, name) for name in ops] or [project_sources(project)]
+    return tuple(_build_one(each, output, prefix, products, force=force) for each in found)
 
 
-def _build_one(sources: Sources, output: Path, prefix: str, *, force: bool) -> Built:
+def _build_one(
+    sources: Sources, output: Path, prefix: str, products: Sequence[str], *, force: bool
+) -> Built:
     project = sources.project
     name = f"npusim_project_{re.sub(r'[^0-9a-z]+', '_', project.absolute().name.lower())}"
     target = output / name
@@ -115,7 +117,7 @@ def _build_one(sources: Sources, output: Path, prefix: str, *, force: bool) -> B
             f"{project / HOSTS}",
         )
         entries.unlink()
-        ops = HostCode(scratch / HOST).operators()
+        ops = HostCode(scratch / HOST).operators(products)
         if not ops:
             raise FileError(project / HOSTS, "adds no operator", "Write OP_ADD(YourOperator).")
         for op in ops:
@@ -128,6 +130,7 @@ def _build_one(sources: Sources, output: Path, prefix: str, *, force: bool) -> B
             "kinds": {name: each.kind for name, each in told.items()},
             "fields": {name: each.fields for name, each in told.items()},
             "prefix": prefix,
+            "products": list(products),
         }
         (scratch / TOLD).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         for file, text in (("__init__.py", ""), ("definitions.py", _DEFINITIONS)):
@@ -170,7 +173,7 @@ def _build_kernels(
         raise FileError(
             project / HOSTS,
             f"{op.name} is for no product that is simulated",
-            'Say AddConfig("ascend910b").',
+            "Build it for one: --add-config ascend910b.",
         )
     file, name, kind = _kernel_of(op, project, sources.kernels)
     header = _tiling_header(op, sources)

@@ -136,16 +136,14 @@ class ProjectOperator:
         long = (given - len(self.op.outputs) + lists) // lists if lists else 1
         return tuple(long if each.many else 1 for each in self.op.outputs)
 
-    def _grouped(
-        self, given: Sequence[GlobalTensor | None], counts: Sequence[int]
-    ) -> list[Given]:
+    def _grouped(self, given: Sequence[GlobalTensor | None], counts: Sequence[int]) -> list[Given]:
         """What each input is: a tensor, a list, or nothing."""
         found: list[Given] = []
         at = 0
-        for parameter, count in zip(self.op.inputs, counts, strict=True):
-            part = [_spec(each) for each in given[at : at + count] if each is not None]
+        for parameter, many in zip(self.op.inputs, counts, strict=True):
+            part = [_spec(each) for each in given[at : at + many] if each is not None]
             found.append(tuple(part) if parameter.many else part[0] if part else None)
-            at += count
+            at += many
         return found
 
     def tile(
@@ -261,7 +259,7 @@ def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:
     if told["built_by"] != kernel_version():
         remedy = f"Build it again: npusim op build {told['project']} -o {folder.parent} --force."
         raise FileError(folder, "was built by another version of npusim", remedy)
-    ops = host_code(folder / HOST).operators()
+    ops = host_code(folder / HOST).operators(told["products"])
     fields = {name: tuple(Field(*each) for each in of) for name, of in told["fields"].items()}
     kinds, prefix = told["kinds"], told["prefix"]
     return tuple(

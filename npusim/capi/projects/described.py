@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from npusim.values.dtypes import DType, from_acl, is_acl
+from npusim.values.errors import UsageError
 
 OPTIONAL, REQUIRED, DYNAMIC = 1, 2, 3
 
@@ -19,7 +20,15 @@ _FAMILIES = {
 
 
 # Those whose kernels can be compiled here.
-SIMULATED = ("910", "A2", "A3", "310P")
+COMPILED = ("910", "A2", "A3", "310P", "310B")
+
+
+def require_products(names: Sequence[str]) -> None:
+    """Raises UsageError for a name that AddConfig doesn't take."""
+    for name in names:
+        if _FAMILIES.get(name) not in COMPILED:
+            known = ", ".join(each for each, family in _FAMILIES.items() if family in COMPILED)
+            raise UsageError(f"AddConfig takes no product {name} here", f"Products are {known}.")
 
 
 @dataclass(frozen=True)
@@ -73,15 +82,18 @@ class Described:
         return tuple(place for place, each in enumerate(tensors) if each.many)
 
 
-def described(place: int, told: Mapping[str, Any]) -> Described:
-    """An operator from what its library tells. Raises ValueError for what isn't simulated."""
+def described(place: int, told: Mapping[str, Any], added: Sequence[str] = ()) -> Described:
+    """An operator from what its library tells, and the products that are ``added`` to its own.
+
+    Raises ValueError for what isn't simulated.
+    """
     inputs, outputs = (tuple(map(_tensor, told[io])) for io in ("inputs", "outputs"))
     if not outputs:
         raise ValueError("it has no output; one that works in place names its input again")
     combined = {
         _FAMILIES[soc["name"]]: _combinations(told, soc)
-        for soc in told["socs"]
-        if _FAMILIES.get(soc["name"]) in SIMULATED
+        for soc in (*told["socs"], *({"name": name, "inputs": (), "outputs": ()} for name in added))
+        if _FAMILIES.get(soc["name"]) in COMPILED
     }
     return Described(
         place,
@@ -95,9 +107,7 @@ def described(place: int, told: Mapping[str, Any]) -> Described:
     )
 
 
-def _combinations(
-    told: Mapping[str, Any], soc: Mapping[str, Any]
-) -> tuple[tuple[DType, ...], ...]:
+def _combinations(told: Mapping[str, Any], soc: Mapping[str, Any]) -> tuple[tuple[DType, ...], ...]:
     """The dtypes of inputs and outputs together on a product, which may have lists of its own."""
     listed: dict[str, Sequence[int]] = {}
     for io in ("inputs", "outputs"):

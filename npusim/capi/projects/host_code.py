@@ -65,15 +65,18 @@ class HostCode:
         )
         self._lib.npusim_op_answers(*self._answers)
 
-    def operators(self) -> tuple[Described, ...]:
-        """The operators that it adds. Raises RejectedError for what isn't simulated."""
+    def operators(self, added: Sequence[str] = ()) -> tuple[Described, ...]:
+        """The operators that it adds, for the products that are ``added`` too.
+
+        Raises RejectedError for what isn't simulated.
+        """
         told = self._ffi.string(self._lib.npusim_op_describe()).decode()
         if not told:
             raise RejectedError(f"the constructor of an OpDef doesn't end: {self._message()}")
         found = []
         for place, each in enumerate(json.loads(told)):
             try:
-                found.append(described(place, each))
+                found.append(described(place, each, added))
             except ValueError as problem:
                 raise RejectedError(f"{each['name']}: {problem}") from None
         return tuple(found)

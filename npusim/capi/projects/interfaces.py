@@ -26,4 +26,3 @@ def write_interfaces(interfaces: Mapping[str, Aclnn], folder: Path) -> None:
     source.write_text(phases.functions_of(own), encoding="utf-8")
     compile_c_library(source, folder / FUNCTIONS)
     source.unlink()
-

@@ -1,4 +1,4 @@
-"""The sources of operators: a project's two folders, or those of an operator in a library's checkout."""
+"""The sources of operators: a project's two folders, or an operator's in a library's checkout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ class Sources:
     def host_flags(self) -> list[str]:
         """The folders in which the host's headers are looked for."""
         own = [each.parent for each in self.hosts]
-        around = [self.project / HOSTS, self.project / KERNELS, *self._common(), *self._shared(HOSTS)]
+        around = [
+            self.project / HOSTS,
+            self.project / KERNELS,
+            *self._common(),
+            *self._shared(HOSTS),
+        ]
         return [f"-I{each}" for each in dict.fromkeys((*own, *around)) if each.is_dir()]
 
     @contextmanager
@@ -66,7 +71,7 @@ class Sources:
     def _common(self) -> list[Path]:
         """Folders that all operators share, from the nearest one to the library's."""
         found, folder = [], self.project
-        while folder != self.root and folder.parent != folder:
+        while folder not in (self.root, folder.parent):
             folder = folder.parent
             found += [folder / each for each in _COMMON]
         return found
@@ -100,7 +105,8 @@ def operator_sources(checkout: Path, name: str) -> Sources:
         each.parent
         for each in sorted(checkout.absolute().glob(f"**/{name}/{HOSTS}"))
         if (each.parent / KERNELS).is_dir()
-        and not {"examples", "experimental", "tests"} & set(each.relative_to(checkout.absolute()).parts)
+        and not {"examples", "experimental", "tests"}
+        & set(each.relative_to(checkout.absolute()).parts)
     ]
     if not found:
         raise UsageError(
@@ -134,6 +140,8 @@ def _within(folder: Path, suffixes: tuple[str, ...], root: Path) -> list[Path]:
         each.absolute()
         for each in folder.rglob("*")
         if each.suffix in suffixes
-        and not any(word.startswith(".") for word in each.absolute().relative_to(root.absolute()).parts)
+        and not any(
+            word.startswith(".") for word in each.absolute().relative_to(root.absolute()).parts
+        )
         and not _LEFT_OUT.search(each.relative_to(folder.parent).as_posix())
     )

@@ -1,4 +1,4 @@
-"""Kernels with template arguments (ASCENDC_TPL_*): which instances there are, and how keys name them."""
+"""Kernels with template arguments (ASCENDC_TPL_*): the instances, and how keys name them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 
 from npusim.capi import tools
 from npusim.capi.library import installation
@@ -21,7 +20,8 @@ _INPUT = re.compile(r"ASCENDC_TPL_INPUT\s*\(\s*(\d+)\s*\)")
 _TYPE = re.compile(r"\bC_DT_(\w+)\b")
 _TYPES = {
     "FLOAT": "float", "FLOAT16": "half", "BF16": "bfloat16_t", "BOOL": "bool",
-    **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}_t" for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 _MARK = re.compile(r"^# \d+ .*$", re.MULTILINE)
 _MOST = 512  # instances that are compiled
@@ -33,7 +33,7 @@ def dispatch(text: str, flags: Sequence[str], name: str, inputs: Sequence[str]) 
     ``text`` is the kernel's file as it will be compiled with ``flags``; ``inputs`` are the names of
     the operator's inputs. Raises RejectedError where it selects nothing.
     """
-    found = list(_instances(_preprocessed(text, flags)))
+    found = list(instances(_preprocessed(text, flags)))
     if not found:
         raise RejectedError(
             f"{name} has template arguments, but its file selects none of them",
@@ -61,7 +61,7 @@ def _preprocessed(text: str, flags: Sequence[str]) -> str:
     return _MARK.sub("", done.stdout)
 
 
-def _instances(text: str) -> Iterator[tuple[str, ...]]:
+def instances(text: str) -> Iterator[tuple[str, ...]]:
     """The template arguments of every instance, as they are written."""
     for start in (each.end() for each in re.finditer(rf"\b{_SELECTS}\(", text)):
         for word, inside in _calls(_until_closed(text, start)):

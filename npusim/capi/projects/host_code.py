@@ -128,7 +128,7 @@ class HostCode:
     def _dtypes(self, op: Described, inputs: Sequence[Given]) -> Sequence[Any]:
         """The dtypes of the outputs by the combination that the inputs belong to."""
         count = len(op.inputs)
-        given = [each[0] if isinstance(each, tuple) and each else each or None for each in inputs]
+        given = [_first(each) for each in inputs]
         for each in op.combinations:
             if all(spec is None or spec.dtype is d for spec, d in zip(given, each, strict=False)):
                 return each[count:]
@@ -202,6 +202,11 @@ class HostCode:
 
     def _message(self) -> str:
         return str(self._ffi.string(self._lib.npusim_op_message()).decode(errors="replace"))
+
+
+def _first(given: Given) -> TensorSpec | None:
+    """A tensor, or the first one of a list."""
+    return next(iter(given), None) if isinstance(given, tuple) else given
 
 
 @cache

@@ -301,7 +301,7 @@ tensor_says 2_2_3_2_5_7_1_1_2, shape_into_nothing 161001, destroy_list 0
 destroy_member_of_destroyed_list 161002, scalar given, scalar_of_nothing null, size_of_list 0
 list_has 1, destroy_scalar_list 0, destroy_scalar_of_list 161002, destroy_floats 0, half 0.0999756
 copy_later 0, fill_later 0, not_yet 0_0, query 0, then -1_4_1, copy_later_into_freed 0
-synchronize_copy_into_freed 507035, memory_info 0, all_free 1, own_context 0
+synchronize_copy_into_freed 0, memory_info 0, all_free 1, own_context 0
 set_own_context 0, context 0, get_context 0
 same_context 1, destroy_context 0, set_destroyed_context 107000, device_again 0
 no_size 161001, no_executor 161001, null_self 161001, null_out 161001, wrong_dtype 161002

@@ -18,9 +18,12 @@ from npusim.capi.launch_syntax import (
 from npusim.capi.library import LIBRARY, installation
 from npusim.capi.missing_headers import missing_header
 from npusim.capi.two_sides import asks_for_sides, compile_sides
+from npusim.operators.folders import VARIABLE
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 from npusim.values.guard import guarded_folder
 
+# Beside a built project: the headers of its interfaces, and their functions, as packages call them.
+INCLUDE, FUNCTIONS = "include", "libcust_opapi.so"
 _KERNELS = ".asc"
 # Flags behind them may say otherwise; the device's compiler narrows without a word.
 _OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize", "-Wno-narrowing")
@@ -54,11 +57,15 @@ def compile_program(
     compiler = tools.cxx_compiler()
     home = installation()
     library = LIBRARY.removeprefix("lib").removesuffix(".so")
-    linked = (f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}")
+    linked = [f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}"]
     with guarded_folder(f".{target.name}.", within=target.parent.absolute()) as folder:
         scratch = f"{folder}/made"
         launched = _launch_headers(sources, flags, Path(folder))
-        include = (f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}")
+        plugged, plugged_in = _of_projects()
+        linked += plugged_in
+        include = (
+            f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}", *plugged,
+        )  # fmt: skip
         own = _own(flags)
         both = [
             source
@@ -112,6 +119,27 @@ def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str],
     if done.returncode:
         missing = missing_header(command, home.include)
         raise RejectedError(*missing or (f"{what} doesn't compile, see above",))
+
+
+def compile_c_library(source: Path, output: Path) -> None:
+    """Compiles a source of functions that pass on to npusim's library."""
+    home = installation()
+    library = LIBRARY.removeprefix("lib").removesuffix(".so")
+    command = [
+        *tools.c_compiler(), "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(output),
+        f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+    ]  # fmt: skip
+    done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
+    if done.returncode:
+        raise RejectedError(f"{command[0]} ended with {done.returncode}, see above")
+
+
+def _of_projects() -> tuple[list[str], list[str]]:
+    """The compiler's and the linker's words for the built projects that NPUSIM_OPS names."""
+    folders = [Path(each) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+    named = [each for top in folders for each in sorted(top.absolute().glob(f"*/{FUNCTIONS}"))]
+    linked = [word for each in named for word in (str(each), f"-Wl,-rpath,{each.parent}")]
+    return [f"-I{each.parent / INCLUDE}" for each in named], linked
 
 
 def _own(flags: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ interfaces without a kernel. The library's functions are read from the same head
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from importlib import resources
@@ -47,6 +47,12 @@ C_TYPES = {
     "float_array": "const aclFloatArray *",
     "scalar": "const aclScalar *",
 }
+
+# What attributes of operator projects are in C; whole numbers are int64_t.
+_OF_ATTRIBUTES = {
+    "float": "double ", "bool": "bool ", "text": "char *", "ints": "const aclIntArray *",
+    "floats": "const aclFloatArray *", "flags": "const aclBoolArray *",
+}  # fmt: skip
 
 # Headers of operators that declare functions of the host alone besides.
 _WITH_SIZES = frozenset(
@@ -109,12 +115,41 @@ def fixed_headers() -> dict[str, str]:
     return _shipped(FIXED)
 
 
+_ALL = '/* Part of what kernel_operator.h has. */\n#include "kernel_operator.h"\n'
+_MATHS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "axpy", "ceil", "clamp", "cos", "cosh",
+    "cumsum", "digamma", "erf", "erfc", "exp", "floor", "fmod", "frac", "lgamma", "log", "power",
+    "round", "sign", "sin", "sinh", "tan", "tanh", "trunc", "xor",
+)  # fmt: skip
+_PARTS = (
+    "kernel_operator_intf.h", "kernel_tensor.h", "kernel_type.h", "kernel_tpipe.h",
+    "kernel_event.h", "kernel_macros.h", "kernel_log.h", "kernel_common.h", "kernel_basic_intf.h",
+    "kernel_vec_intf.h",
+    "kernel_operator_mm_intf.h", "kernel_operator_fixpipe_intf.h", "kernel_struct_base.h",
+    "kernel_operator_data_copy_intf.h", "kernel_operator_block_sync_intf.h",
+    "basic_api/kernel_operator_list_tensor_intf.h", "lib/pad/kernel_operator_pad_intf.h",
+    "lib/sigmoid/kernel_operator_sigmoid_intf.h", "adv_api/pad/broadcast.h",
+    "lib/matrix/matmul/tiling.h", "impl/dav_c220/kernel_operator_reg_others_impl.h",
+)  # fmt: skip
+
+
 def kernel_headers() -> dict[str, str]:
     """The headers of kernels, C++ of 2017: all but the fixed ones."""
     folder = resources.files("npusim.capi").joinpath("headers")
     with resources.as_file(folder) as root:
         names = sorted(str(each.relative_to(root)) for each in root.rglob("*.h"))
-    return _shipped(tuple(name for name in names if name not in FIXED))
+    own = _shipped(tuple(name for name in names if name not in FIXED))
+    return dict.fromkeys(parts_of_kernel_operator(), _ALL) | own
+
+
+def parts_of_kernel_operator() -> tuple[str, ...]:
+    """Headers of toolkits that have a part each of what kernel_operator.h has here.
+
+    Source: what op_kernel folders of public operator libraries and projects include.
+    """
+    named = [f"lib/math/kernel_operator_{each}_intf.h" for each in _MATHS]
+    plain = [f"{folder}/math/{each}.h" for folder in ("lib", "adv_api") for each in _MATHS]
+    return (*_PARTS, *named, *plain)
 
 
 def _shipped(names: tuple[str, ...]) -> dict[str, str]:
@@ -145,9 +180,10 @@ def prototypes(texts: Mapping[str, str] | None = None) -> tuple[CFunction, ...]:
     )
 
 
-def first_phase(op: str) -> str:
+def first_phase(op: str, parameters: Sequence[CParameter] | None = None) -> str:
     """The declaration of an operator's first phase, its parameters in the page's order."""
-    words = [f"{kind}{name}" for kind, name in arguments_of(op)]
+    own = arguments_of(op) if parameters is None else parameters
+    words = [f"{kind}{name}" for kind, name in own]
     words += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
     return f"ACL_FUNC_VISIBILITY aclnnStatus {op}GetWorkspaceSize({', '.join(words)});"
 
@@ -165,6 +201,9 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     For one without a contract of its own, as the catalogue has them from CANN's header.
     """
     if op not in operators():
+        known = prototype(op)
+        if known and not _prototype(op):  # of somebody's package: no header of CANN has it
+            return parameters_of(known[1])
         names = _as_defined(op, [name for name, _, _ in _prototype(op)])
         kinds = (_spaced(kind) for _, _, kind in _prototype(op))
         return tuple(map(CParameter, kinds, names))
@@ -174,6 +213,21 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
         for kind in (C_TYPES[parameter.kind],)
     )
     return _as_in_cann(op, own)
+
+
+def parameters_of(defined: Prototype) -> tuple[CParameter, ...]:
+    """The parameters of a definition, as the interface that msopgen generates has them.
+
+    Source: public documentation of Ascend C operator projects (the aclnn interface).
+    """
+    named = {each.name: "const aclTensor *" for each in defined.inputs}
+    named |= {each.name: _OF_ATTRIBUTES.get(each.kind, "int64_t ") for each in defined.attributes}
+    made = {each.name: "aclTensor *" for each in defined.outputs if each.name not in named}
+    lists = {each.name for each in (*defined.inputs, *defined.outputs) if each.many}
+    return tuple(
+        CParameter(kind.replace("aclTensor", "aclTensorList") if name in lists else kind, name)
+        for name, kind in (named | made).items()
+    )
 
 
 @cache
@@ -244,6 +298,16 @@ def _operator_header(file: str, ops: list[str]) -> str:
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
     sizes = '#include "aclnn/storage_sizes.h"\n' if file in _WITH_SIZES else ""
     declared = "\n".join(f"{first_phase(op)}\n{second_phase(op)}\n" for op in ops)
+    return _guarded(guard, standard, sizes, declared)
+
+
+def project_header(op: str, parameters: Sequence[CParameter]) -> str:
+    """The header of an interface that an operator project adds."""
+    guard = f"NPUSIM_PROJECT_{op.upper()}_H"
+    return _guarded(guard, "", "", f"{first_phase(op, parameters)}\n{second_phase(op)}\n")
+
+
+def _guarded(guard: str, standard: str, sizes: str, declared: str) -> str:
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
         f'#include "aclnn/acl_meta.h"\n{sizes}\n'

@@ -82,6 +82,8 @@ typedef struct npusim_op_call {
     int32_t attributes;
     npusim_op_tensor_t *tensors;
     const npusim_op_attribute_t *values;
+    int32_t parameters;
+    const int32_t *counts;
     uint32_t blocks;
     uint64_t key;
     uint64_t workspace_bytes;

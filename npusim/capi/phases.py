@@ -6,9 +6,9 @@ C that says both, and Python has an entry for the first phases and one for the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from npusim.capi.declarations import arguments_of, c_operators
+from npusim.capi.declarations import CParameter, arguments_of, c_operators
 
 # A number or an address as the entries take it.
 WORD = "typedef union { int64_t whole; double real; } npusim_word;"
@@ -28,15 +28,23 @@ def is_real(kind: str) -> bool:
 
 def source() -> str:
     """C functions for both phases of all operators."""
+    return functions_of({op: arguments_of(op) for op in c_operators()})
+
+
+def functions_of(interfaces: Mapping[str, Sequence[CParameter]]) -> str:
+    """C functions for both phases of interfaces that come besides, in a library of their own."""
     return "\n".join(
-        ("#include <stdbool.h>", "#include <stdint.h>", WORD, FIRST, SECOND, *_functions())
-    )
+        (
+            "#include <stdbool.h>", "#include <stdint.h>", WORD, FIRST, SECOND,
+            *_functions(interfaces),
+        )
+    )  # fmt: skip
 
 
-def _functions() -> Iterator[str]:
-    for op in c_operators():
+def _functions(interfaces: Mapping[str, Sequence[CParameter]]) -> Iterator[str]:
+    for op, own in interfaces.items():
         parameters, words = [], []
-        for number, (kind, _) in enumerate(arguments_of(op)):
+        for number, (kind, _) in enumerate(own):
             parameters.append(f"{_plain(kind)} p{number}")
             member = "real" if is_real(kind) else "whole"
             words.append(f"{{.{member} = p{number}}}")

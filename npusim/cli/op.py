@@ -32,6 +32,26 @@ Prefix = Annotated[
 ]
 
 
+Ops = Annotated[
+    str,
+    typer.Option(
+        "--ops",
+        metavar="A,B,C",
+        help="Operators of a library's checkout, by the names of their folders.",
+    ),
+]
+
+
+Added = Annotated[
+    str,
+    typer.Option(
+        "--add-config",
+        metavar="A,B",
+        help="Products that the operators are for as well: ascend910b, ascend310p, ...",
+    ),
+]
+
+
 @app.callback()
 def op() -> None:
     """Custom operator projects (op_host, op_kernel): build them."""
@@ -41,6 +61,8 @@ def op() -> None:
 def build(
     project: Project,
     folder: Folder = Path("npusim_ops"),
+    ops: Ops = "",
+    added: Added = "",
     prefix: Prefix = "",
     force: Force = False,
 ) -> None:
@@ -50,20 +72,23 @@ def build(
     """
     from npusim.capi.projects.building import build as build_project
 
-    built = build_project(project, folder, prefix=prefix, force=force)
-    for name, count in built.kernels.items():
+    names, products = ([each for each in words.split(",") if each] for words in (ops, added))
+    for built in build_project(
+        project, folder, prefix=prefix, force=force, ops=names, products=products
+    ):
+        for name, count in built.kernels.items():
+            output.note(
+                ngettext(
+                    "{name}: host code and {count} kernel",
+                    "{name}: host code and {count} kernels",
+                    count,
+                ).format(name=name, count=count)
+            )
         output.note(
-            ngettext(
-                "{name}: host code and {count} kernel",
-                "{name}: host code and {count} kernels",
-                count,
-            ).format(name=name, count=count)
+            say("{folder}: export NPUSIM_OPS={absolute}").format(
+                folder=built.folder, absolute=folder.absolute()
+            )
         )
-    output.note(
-        say("{folder}: export NPUSIM_OPS={absolute}").format(
-            folder=built.folder, absolute=folder.absolute()
-        )
-    )
 
 
 @app.command("tiling")

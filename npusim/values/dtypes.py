@@ -178,6 +178,11 @@ def from_acl(number: int) -> DType:
         ) from None
 
 
+def is_acl(number: int) -> bool:
+    """Whether an aclDataType number is a dtype that operators take."""
+    return number in _BY_ACL
+
+
 @lru_cache(maxsize=256)
 def _from_text(text: str) -> DType:
     spelling = text.strip().lower()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from npusim.capi.projects.described import described
+from npusim.capi.projects.templates import instances
 from npusim.capi.projects.tiling_fields import Field, fields_of, values_of
 from support.commands import npusim as command
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "op_project"
+CHECKOUT = Path(__file__).parents[1] / "data" / "op_checkout"
+PROGRAM = CHECKOUT / "calls_scaled_shift.cpp"
 HOST_FILE = "op_host/scaled_shift.cpp"
 KERNEL_FILE = "op_kernel/scaled_shift.cpp"
 
@@ -35,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from npusim.capi.projects.building import build
 
     made = tmp_path_factory.mktemp("plugins")
-    assert build(EXAMPLE, made).kernels == {"ScaledShift": 2}
+    (done,) = build(EXAMPLE, made)
+    assert done.kernels == {"ScaledShift": 2}
     return made
 
 
@@ -207,13 +211,104 @@ def test_fields_of_tiling_data() -> None:
     assert values_of((), data)["word 2"] == 5
 
 
-def test_lists_of_tensors_are_refused() -> None:
-    tensor = {"name": "x", "option": 3, "valued": 0, "dtypes": [0], "formats": [2]}
-    told = {"name": "Op", "inputs": [tensor], "outputs": [], "attributes": [], "socs": []}
-    with pytest.raises(ValueError, match="DYNAMIC"):
-        described(0, told)
+def test_what_a_library_tells() -> None:
+    tensor = {"name": "x", "option": 3, "valued": 0, "dtypes": [0, 99, 1], "follows": ""}
+    other = {**tensor, "name": "y", "option": 1, "dtypes": [], "follows": "x"}
+    socs = [
+        {"name": "ascend910b", "inputs": [{**tensor, "dtypes": [1]}], "outputs": []},
+        {"name": "ascend310p", "inputs": [], "outputs": []},
+        {"name": "ascend950", "inputs": [], "outputs": []},
+    ]
+    told = {"name": "Op", "inputs": [tensor], "outputs": [other], "attributes": [], "socs": socs}
+    found = described(0, {**told, "tiling": 1, "infer_shape": 0})
+    assert found.families == ("A2", "310P")
+    names = {
+        of: [[each.name for each in row] for row in rows] for of, rows in found.combined.items()
+    }
+    assert names == {
+        "A2": [["FLOAT16", "FLOAT16"]],
+        "310P": [["FLOAT", "FLOAT"], ["FLOAT16", "FLOAT16"]],  # without one that nobody knows
+    }
+    assert len(found.combinations) == 2
+    assert found.lists == (0,)
+    assert (
+        described(0, {**told, "tiling": 1, "infer_shape": 0}, ("ascend910",)).families[-1] == "910"
+    )
     with pytest.raises(ValueError, match="has no output"):
-        described(0, {**told, "inputs": [{**tensor, "option": 1}]})
+        described(0, {**told, "outputs": []})
+    with pytest.raises(ValueError, match="neither required nor optional"):
+        described(0, {**told, "inputs": [{**tensor, "option": 4}]})
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An operator of a checkout: lists, template arguments, a tiling that is registered apart."""
+    from npusim.capi.projects.building import build
+
+    made = tmp_path_factory.mktemp("library")
+    (done,) = build(CHECKOUT, made, ops=("list_scale",))
+    assert done.kernels == {"ListScale": 1}
+    return made
+
+
+def test_an_operator_of_a_checkout(
+    library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import npusim
+    from npusim.operators.registry import refresh
+
+    with monkeypatch.context() as changed_for_now:
+        changed_for_now.setenv("NPUSIM_OPS", str(library))
+        changed_for_now.syspath_prepend(str(library))
+        refresh()
+        device = npusim.Device("910b3")
+        lists = [np.arange(size, dtype=np.float32) for size in (100, 7)]
+        done = device.run("ListScale", x0=lists[0], x1=lists[1], factor=3.0)
+        assert done.outputs is not None
+        for place, each in enumerate(lists):  # more than 64 elements: the instance for 3
+            np.testing.assert_array_equal(done.outputs[f"y{place}"], 3 * each)
+        done = device.run("ListScale", x0=lists[1])
+        assert done.outputs is not None
+        np.testing.assert_array_equal(done.outputs["y0"], 3 * lists[1])  # that for 7 adds 1
+        told = command(capsys, "op tiling ListScale -s 910b3 x0=fp32[7] x1=fp32[300] --json").json
+        assert (told["blocks"], told["tiling_key"]) == (5, 4)
+        many = " ".join(f"x{place}=fp32[7]" for place in range(17))
+        said = command(capsys, f"check ListScale -s 910b3 {many}")
+        assert "17 tensors are too many" in " ".join(said.out.split())
+        said = command(capsys, "check ListScale -s 910b3 x0=fp16[7]")
+        assert said.code == 1  # the product's own list has no half
+    refresh()
+    said = command(capsys, f"op build {CHECKOUT} --ops list_scales -o {library}")
+    assert said.code == 2
+    assert "no operator in a folder list_scales" in said.err
+
+
+def test_c_functions_of_a_project(folder: Path, tmp_path: Path) -> None:
+    header = (folder / "npusim_project_op_project/include/aclnn_scaled_shift.h").read_text()
+    assert "const aclTensor *x, const aclTensor *shift, double scale, aclTensor *y," in header
+    env = {**os.environ, "NPUSIM_OPS": str(folder)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-m", "npusim", *words],
+            env=env, capture_output=True, text=True, check=False,
+        )
+        for words in (
+            ("cc", str(PROGRAM), "-o", str(tmp_path / "main")),
+            ("exec", "-s", "910b3", "--no-products", str(tmp_path / "main")),
+        )
+    ]  # fmt: skip
+    assert "0 0 4 4" in said[1].stdout, said
+
+
+def test_template_arguments_are_read() -> None:
+    text = """npusim_tpl_selects(npusim_tpl_set(npusim_tpl_list(T, C_DT_FLOAT, C_DT_BF16),
+    npusim_tpl_ASCENDC_TPL_UI_RANGE(N, 2, 0, 1, 5, 5), npusim_tpl_kernel(AIV), ),
+    npusim_tpl_set(npusim_tpl_list(T, ASCENDC_TPL_INPUT(0)),
+    npusim_tpl_ASCENDC_TPL_UI_LIST(N, WAY(1)),))"""
+    found = list(instances(text))
+    assert found[:3] == [("C_DT_FLOAT", "0"), ("C_DT_FLOAT", "1"), ("C_DT_FLOAT", "5")]
+    assert len(found) == 7
+    assert found[-1] == ("ASCENDC_TPL_INPUT(0)", "WAY(1)")
 
 
 def test_results_in_place_and_launchers(tmp_path: Path) -> None:

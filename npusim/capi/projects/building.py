@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.capi.compiling import compile_library
 from npusim.capi.launch_syntax import has_launches, kernel_kinds, translated
 from npusim.capi.library import kernel_version
-from npusim.capi.projects.definitions import HOST, TOLD, library_name
+from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
+from npusim.capi.projects.described import require_products
 from npusim.capi.projects.host_code import HostCode
+from npusim.capi.projects.interfaces import write_interfaces
 from npusim.capi.projects.kernels import parameters_of
+from npusim.capi.projects.sources import (
+    HOSTS,
+    KERNELS,
+    Sources,
+    operator_sources,
+    project_sources,
+)
+from npusim.capi.projects.templates import dispatch
 from npusim.capi.projects.tiling_fields import Field, fields_of
 from npusim.operators import folders
 from npusim.reading.files import read_bytes
@@ -26,15 +36,15 @@ from npusim.values.host import cores
 
 if TYPE_CHECKING:
     from npusim.capi.projects.described import Described
+    from npusim.operators.definition import Aclnn
 
-_HOST, _KERNEL = "op_host", "op_kernel"
-_SUFFIXES = (".cpp", ".cc", ".cxx")
 _TILING_CLASS = re.compile(
     r"^\s*REGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
 )
 _DEFAULT = "REGISTER_TILING_DEFAULT"
 # A kernel with template arguments, which its tiling key chooses (ASCENDC_TPL_SEL).
-_TEMPLATE = "ASCENDC_TPL_"
+_TEMPLATE = re.compile(r"template\s*<[^;{}]*>\s*(?:inline\s+)?__global__")
+_OF_HOSTS = ("-w",)  # what compilers warn of in tilings is the author's, who builds them with CANN
 
 # What a dtype is in a kernel's C++.
 _CXX = {FLOAT: "float", FLOAT16: "half", BFLOAT16: "bfloat16_t", BOOL: "bool", DOUBLE: "double"}
@@ -62,16 +72,34 @@ class Built:
     kernels: dict[str, int]
 
 
-def build(project: Path, output: Path, *, prefix: str = "", force: bool = False) -> Built:
+def build(
+    project: Path,
+    output: Path,
+    *,
+    prefix: str = "",
+    force: bool = False,
+    ops: Sequence[str] = (),
+    products: Sequence[str] = (),
+) -> tuple[Built, ...]:
     """Compiles a project's op_host and op_kernel; the plug-in is a folder of its own in ``output``.
 
     ``prefix`` goes before the operators' names, which may be those of operators of npusim's own.
+    ``ops`` are folders of a checkout that has many operators, each with its op_host: one plug-in
+    for each. ``products`` are some that the operators are for besides those of their AddConfig.
 
     The compiler's messages go to standard error and name the project's files and lines. Raises
     FileError where there is no project, OutputExistsError for a folder that is something else,
     RejectedError where the compiler objects or the project has what isn't simulated.
     """
-    hosts, kernels = _sources(project, _HOST), _sources(project, _KERNEL)
+    require_products(products)
+    found = [operator_sources(project, name) for name in ops] or [project_sources(project)]
+    return tuple(_build_one(each, output, prefix, products, force=force) for each in found)
+
+
+def _build_one(
+    sources: Sources, output: Path, prefix: str, products: Sequence[str], *, force: bool
+) -> Built:
+    project = sources.project
     name = f"npusim_project_{re.sub(r'[^0-9a-z]+', '_', project.absolute().name.lower())}"
     target = output / name
     if target.exists() and not ((target / TOLD).is_file() and force):
@@ -82,35 +110,43 @@ def build(project: Path, output: Path, *, prefix: str = "", force: bool = False)
         scratch.mkdir()
         entries = scratch / "entries.cpp"
         entries.write_text('#include "npusim/op_entries.h"\n', encoding="utf-8")
-        searched = sorted({each.parent for each in hosts})
         compile_library(
-            [*hosts, entries],
+            [*sources.hosts, entries],
             scratch / HOST,
-            [*(f"-I{each}" for each in searched), f"-I{project}"],
-            f"{project / _HOST}",
+            [*sources.host_flags, *_OF_HOSTS],
+            f"{project / HOSTS}",
         )
         entries.unlink()
-        ops = HostCode(scratch / HOST).operators()
+        ops = HostCode(scratch / HOST).operators(products)
         if not ops:
-            raise FileError(project / _HOST, "adds no operator", "Write OP_ADD(YourOperator).")
+            raise FileError(project / HOSTS, "adds no operator", "Write OP_ADD(YourOperator).")
         for op in ops:
             _require_free(prefix + op.name)
-        told = {op.name: _build_kernels(op, project, kernels, scratch) for op in ops}
+        with sources.kernel_flags() as flags:
+            told = {op.name: _build_kernels(op, sources, scratch, flags) for op in ops}
         about = {
             "project": str(project.absolute()),
             "built_by": kernel_version(),
             "kinds": {name: each.kind for name, each in told.items()},
             "fields": {name: each.fields for name, each in told.items()},
             "prefix": prefix,
+            "products": list(products),
         }
         (scratch / TOLD).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         for file, text in (("__init__.py", ""), ("definitions.py", _DEFINITIONS)):
             words = text.format(project=project.absolute().name)
             (scratch / file).write_text(words, encoding="utf-8")
+        write_interfaces(_interfaces(scratch), scratch)
         if target.exists():
             target.replace(Path(room, "old"))
         scratch.replace(target)
     return Built(target, {prefix + op.name: len(op.combinations) for op in ops})
+
+
+def _interfaces(folder: Path) -> dict[str, Aclnn]:
+    """The aclnn interfaces of a plug-in."""
+    made = [each.definition() for each in operators_of(folder)]
+    return {each.name: each for op in made for each in op.interfaces}
 
 
 def _require_free(name: str) -> None:
@@ -123,45 +159,33 @@ def _require_free(name: str) -> None:
         )
 
 
-def _sources(project: Path, part: str) -> list[Path]:
-    """The C++ files of a part of the project, hidden folders left out."""
-    if not (project / part).is_dir():
-        below = sorted(each.parent for each in project.glob(f"**/{_HOST}"))[:3]
-        near = f" There is one in {', '.join(map(str, below))}." if below else ""
-        raise FileError(project, f"has no folder {part}", f"Name the folder of the project.{near}")
-    found = sorted(
-        each.absolute()
-        for each in (project / part).rglob("*")
-        if each.suffix in _SUFFIXES
-        and not any(word.startswith(".") for word in each.relative_to(project).parts)
-    )
-    if not found:
-        raise FileError(project / part, "has no C++ source")
-    return found
-
-
-def _build_kernels(op: Described, project: Path, files: Sequence[Path], scratch: Path) -> _Told:
+def _build_kernels(
+    op: Described, sources: Sources, scratch: Path, searched: Sequence[str]
+) -> _Told:
     """Compiles an operator's kernel for every combination of dtypes."""
+    project = sources.project
     if not op.has_tiling:
-        raise FileError(project / _HOST, f"{op.name} has no tiling", "Give it with SetTiling.")
+        raise FileError(project / HOSTS, f"{op.name} has no tiling", "Give it with SetTiling.")
     if not op.families:
         raise FileError(
-            project / _HOST, f"{op.name} is for no product", 'Say AddConfig("ascend910b").'
+            project / HOSTS,
+            f"{op.name} is for no product that is simulated",
+            "Build it for one: --add-config ascend910b.",
         )
-    file, name, kind = _kernel_of(op, project, files)
-    if _TEMPLATE in read_bytes(file).decode("utf-8", errors="replace"):
-        raise RejectedError(
-            f"{file}: kernels with template arguments (ASCENDC_TPL_*) aren't simulated",
-            "Choose among variants with TILING_KEY_IS.",
-        )
-    header = _tiling_header(op, project)
+    file, name, kind = _kernel_of(op, project, sources.kernels)
+    header = _tiling_header(op, sources)
+    flags = ["-DTILING_KEY_VAR=npusim_tiling_key", f"-I{file.parent}", *searched]
 
     def compile_one(number: int, dtypes: Sequence[DType]) -> Path:
         source = scratch / f"{op.name}_{number}.cpp"
         text = _translation(op, dtypes, file, name, header and header[0])
+        if _TEMPLATE.search(read_bytes(file).decode("utf-8", errors="replace")):
+            inputs = [each.name for each in op.inputs]
+            text += dispatch(text, flags, _own_name(name), inputs) + "\n"
+        else:
+            text += f"NPUSIM_OP_KERNEL({_own_name(name)})\n"
         source.write_text(text, encoding="utf-8")
         library = scratch / library_name(op.name, number)
-        flags = ["-DTILING_KEY_VAR=npusim_tiling_key", f"-I{file.parent}", f"-I{project / _KERNEL}"]
         compile_library([source], library, flags, f"{file} for {_told(op, dtypes)}")
         source.unlink()
         return library
@@ -186,19 +210,19 @@ def _kernel_of(op: Described, project: Path, files: Sequence[Path]) -> tuple[Pat
             if name.replace("_", "").lower() == wanted:
                 return file, name, kind
     raise FileError(
-        project / _KERNEL,
+        project / KERNELS,
         f"defines no kernel for {op.name}",
         'It is written extern "C" __global__ __aicore__ void, and named in small letters.',
     )
 
 
-def _tiling_header(op: Described, project: Path) -> tuple[Path, tuple[Field, ...]] | None:
+def _tiling_header(op: Described, sources: Sources) -> tuple[Path, tuple[Field, ...]] | None:
     """The header that registers the operator's tiling data, and its members."""
-    for file in sorted((project / _HOST).rglob("*.h")):
+    for file in sources.headers():
         text = read_bytes(file).decode("utf-8", errors="replace")
         name = dict(_TILING_CLASS.findall(text)).get(op.name)
-        if name and "/." not in str(file.relative_to(project)):
-            return file.absolute(), fields_of(text, name)
+        if name:
+            return file, fields_of(text, name)
     return None
 
 
@@ -217,13 +241,17 @@ def _translation(
         word = tensor.name.upper()
         lines += [f"#define DTYPE_{word} {_cxx(dtype)}", f"#define ORIG_DTYPE_{word} {dtype.dt}"]
         lines += [f"#define FORMAT_{word} FORMAT_ND"]
-    own = f"npusim_op_{name}"  # C's library may have a function of that name
     text = read_bytes(file).decode("utf-8", errors="replace")
     launches = has_launches(text)  # by a function for tests that aren't operators
     body = translated(text, str(file)) if launches else f'#include "{file}"'
-    lines += [f"#define {name} {own}", body]
-    lines += ['#include "npusim/op_kernel_entry.h"', f"NPUSIM_OP_KERNEL({name})"]
+    lines += [f"#define {name} {_own_name(name)}", body, f"#undef {name}"]
+    lines += ['#include "npusim/op_kernel_entry.h"']
     return "\n".join(lines) + "\n"
+
+
+def _own_name(kernel: str) -> str:
+    """What a kernel is called here: C's library may have a function of its name."""
+    return f"npusim_op_{kernel}"
 
 
 def _cxx(dtype: DType) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.capi.library import kernel_version
-from npusim.capi.projects.host_code import HostCodeError, Tiling, host_code
+from npusim.capi.projects.host_code import Given, HostCodeError, Tiling, host_code
 from npusim.capi.projects.kernels import KernelCall, kernel_of
 from npusim.capi.projects.tiling_fields import Field, values_of
 from npusim.hardware.families import plural
@@ -83,21 +84,23 @@ class ProjectOperator:
     def kernels(self, task: Task) -> tuple[Any, ...]:
         """The kernel of a task. Raises KernelError where the project's code refuses it."""
         op = self.op
-        given = (*task.inputs, *(None,) * len(op.inputs))[: len(op.inputs)]
+        counts = self._counts(len(task.inputs))
+        given = (*task.inputs, *(None,) * sum(counts))[: sum(counts)]
         outputs = task.outputs
-        if len(outputs) < len(op.outputs):
-            if not op.infers:
-                raise task.unsaid("its project infers no shapes, and the results aren't given")
-            made = self.infer([_spec(each) for each in given if each is not None], task.attributes)
-            outputs = tuple(
-                GlobalTensor(GmBuffer(name.name, max(1, spec.nbytes)), spec.dtype, spec.shape)
-                for name, spec in zip(op.outputs, made, strict=True)
-            )
         try:
-            tiling = self.tile(task.profile, given, outputs, task.attributes)
+            if len(outputs) < len(op.outputs):
+                if not op.infers:
+                    raise task.unsaid("its project infers no shapes, and the results aren't given")
+                made = self.host.infer(op, self._grouped(given, counts), task.attributes)
+                outputs = tuple(
+                    GlobalTensor(GmBuffer(f"y{at}", max(1, spec.nbytes)), spec.dtype, spec.shape)
+                    for at, spec in enumerate(made)
+                )
+            tiling = self.tile(task.profile, given, outputs, task.attributes, counts)
         except HostCodeError as problem:
             raise KernelError(self.name, str(problem)) from None
-        number = self.combination([*map(_dtype, given), *map(_dtype, outputs)])
+        results = self._output_counts(len(outputs))
+        number = self.combination([*_firsts(given, counts), *_firsts(outputs, results)])
         if number is None:
             raise task.refused("its project has no kernel for these dtypes together")
         call = KernelCall(
@@ -110,8 +113,38 @@ class ProjectOperator:
             _bytes("workspace", tiling.workspace_bytes),
             _bytes("tiling", len(tiling.data)),
             tiling,
+            tuple(
+                count if parameter.many else -1
+                for parameter, count in zip(
+                    (*op.inputs, *op.outputs), (*counts, *results), strict=True
+                )
+            ),
         )
         return (kernel_of(call),)
+
+    def _counts(self, given: int) -> tuple[int, ...]:
+        """How many tensors each input is when a call gives so many; lists are equally long."""
+        lists = sum(each.many for each in self.op.inputs)
+        if not lists:
+            return (1,) * len(self.op.inputs)
+        long = max(0, given - sum(not each.many for each in self.op.inputs)) // lists
+        return tuple(long if each.many else 1 for each in self.op.inputs)
+
+    def _output_counts(self, given: int) -> tuple[int, ...]:
+        """How many tensors each output is, as for inputs."""
+        lists = sum(each.many for each in self.op.outputs)
+        long = (given - len(self.op.outputs) + lists) // lists if lists else 1
+        return tuple(long if each.many else 1 for each in self.op.outputs)
+
+    def _grouped(self, given: Sequence[GlobalTensor | None], counts: Sequence[int]) -> list[Given]:
+        """What each input is: a tensor, a list, or nothing."""
+        found: list[Given] = []
+        at = 0
+        for parameter, many in zip(self.op.inputs, counts, strict=True):
+            part = [_spec(each) for each in given[at : at + many] if each is not None]
+            found.append(tuple(part) if parameter.many else part[0] if part else None)
+            at += many
+        return found
 
     def tile(
         self,
@@ -119,32 +152,19 @@ class ProjectOperator:
         inputs: Sequence[GlobalTensor | None],
         outputs: Sequence[GlobalTensor],
         attributes: Mapping[str, Any],
+        counts: Sequence[int],
     ) -> Tiling:
-        """What the project's tiling returns. Raises HostCodeError."""
-        specs = [None if each is None else _spec(each) for each in inputs]
+        """What the project's tiling returns; inputs are so many each. Raises HostCodeError."""
+        specs = self._grouped(inputs, counts)
         values = [None if each is None else each.array for each in inputs]
         made = [_spec(each) for each in outputs]
         found: Tiling = self.host.tile(self.op, profile, specs, made, attributes, values)
         return found
 
-    def infer(
-        self, specs: Sequence[TensorSpec], attributes: Mapping[str, Any]
-    ) -> tuple[TensorSpec, ...]:
-        """The outputs as the project infers them."""
-        inputs: list[TensorSpec | None] = list(specs)
-        if len(inputs) < len(self.op.inputs):
-            left = iter(specs)
-            inputs = [None if each.optional else next(left, None) for each in self.op.inputs]
-        try:
-            found: tuple[TensorSpec, ...] = self.host.infer(self.op, inputs, attributes)
-        except HostCodeError as problem:
-            raise KernelError(self.name, str(problem)) from None
-        return found
-
     def combination(self, dtypes: Sequence[DType | None]) -> int | None:
         """The number of the kernel for these dtypes; one that is left out goes with any."""
         for number, each in enumerate(self.op.combinations):
-            if all(given is None or given is d for given, d in zip(dtypes, each, strict=True)):
+            if _fits(dtypes, each):
                 return number
         return None
 
@@ -156,15 +176,17 @@ class ProjectOperator:
         )
 
     def _find_combination(self, call: Call) -> str | None:
-        names = [each.name for each in (*self.op.inputs, *self.op.outputs)]
+        tensors = (*self.op.inputs, *self.op.outputs)
+        names = [f"{each.name}{'0' * each.many}" for each in tensors]
         dtypes = [call.spec(name).dtype if call.is_given(name) else None for name in names]
         if call.profile.family not in self.op.families:
             families = ", ".join(map(plural, self.op.families))
             return f"its project adds it for {families} alone (AddConfig)"
-        if self.combination(dtypes) is not None:
+        own = self.op.combined[call.profile.family]
+        if any(_fits(dtypes, each) for each in own):
             return None
         given = ", ".join(str(d) for d in map(_dtype_name, dtypes))
-        taken = "; ".join(", ".join(map(_dtype_name, each)) for each in self.op.combinations)
+        taken = "; ".join(", ".join(map(_dtype_name, each)) for each in own)
         return f"{', '.join(names)} are {given} and may be {taken}"
 
     def _tiles(self, *_: str) -> Check:
@@ -186,14 +208,15 @@ class ProjectOperator:
     def tiling_of(self, call: Call) -> Tiling:
         """What the tiling returns for a call. Raises HostCodeError."""
         op, host = self.op, self.host
-        inputs = [call.spec(each.name) if call.is_given(each.name) else None for each in op.inputs]
+        inputs = [_of_call(call, each) for each in op.inputs]
         attributes = {
             name: call.arguments[name]
             for name in (each.name for each in op.attributes)
             if call.is_given(name)
         }
-        outputs = [call.spec(each.name) for each in op.outputs if call.is_given(each.name)]
-        if len(outputs) < len(op.outputs):
+        given = [_of_call(call, each) for each in op.outputs]
+        outputs = [one for each in given if each for one in _each(each)]
+        if not all(given):
             outputs = list(host.infer(op, inputs, attributes))
         profile = cast("Profile", call.profile)
         found: Tiling = host.tile(op, profile, inputs, outputs, attributes)
@@ -236,7 +259,7 @@ def operators_of(folder: Path) -> tuple[ProjectOperator, ...]:
     if told["built_by"] != kernel_version():
         remedy = f"Build it again: npusim op build {told['project']} -o {folder.parent} --force."
         raise FileError(folder, "was built by another version of npusim", remedy)
-    ops = host_code(folder / HOST).operators()
+    ops = host_code(folder / HOST).operators(told["products"])
     fields = {name: tuple(Field(*each) for each in of) for name, of in told["fields"].items()}
     kinds, prefix = told["kinds"], told["prefix"]
     return tuple(
@@ -255,7 +278,34 @@ def library_name(op: str, number: int) -> str:
 
 
 def _names(tensors: Sequence[Any]) -> str:
-    return " ".join(f"{each.name}{'?' * each.optional}" for each in tensors)
+    return " ".join(f"{each.name}{'?' * each.optional}{'*' * each.many}" for each in tensors)
+
+
+def _of_call(call: Call, parameter: Any) -> Given:
+    """What a call gives for a parameter."""
+    name = parameter.name
+    if not parameter.many:
+        return call.spec(name) if call.is_given(name) else None
+    given = (f"{name}{place}" for place in count())
+    return tuple(call.spec(one) for one in takewhile(call.is_given, given))
+
+
+def _each(given: Given) -> tuple[TensorSpec, ...]:
+    return given if isinstance(given, tuple) else (given,) if given else ()
+
+
+def _firsts(given: Sequence[GlobalTensor | None], counts: Sequence[int]) -> list[DType | None]:
+    """The dtypes of the first tensor of each parameter."""
+    starts = accumulate(counts, initial=0)
+    return [
+        _dtype(given[start]) if many and start < len(given) else None
+        for start, many in zip(starts, counts, strict=False)
+    ]
+
+
+def _fits(dtypes: Sequence[DType | None], combination: Sequence[DType]) -> bool:
+    """Whether dtypes are those of a combination; one that is left out goes with any."""
+    return all(given is None or given is d for given, d in zip(dtypes, combination, strict=True))
 
 
 def _attribute(parameter: Any) -> Attribute:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npusim.values.dtypes import DType, from_acl
+from npusim.values.dtypes import DType, from_acl, is_acl
+from npusim.values.errors import UsageError
 
-OPTIONAL, REQUIRED = 1, 2
+OPTIONAL, REQUIRED, DYNAMIC = 1, 2, 3
 
 # The products by the names that AddConfig takes.
 # Source: public documentation of Ascend C operator projects (AddConfig).
@@ -16,6 +17,18 @@ _FAMILIES = {
     "ascend910": "910", "ascend910b": "A2", "ascend910_93": "A3", "ascend310p": "310P",
     "ascend310b": "310B", "ascend910_95": "950", "ascend950": "950",
 }  # fmt: skip
+
+
+# Those whose kernels can be compiled here.
+COMPILED = ("910", "A2", "A3", "310P", "310B")
+
+
+def require_products(names: Sequence[str]) -> None:
+    """Raises UsageError for a name that AddConfig doesn't take."""
+    for name in names:
+        if _FAMILIES.get(name) not in COMPILED:
+            known = ", ".join(each for each, family in _FAMILIES.items() if family in COMPILED)
+            raise UsageError(f"AddConfig takes no product {name} here", f"Products are {known}.")
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Tensor:
     optional: bool
     valued: bool
     dtypes: tuple[DType, ...]
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,42 +61,73 @@ class Described:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     attributes: tuple[Parameter, ...]
-    families: tuple[str, ...]
+    combined: Mapping[str, tuple[tuple[DType, ...], ...]]
     has_tiling: bool
     infers: bool
 
     @property
+    def families(self) -> tuple[str, ...]:
+        """The products that it is for."""
+        return tuple(self.combined)
+
+    @property
     def combinations(self) -> tuple[tuple[DType, ...], ...]:
         """The dtypes of inputs and outputs together, each combination once."""
+        return tuple(dict.fromkeys(each for of in self.combined.values() for each in of))
+
+    @property
+    def lists(self) -> tuple[int, ...]:
+        """The places of parameters that are lists of tensors."""
         tensors = (*self.inputs, *self.outputs)
-        return tuple(dict.fromkeys(zip(*(each.dtypes for each in tensors), strict=True)))
+        return tuple(place for place, each in enumerate(tensors) if each.many)
 
 
-def described(place: int, told: Mapping[str, Any]) -> Described:
-    """An operator from what its library tells. Raises ValueError for what isn't simulated."""
+def described(place: int, told: Mapping[str, Any], added: Sequence[str] = ()) -> Described:
+    """An operator from what its library tells, and the products that are ``added`` to its own.
+
+    Raises ValueError for what isn't simulated.
+    """
     inputs, outputs = (tuple(map(_tensor, told[io])) for io in ("inputs", "outputs"))
     if not outputs:
         raise ValueError("it has no output; one that works in place names its input again")
-    counts = {len(each.dtypes) for each in (*inputs, *outputs)}
-    if len(counts) != 1 or not counts.pop():
-        raise ValueError("its inputs and outputs list different numbers of dtypes")
+    combined = {
+        _FAMILIES[soc["name"]]: _combinations(told, soc)
+        for soc in (*told["socs"], *({"name": name, "inputs": (), "outputs": ()} for name in added))
+        if _FAMILIES.get(soc["name"]) in COMPILED
+    }
     return Described(
         place,
         told["name"],
         inputs,
         outputs,
         tuple(map(_parameter, told["attributes"])),
-        tuple(dict.fromkeys(_FAMILIES[each] for each in told["socs"] if each in _FAMILIES)),
+        combined,
         bool(told["tiling"]),
         bool(told["infer_shape"]),
     )
 
 
+def _combinations(told: Mapping[str, Any], soc: Mapping[str, Any]) -> tuple[tuple[DType, ...], ...]:
+    """The dtypes of inputs and outputs together on a product, which may have lists of its own."""
+    listed: dict[str, Sequence[int]] = {}
+    for io in ("inputs", "outputs"):
+        own = {each["name"]: each for each in soc[io]}
+        for each in told[io]:
+            one = own.get(each["name"], each)
+            listed[each["name"]] = one["dtypes"] or listed.get(one["follows"], ())
+    counts = {len(each) for each in listed.values()}
+    if len(counts) != 1 or not counts.pop():
+        raise ValueError("its inputs and outputs list different numbers of dtypes")
+    rows = dict.fromkeys(zip(*listed.values(), strict=True))
+    return tuple(tuple(map(from_acl, row)) for row in rows if all(map(is_acl, row)))
+
+
 def _tensor(told: Mapping[str, Any]) -> Tensor:
-    if told["option"] not in (OPTIONAL, REQUIRED):
-        raise ValueError(f"{told['name']} is a list of tensors (DYNAMIC), which isn't simulated")
-    dtypes = tuple(from_acl(each) for each in told["dtypes"])
-    return Tensor(told["name"], told["option"] == OPTIONAL, bool(told["valued"]), dtypes)
+    if told["option"] not in (OPTIONAL, REQUIRED, DYNAMIC):
+        raise ValueError(f"{told['name']} is neither required nor optional nor a list (DYNAMIC)")
+    dtypes = tuple(from_acl(each) for each in told["dtypes"] if is_acl(each))
+    is_list = told["option"] == DYNAMIC
+    return Tensor(told["name"], told["option"] == OPTIONAL, bool(told["valued"]), dtypes, is_list)
 
 
 def _parameter(told: Mapping[str, Any]) -> Parameter:

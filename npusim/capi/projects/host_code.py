@@ -29,6 +29,10 @@ _FAILED, _BROKE = 1, 2
 _MOST_AXES = 25
 
 
+# What stands for a parameter: a tensor, a list of tensors, or nothing.
+Given = TensorSpec | tuple[TensorSpec, ...] | None
+
+
 class HostCodeError(Exception):
     """The tiling or inference of a project refuses a call, or breaks; the message says which."""
 
@@ -49,7 +53,8 @@ class HostCode:
     def __init__(self, library: Path) -> None:
         self._ffi: Any = import_module("cffi").FFI()  # it has no types
         self._ffi.cdef(OP_CALL + OP_HOST)
-        self._lib: Any = self._ffi.dlopen(str(library))
+        lazily: int = self._ffi.RTLD_LAZY  # what other products' parts define needn't be there
+        self._lib: Any = self._ffi.dlopen(str(library), lazily)
         self._session = cast("Session", None)
         self._answers = (
             self._ffi.callback("int64_t(int)", lambda what: kernel_hosts.chip(self._session, what)),
@@ -60,15 +65,18 @@ class HostCode:
         )
         self._lib.npusim_op_answers(*self._answers)
 
-    def operators(self) -> tuple[Described, ...]:
-        """The operators that it adds. Raises RejectedError for what isn't simulated."""
+    def operators(self, added: Sequence[str] = ()) -> tuple[Described, ...]:
+        """The operators that it adds, for the products that are ``added`` too.
+
+        Raises RejectedError for what isn't simulated.
+        """
         told = self._ffi.string(self._lib.npusim_op_describe()).decode()
         if not told:
             raise RejectedError(f"the constructor of an OpDef doesn't end: {self._message()}")
         found = []
         for place, each in enumerate(json.loads(told)):
             try:
-                found.append(described(place, each))
+                found.append(described(place, each, added))
             except ValueError as problem:
                 raise RejectedError(f"{each['name']}: {problem}") from None
         return tuple(found)
@@ -77,12 +85,15 @@ class HostCode:
         self,
         op: Described,
         profile: Profile,
-        inputs: Sequence[TensorSpec | None],
+        inputs: Sequence[Given],
         outputs: Sequence[TensorSpec],
         attributes: Mapping[str, Any],
         values: Sequence[np.ndarray[Any, Any] | None] = (),
     ) -> Tiling:
-        """What the tiling function makes of a call. Raises HostCodeError."""
+        """What the tiling function makes of a call: an input is a list where the OpDef says so.
+
+        ``values`` go with the inputs. Raises HostCodeError.
+        """
         asked = SimpleNamespace(npu=SimpleNamespace(profile=profile))
         self._session = cast("Session", asked)
         call, kept = self._call(op, inputs, outputs, attributes, values)
@@ -94,39 +105,55 @@ class HostCode:
         return Tiling(call.blocks, call.key, call.workspace_bytes, data)
 
     def infer(
-        self, op: Described, inputs: Sequence[TensorSpec | None], attributes: Mapping[str, Any]
+        self, op: Described, inputs: Sequence[Given], attributes: Mapping[str, Any]
     ) -> tuple[TensorSpec, ...]:
-        """The outputs as the project infers them. Raises HostCodeError."""
-        dtypes = self._dtypes(op, inputs)
-        made = [TensorSpec((), dtype) for dtype in dtypes]
+        """The outputs as the project infers them; a list has as many as the first list of inputs.
+
+        Raises HostCodeError.
+        """
+        most = max((len(each) for each in inputs if isinstance(each, tuple)), default=1)
+        made = [
+            TensorSpec((), dtype)
+            for tensor, dtype in zip(op.outputs, self._dtypes(op, inputs), strict=True)
+            for _ in range(most if tensor.many else 1)
+        ]
         call, kept = self._call(op, inputs, made, attributes, ())
         self._run(self._lib.npusim_op_infer, call, f"the inference of {op.name}")
-        found = [call.tensors[len(inputs) + place] for place in range(len(made))]
+        found = [call.tensors[call.inputs + place] for place in range(len(made))]
         del kept
         return tuple(
             TensorSpec(tuple(each.dims[0 : each.rank]), from_acl(each.dtype)) for each in found
         )
 
-    def _dtypes(self, op: Described, inputs: Sequence[TensorSpec | None]) -> Sequence[Any]:
+    def _dtypes(self, op: Described, inputs: Sequence[Given]) -> Sequence[Any]:
         """The dtypes of the outputs by the combination that the inputs belong to."""
         count = len(op.inputs)
+        given = [_first(each) for each in inputs]
         for each in op.combinations:
-            if all(spec is None or spec.dtype is d for spec, d in zip(inputs, each, strict=False)):
+            if all(spec is None or spec.dtype is d for spec, d in zip(given, each, strict=False)):
                 return each[count:]
         return op.combinations[0][count:]
 
     def _call(
         self,
         op: Described,
-        inputs: Sequence[TensorSpec | None],
+        inputs: Sequence[Given],
         outputs: Sequence[TensorSpec],
         attributes: Mapping[str, Any],
         values: Sequence[np.ndarray[Any, Any] | None],
     ) -> tuple[Any, list[Any]]:
         """A call as C takes it, and what it points to."""
-        tensors = self._ffi.new("npusim_op_tensor_t[]", max(1, len(inputs) + len(outputs)))
-        kept: list[Any] = [tensors, op.name]
-        for place, spec in enumerate((*inputs, *outputs)):
+        counts = [len(each) if isinstance(each, tuple) else 1 for each in inputs]
+        flat = [one for each in inputs for one in (each if isinstance(each, tuple) else (each,))]
+        valued = [
+            valued.valued
+            for valued, count in zip(op.inputs, counts, strict=True)
+            for _ in range(count)
+        ]
+        tensors = self._ffi.new("npusim_op_tensor_t[]", max(1, len(flat) + len(outputs)))
+        among = self._ffi.new("int32_t[]", counts or [0])
+        kept: list[Any] = [tensors, among, op.name]
+        for place, spec in enumerate((*flat, *outputs)):
             tensors[place].format = Format.ND
             tensors[place].dtype = -1 if spec is None else spec.dtype.acl
             if spec is None:
@@ -138,7 +165,7 @@ class HostCode:
             for axis, size in enumerate(spec.shape):
                 tensors[place].dims[axis] = size
             data = values[place] if place < len(values) else None
-            if data is not None and op.inputs[place].valued:
+            if data is not None and valued[place]:
                 held = self._ffi.from_buffer(data.tobytes())
                 kept.append(held)
                 tensors[place].data = held
@@ -148,7 +175,8 @@ class HostCode:
             if value is not None:
                 self._give(given[place], value, kept)
         call = self._ffi.new("npusim_op_call_t *")
-        call.op, call.inputs, call.outputs = op.place, len(inputs), len(outputs)
+        call.op, call.inputs, call.outputs = op.place, len(flat), len(outputs)
+        call.parameters, call.counts = len(counts), among
         call.attributes, call.tensors, call.values = len(op.attributes), tensors, given
         kept.append(given)
         return call, kept
@@ -167,12 +195,18 @@ class HostCode:
     def _run(self, function: Any, call: Any, what: str) -> None:
         status = function(call)
         if status == _FAILED:
-            raise HostCodeError(f"{what} returns that it failed")
+            why = self._message()
+            raise HostCodeError(f"{what} returns that it failed{f': {why}' if why else ''}")
         if status == _BROKE:
             raise HostCodeError(f"{what} broke: {self._message()}")
 
     def _message(self) -> str:
         return str(self._ffi.string(self._lib.npusim_op_message()).decode(errors="replace"))
+
+
+def _first(given: Given) -> TensorSpec | None:
+    """A tensor, or the first one of a list."""
+    return next(iter(given), None) if isinstance(given, tuple) else given
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 # Device memory of projects' kernels, which lies nowhere near that of a program (runtime.memory).
 _FIRST_ADDRESS, _LAST_ADDRESS = 0x2B00_0000_0000, 0x3A00_0000_0000
 _PAGE_BYTES = 4096
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
     """One launch: the kernel's library and cores, its operands, and what the tiling returned.
 
-    An input that is left out is None.
+    An input that is left out is None. ``lists`` has the number of tensors for each parameter that
+    is a list, -1 for a single one; the kernel is given a table for a list.
     """
 
     name: str
@@ -50,6 +52,7 @@ class KernelCall:
     workspace: GlobalTensor
     tiling: GlobalTensor
     made: Tiling
+    lists: tuple[int, ...]
 
     def play(self, *, numerics: bool) -> Played:
         """Runs the cores on the numbers there are, else on zeros; ``numerics`` keeps results."""
@@ -60,12 +63,14 @@ class KernelCall:
         for tensor, block in zip(self.inputs, blocks, strict=False):
             if tensor is not None:
                 _fill(block, tensor)
-        _put(blocks[-1], self.made.data)
+        first_table = len(self.inputs) + len(self.outputs) + 2
+        _put(blocks[first_table - 1], self.made.data)
         addresses = [
             0 if tensor is None else block.address
             for tensor, block in zip(self.operands, blocks, strict=True)
         ]
-        context = code.ffi.new("uint64_t[]", [self.made.key, *addresses])
+        given = self._parameters(addresses, blocks[first_table:])
+        context = code.ffi.new("uint64_t[]", [self.made.key, *given])
         launch = Launch(
             self.name,
             self.kind,
@@ -87,7 +92,45 @@ class KernelCall:
     @property
     def operands(self) -> tuple[GlobalTensor | None, ...]:
         """The kernel's parameters in their order."""
-        return (*self.inputs, *self.outputs, self.workspace, self.tiling)
+        return (*self.inputs, *self.outputs, self.workspace, self.tiling, *self.tables)
+
+    @cached_property
+    def tables(self) -> tuple[GlobalTensor, ...]:
+        """Memory for what a kernel is given instead of a list of tensors."""
+        tensors = (*self.inputs, *self.outputs)
+        found, at = [], 0
+        for place, many in enumerate(self.lists):
+            if many >= 0:
+                ranks = sum(len(each.shape) for each in tensors[at : at + many] if each is not None)
+                size = _WORD_BYTES * (1 + 2 * many + ranks)
+                found.append(GlobalTensor(GmBuffer(f"table{place}", size), UINT8, (size,)))
+            at += 1 if many < 0 else many
+        return tuple(found)
+
+    def _parameters(self, addresses: Sequence[int], tables: Sequence[Block]) -> list[int]:
+        """The kernel's parameters; the tables of its lists are written.
+
+        A table has where its pointers begin, rank and sizes of each tensor, and the pointers.
+        Source: public page of ListTensorDesc, and kernels of ops-nn's foreach that read it.
+        """
+        tensors = (*self.inputs, *self.outputs)
+        found, at, left = [], 0, list(tables)
+        for many in self.lists:
+            if many < 0:
+                found.append(addresses[at])
+                at += 1
+                continue
+            words = [0]
+            for place, each in enumerate(tensors[at : at + many]):
+                shape = () if each is None else each.shape
+                words += [place << 32 | len(shape), *shape]
+            words[0] = _WORD_BYTES * len(words)
+            words += addresses[at : at + many]
+            block = left.pop(0)
+            _put(block, np.array(words, np.uint64).tobytes())
+            found.append(block.address)
+            at += many
+        return [*found, *addresses[at : at + 2]]
 
     def listing(self) -> Listing:
         """What the cores do."""
@@ -115,7 +158,7 @@ class ProjectKernel(Kernel):
         self._call = call
         self.block_dim = call.made.blocks
         self.reads = tuple(each for each in call.inputs if each is not None)
-        self.writes, self.scratch = call.outputs, (call.workspace, call.tiling)
+        self.writes, self.scratch = call.outputs, (call.workspace, call.tiling, *call.tables)
 
     def _listed(self) -> ListedKernel:
         if self._call not in _listings:

@@ -46,12 +46,15 @@ def malloc(session: Session, pointer: Any, size: int, policy: int) -> None:
 def free(session: Session, pointer: int) -> None:
     """Gives device memory back; what isn't the start of a block is 107000.
 
-    A block that a reset of its device took may be freed after it, as destructors do.
+    What was launched before it has an end first: programs free workspaces before they synchronise
+    (CATLASS, examples 32 and 38). A block that a reset of its device took may be freed after it, as
+    destructors do.
     """
     need(devPtr=pointer)
     if session.memory.forget_reset(pointer):
         return
-    session.current_device()
+    for stream in session.streams_of(session.current_device()):
+        stream.run_until(None)
     session.memory.free(pointer)
 
 

@@ -98,4 +98,6 @@ inline int64_t get_block_idx() { return npusim::current->block; }
 inline int64_t get_block_num() { return npusim::current->blocks; }
 inline void pipe_barrier(pipe_t pipe, NPUSIM_AT) { if (pipe == PIPE_ALL) npusim::join(at); }
 
+inline void icache_preload(int64_t) {}
+
 #endif

@@ -75,6 +75,8 @@ inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Sit
     if (current->counter_mode) {
         Lanes told = by_bits(0, 0, times);
         told.lanes = int32_t(set ? mask : current->mask[0]);
+        /* Whole repeats go on by their strides; the count says how many there are, not the call. */
+        if (told.lanes > most && told.lanes % most == 0) told.repeats = told.lanes / int32_t(most), told.lanes = int32_t(most);
         return told;
     }
     if (!set) {

@@ -115,6 +115,12 @@ inline uint16_t narrowed_bf16(float number)
 NPUSIM_HALF(half, widened, narrowed)
 NPUSIM_HALF(bfloat16_t, widened_bf16, narrowed_bf16)
 #undef NPUSIM_HALF
+/* Two of them make one that is rounded, as where the type is the machine's. */
+template <typename T, typename U> constexpr bool npusim_halves = std::is_same_v<T, half> && std::is_same_v<U, half>;
+template <typename T, typename U> std::enable_if_t<npusim_halves<T, U>, half> operator+(T one, U other) { return half(float(one) + float(other)); }
+template <typename T, typename U> std::enable_if_t<npusim_halves<T, U>, half> operator-(T one, U other) { return half(float(one) - float(other)); }
+template <typename T, typename U> std::enable_if_t<npusim_halves<T, U>, half> operator*(T one, U other) { return half(float(one) * float(other)); }
+template <typename T, typename U> std::enable_if_t<npusim_halves<T, U>, half> operator/(T one, U other) { return half(float(one) / float(other)); }
 using float16_t = half;
 
 namespace AscendC {

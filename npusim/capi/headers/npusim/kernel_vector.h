@@ -15,6 +15,11 @@ inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
 
 #define NPUSIM_BY(widest) npusim::by_mask(mask, times, int64_t(widest), isSetMask, at)
 
+/* Libraries pass instructions by their plain signature: chosen where that is asked for, and behind the others in calls. */
+#define NPUSIM_PLAIN_BINARY(Name) template <typename T, typename U = T, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, const int32_t &count) { Name<T, U>(static_cast<const LocalTensor<T> &>(dst), src0, src1, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
+#define NPUSIM_PLAIN_UNARY(Name) template <typename T, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src, const int32_t &count) { Name<T>(static_cast<const LocalTensor<T> &>(dst), src, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
+#define NPUSIM_PLAIN_SCALAR(Name) template <typename T, bool isSetMask = true, typename U = T, typename D = LocalTensor<T>> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const D &dst, const LocalTensor<T> &src, const U &number, const int32_t &count) { Name<T, isSetMask, U>(static_cast<const LocalTensor<T> &>(dst), src, number, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
+
 #define NPUSIM_BINARY(Name, intrinsic, ...)                                                                                   \
     template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
@@ -34,6 +39,7 @@ NPUSIM_BINARY(Max, "vmax", a > b ? a : b)
 NPUSIM_BINARY(Min, "vmin", a < b ? a : b)
 NPUSIM_BINARY(AddRelu, "vaddrelu", npusim_positive(decltype(a)(a + b)))
 NPUSIM_BINARY(SubRelu, "vsubrelu", npusim_positive(decltype(a)(a - b)))
+NPUSIM_PLAIN_BINARY(Add) NPUSIM_PLAIN_BINARY(Sub) NPUSIM_PLAIN_BINARY(Mul) NPUSIM_PLAIN_BINARY(Div) NPUSIM_PLAIN_BINARY(Max) NPUSIM_PLAIN_BINARY(Min) NPUSIM_PLAIN_BINARY(AddRelu) NPUSIM_PLAIN_BINARY(SubRelu)
 #undef NPUSIM_BINARY
 
 /* Bits: words of 16, of whatever type they are parts. */
@@ -105,6 +111,7 @@ NPUSIM_UNARY(Rsqrt, "vrsqrt", 1 / std::sqrt(a))
 NPUSIM_UNARY(Reciprocal, "vrec", 1 / a)
 NPUSIM_UNARY(Relu, "vrelu", a > 0 ? a : 0)
 NPUSIM_UNARY(Not, "vnot", ~a)
+NPUSIM_PLAIN_UNARY(Abs) NPUSIM_PLAIN_UNARY(Neg) NPUSIM_PLAIN_UNARY(Exp) NPUSIM_PLAIN_UNARY(Ln) NPUSIM_PLAIN_UNARY(Sqrt) NPUSIM_PLAIN_UNARY(Rsqrt) NPUSIM_PLAIN_UNARY(Reciprocal) NPUSIM_PLAIN_UNARY(Relu) NPUSIM_PLAIN_UNARY(Not)
 #undef NPUSIM_UNARY
 
 #define NPUSIM_SCALAR(Name, intrinsic, ...)                                                                                   \
@@ -132,6 +139,7 @@ NPUSIM_SCALAR(Mins, "vmins", a < b ? a : b)
 NPUSIM_SCALAR(LeakyRelu, "vlrelu", a >= 0 ? a : a * b)
 NPUSIM_SCALAR(Ands, "vand", a & b)
 NPUSIM_SCALAR(Ors, "vor", a | b)
+NPUSIM_PLAIN_SCALAR(Adds) NPUSIM_PLAIN_SCALAR(Muls) NPUSIM_PLAIN_SCALAR(Maxs) NPUSIM_PLAIN_SCALAR(Mins)
 #undef NPUSIM_SCALAR
 
 #define NPUSIM_SHIFT(Name, intrinsic, op)                                                                                     \
@@ -259,7 +267,10 @@ namespace AscendC {
 template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_AT)
 {
     if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) {
-        npusim::announce_rows<half>("Cast", "vconv", at, 1, count, {npusim::row(dst, count)}, {npusim::row(src, count)});
+        /* as long as from and to 8 bits: profiles have no times for 4 */
+        constexpr int source = std::is_same_v<U, int4b_t> ? 2 : npusim::type_of<U>(), target = std::is_same_v<T, int4b_t> ? 2 : npusim::type_of<T>();
+        npusim::Instruction told = {"Cast", "vconv", npusim::VECTOR, npusim::V, source, 1, 1, {1, int64_t(count), 0, 32, 32, 0, target + 1, int64_t(mode)}, {npusim::row(src, count)}, {npusim::row(dst, count)}};
+        npusim::issue(told, at);
         for (uint32_t each = 0; each < count; each++) {
             int shift = each & 1 ? 4 : 0;
             if constexpr (std::is_same_v<U, int4b_t>) npusim::store(dst.data() + each, float(int8_t((src.data()[each / 2].bits >> shift & 15) << 4) >> 4));

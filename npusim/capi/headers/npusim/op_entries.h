@@ -9,6 +9,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "log/log.h"
 #include "npusim/op_host.h"
 
 #define NPUSIM_ENTRY extern "C" __attribute__((visibility("default")))
@@ -25,7 +26,17 @@ inline const std::vector<std::unique_ptr<ops::OpDef>> &definitions()
 {
     static const auto made = [] {
         std::vector<std::unique_ptr<ops::OpDef>> all;
-        for (MakeOperator make : operators()) all.push_back(make());
+        for (MakeOperator make : operators()) {
+            ops::OpDef &op = *all.emplace_back(make());
+            auto found = implementations().find(op.type);
+            if (found == implementations().end()) continue;
+            const Implementation &told = found->second;
+            if (told.tiling) op.core.tiling = told.tiling;
+            if (told.parse) op.core.parse = told.parse;
+            if (told.infer_shape) op.infer_shape = told.infer_shape;
+            if (told.infer_type) op.infer_type = told.infer_type;
+            for (int32_t place : told.valued) if (size_t(place) < op.inputs.size()) op.inputs[size_t(place)]->valued = true;
+        }
         return all;
     }();
     return made;
@@ -55,6 +66,8 @@ inline std::string described()
         word(each->name);
         out << ",\"option\":" << each->option << ",\"valued\":" << each->valued << ",\"dtypes\":";
         listed(out, each->types, number);
+        out << ",\"follows\":";
+        word(each->followed);
         out << ",\"formats\":";
         listed(out, each->formats, number);
         out << '}';
@@ -78,7 +91,15 @@ inline std::string described()
         out << ",\"attributes\":";
         listed(out, op->attributes, attribute);
         out << ",\"socs\":";
-        listed(out, op->core.socs, word);
+        listed(out, op->core.configs, [&](const auto &config) {
+            out << "{\"name\":";
+            word(config.first);
+            out << ",\"inputs\":";
+            listed(out, config.second.inputs, tensor);
+            out << ",\"outputs\":";
+            listed(out, config.second.outputs, tensor);
+            out << '}';
+        });
         out << ",\"tiling\":" << bool(op->core.tiling) << ",\"infer_shape\":" << bool(op->infer_shape) << ",\"infer_type\":" << bool(op->infer_type) << '}';
     });
     return out.str();
@@ -100,7 +121,15 @@ inline void fill(gert::Context &context, const npusim_op_call_t &call)
         } else {
             context.output_descriptions.push_back(description);
             context.outputs.emplace_back(shape);
+            context.output_tensors.emplace_back(shape, description, nullptr);
         }
+    }
+    context.node.type = context.type, context.node.inputs = size_t(call.inputs), context.node.outputs = size_t(call.outputs);
+    for (int place = 0; place < call.parameters; place++) {
+        gert::AnchorInstanceInfo among;
+        among.start = place ? context.node.parameters.back().start + context.node.parameters.back().count : 0;
+        among.count = size_t(call.counts[place]);
+        context.node.parameters.push_back(among);
     }
     for (int place = 0; place < call.attributes; place++) {
         const npusim_op_attribute_t &given = call.values[place];
@@ -124,13 +153,14 @@ template <typename Work> int guarded(Work work)
     for (int each = 0; each < 5; each++) sigaction(signals[each], &own, &before[each]);
     std::streambuf *shown = std::cout.rdbuf(std::cerr.rdbuf());
     int status = 0;
-    told.clear();
+    told.clear(), refusal().clear();
     if (int signal = sigsetjmp(way_out, 1)) {
         told = signal == SIGFPE ? "it divides by zero" : signal == SIGABRT ? "it calls abort" : "it uses memory that isn't there (a null pointer: an input or attribute that this call leaves out?)";
         status = 2;
     } else {
         try {
             status = work() != 0;
+            if (status) told = refusal();
         } catch (const std::exception &problem) {
             told = std::string("it throws: ") + problem.what(), status = 2;
         } catch (...) {
@@ -163,7 +193,14 @@ NPUSIM_ENTRY int npusim_op_tile(npusim_op_call_t *call)
     static std::unique_ptr<gert::TilingContext> context;
     context.reset(new gert::TilingContext);
     npusim::fill(*context, *call);
-    int status = npusim::guarded([&] { return npusim::definitions()[size_t(call->op)]->core.tiling(context.get()); });
+    int status = npusim::guarded([&] {
+        const ops::OpAICoreDef &core = npusim::definitions()[size_t(call->op)]->core;
+        gert::TilingParseContext parsed;
+        parsed.type = context->type;
+        if (core.parse && core.parse(&parsed)) return ge::GRAPH_FAILED;
+        context->compiled = parsed.made;
+        return core.tiling(context.get());
+    });
     call->blocks = context->blocks, call->key = context->key;
     call->tiling = context->tiling.GetData(), call->tiling_bytes = context->tiling.GetDataSize();
     call->workspace_bytes = 0;

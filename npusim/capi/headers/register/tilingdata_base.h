@@ -6,14 +6,7 @@
 #include <cstring>
 
 #include "kernel_tiling/kernel_tiling.h"
-
-/* The C library's copy with a check of the room, as toolkits have it. */
-inline int memcpy_s(void *to, size_t room, const void *from, size_t size)
-{
-    if (!to || !from || size > room) return 34;
-    std::memcpy(to, from, size);
-    return 0;
-}
+#include "securec.h"
 
 #define BEGIN_TILING_DATA_DEF(Name)                                                              \
     class Name {                                                                                 \
@@ -29,7 +22,7 @@ inline int memcpy_s(void *to, size_t room, const void *from, size_t size)
     void set_##name(const Type *value) { std::memcpy(name, value, sizeof name); }                \
     const Type *get_##name() const { return name; }
 #define TILING_DATA_FIELD_DEF_STRUCT(Type, name) Type name{};
-#define END_TILING_DATA_DEF }
+#define END_TILING_DATA_DEF };
 #define REGISTER_TILING_DATA_CLASS(Op, Name) using NpusimTilingOf##Op [[maybe_unused]] = Name;
 
 #endif

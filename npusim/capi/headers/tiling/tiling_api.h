@@ -126,6 +126,7 @@ public:
         int32_t *layouts[] = {&tiling.ALayoutInfoB, &tiling.ALayoutInfoS, &tiling.ALayoutInfoN, &tiling.ALayoutInfoG, &tiling.ALayoutInfoD, &tiling.BLayoutInfoB, &tiling.BLayoutInfoS, &tiling.BLayoutInfoN,
                               &tiling.BLayoutInfoG, &tiling.BLayoutInfoD, &tiling.CLayoutInfoB, &tiling.CLayoutInfoS1, &tiling.CLayoutInfoN, &tiling.CLayoutInfoG, &tiling.CLayoutInfoS2};
         for (int each = 0; each < 15; each++) *layouts[each] = layout_[each];
+        bases_[0] = tiling.baseM, bases_[1] = tiling.baseN, bases_[2] = tiling.baseK;
         parts_ = {tiling.usedCoreNum, tiling.singleCoreM, tiling.singleCoreN, tiling.singleCoreK};
         return 0;
     }
@@ -140,7 +141,9 @@ public:
         cores = parts_[0], high = int32_t((m + parts_[1] - 1) / parts_[1]), wide = int32_t((n + parts_[2] - 1) / parts_[2]);
         return 0;
     }
-    int32_t GetBaseM() const { return 0; }
+    int32_t GetBaseM() const { return bases_[0]; }
+    int32_t GetBaseN() const { return bases_[1]; }
+    int32_t GetBaseK() const { return bases_[2]; }
 
 private:
     int32_t keep(int first, int32_t m, int32_t n, int32_t k)
@@ -157,7 +160,7 @@ private:
     /* cores; shape; whole shape; part of a core; fixed blocks; type of A; bias; into UB; order; split of the depth;
      * types of B, C, bias; transposed A, B; NZ of A, B, C; B in L1 */
     int64_t given_[27] = {1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0};
-    int32_t batch_ = 0, layout_[15] = {};
+    int32_t batch_ = 0, layout_[15] = {}, bases_[3] = {};
     std::vector<int32_t> parts_ = {1, 1, 1, 1};
 };
 class MatmulApiTiling : public MatmulApiTilingBase {
@@ -185,6 +188,7 @@ public:
     TensorShape(const std::vector<int64_t> &dims) : dims_(dims) {}
     int64_t GetDim(size_t axis) const { return dims_[axis]; }
     size_t GetDimNum() const { return dims_.size(); }
+    std::vector<int64_t> GetDims() const { return dims_; }
     void SetDim(size_t axis, int64_t size) { dims_[axis] = size; }
     int64_t GetShapeSize() const
     {

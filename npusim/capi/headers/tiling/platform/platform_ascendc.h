@@ -7,11 +7,13 @@
 
 extern "C" int64_t npusim_chip(int what);
 
+enum class NpuArch : uint32_t { DAV_1001 = 1001, DAV_2002 = 2002, DAV_2201 = 2201, DAV_3002 = 3002, DAV_3003 = 3003, DAV_3113 = 3113, DAV_3510 = 3510, DAV_5102 = 5102, DAV_RESV = 65535 };
+
 namespace platform_ascendc {
 
+using ::NpuArch;
 enum class CoreMemType { L0_A = 0, L0_B, L0_C, L1, L2, UB, HBM, FB, BT, RESERVED };
-enum class SocVersion { ASCEND910 = 0, ASCEND910B, ASCEND310P, ASCEND310B, ASCEND910_95, ASCEND950, RESERVED_VERSION };
-enum class NpuArch : uint32_t { DAV_1001 = 1001, DAV_2002 = 2002, DAV_2201 = 2201, DAV_3510 = 3510, DAV_RESV = 65535 };
+enum class SocVersion { ASCEND910 = 0, ASCEND910B, ASCEND310P, ASCEND310B, ASCEND910_95, ASCEND950, ASCEND910_93 = 17, KIRINX90, KIRIN9030, MC62CM12A, RESERVED_VERSION = 99999 };
 
 class PlatformAscendC {
 public:

@@ -1,0 +1,1 @@
+#include "npusim/op_host.h"

@@ -1,0 +1,1 @@
+#include "platform/platform_infos_def.h"

@@ -50,6 +50,10 @@ class Level(Group):
     step_us: Microseconds = Field(
         description="what each step over them takes beside its bytes, microseconds"
     )
+    write_us: Microseconds = Field(
+        default=0.0,
+        description="what a core's store to another rank takes longer than to its own memory",
+    )
 
 
 class Driver(Group):

@@ -27,6 +27,7 @@ from npusim.reading.files import read_text
 from npusim.reading.markup import json_value, yaml_mapping
 from npusim.values.errors import FileError, brief
 from npusim.values.language import say
+from npusim.values.takes import takes
 
 _NEEDED: Final = ("layers", "hidden", "heads", "vocabulary")
 _PASSED_ON: Final = (
@@ -60,6 +61,7 @@ class LanguageModel:
         return f"<LanguageModel {self.name}: {self.architecture.name}, {kind}>"
 
 
+@takes()
 def read_model(path: Path | str, description: Path | str | None = None) -> LanguageModel:
     """Read a ``config.json``, a folder with one, or the id of a model that is in the hub's cache.
 

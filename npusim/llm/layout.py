@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
 
 
+@tells
 @dataclass(frozen=True)
 class Layout:
     """Ranks: `tp` share every layer, `pp` share the layers, `dp` have requests of their own.
@@ -53,6 +55,7 @@ class Layout:
         """Whether data-parallel ranks exchange tokens with the same experts, and wait for them."""
         return self.experts > 1 and self.dp > 1
 
+    @takes()
     def check(self, model: Architecture) -> None:
         """ArgumentError where the model can't be cut so."""
         if model.heads % self.tp:

@@ -22,6 +22,7 @@ from npusim.model.step import Step
 from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from npusim.llm.layout import Layout
     from npusim.llm.precision import Precision
     from npusim.llm.sampling import Sampling
-    from npusim.llm.work import Exchange
+    from npusim.llm.work import Exchange, Part
     from npusim.llm.workload import Batch
     from npusim.model.results import StepResult
 
@@ -44,6 +45,7 @@ _MOST_FUSED: Final = 8
 _ENGINE: Final = "DSA"  # tasks of the engine that draws random numbers
 
 
+@takes()
 def step(
     model: LanguageModel,
     chip: Profile,
@@ -208,6 +210,13 @@ def device_time(work: Work, chip: Profile) -> StepResult:
     return retime(Step("", "calls", tuple(work.items)), chip, timer=_timer(chip))
 
 
+def _alone_us(task: Part, chip: Profile) -> float:
+    """One task on a chip, by itself."""
+    alone = Work(chip)
+    alone.run(task)
+    return device_time(alone, chip).device_us
+
+
 def exchanged(
     work: Work,
     links: Interconnect,
@@ -218,7 +227,10 @@ def exchanged(
     """The collectives of some work, each kind with its time, and what of it is hidden."""
     found = []
     for each in work.exchanges:
-        once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
+        if each.kernel is not None:
+            once_us = _alone_us(each.kernel, work.chip)
+        else:
+            once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
         found.append(
             ExchangeTime(
                 each.operation, each.why, each.ranks, round(each.nbytes), each.count,
@@ -247,9 +259,7 @@ def _hiding(
         chosen = exchange.operation == "reducescatter" and fused if overlap is None else overlap
         if not chosen or exchange.product is None:
             return 0.0
-        alone = Work(chip)
-        alone.run(exchange.product)
-        return engine.overlap_share * min(once_us, device_time(alone, chip).device_us)
+        return engine.overlap_share * min(once_us, _alone_us(exchange.product, chip))
 
     return hidden_us
 

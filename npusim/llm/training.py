@@ -20,6 +20,7 @@ from npusim.values.display import latency
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ _SAVED: Final = 34  # bytes of a layer for each token and column of the hidden s
 _SAVED_INPUT: Final = 2
 
 
+@tells
 @dataclass(frozen=True)
 class Training:
     """What is trained: tokens of a sequence, sequences of a micro-batch and of a whole step."""
@@ -50,6 +52,7 @@ class Training:
     zero: int = 0
     virtual: int = 1
 
+    @takes()
     def micro_batches(self, layout: Layout) -> int:
         """Micro-batches of one rank; ArgumentError where the step isn't whole ones."""
         each = self.micro_batch * layout.dp
@@ -147,6 +150,7 @@ class TrainingStep:
         return f"<TrainingStep of {self.model.name} on {self.soc}, {self.layout}: {time}>"
 
 
+@takes()
 def train(
     model: LanguageModel,
     chip: Profile,

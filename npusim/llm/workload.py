@@ -7,6 +7,7 @@ from math import gcd
 
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 _MOST = 1 << 24
 _MOST_CAPTURED = 512
@@ -15,6 +16,7 @@ _MOST_TOKENS = 1 << 20
 _MOST_SEQUENCES = 1 << 14
 
 
+@tells
 @dataclass(frozen=True)
 class Batch:
     """A step of one data-parallel rank.
@@ -80,6 +82,7 @@ class Batch:
         """Tokens that are in the cache after the step."""
         return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
 
+    @takes()
     def captured(self, tp: int) -> Batch:
         """Decoding in a captured graph: the smallest that holds it, with rows for nobody.
 

@@ -18,6 +18,7 @@ from npusim.serving.engine import Stage, serve_in_stages
 from npusim.serving.results import Served, check_objectives, served
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -41,6 +42,7 @@ class Deployment:
     costs: StepCosts
     memory: LlmMemory
 
+    @takes()
     def serve(
         self,
         requests: Requests,
@@ -75,6 +77,7 @@ class Deployment:
         """Tokens that the caches of all groups have room for."""
         return self.policy.kv_tokens * self.layout.dp
 
+    @takes()
     def stage(self, groups: int, instances: int = 1) -> Stage:
         """So many of its groups, as they are played."""
         return Stage(self.costs, self.policy, groups, self.layout.shares_experts, instances)
@@ -128,6 +131,7 @@ def serve_apart(
     )
 
 
+@takes()
 def deploy(
     model: LanguageModel,
     chip: Profile,

@@ -7,12 +7,14 @@ from typing import Final
 
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+from npusim.values.takes import tells
 
 SCHEDULES: Final = ("chunked", "prefill_first")
 _MOST_TOKENS: Final = 1 << 20
 _MOST_SEQUENCES: Final = 1 << 14
 
 
+@tells
 @dataclass(frozen=True)
 class Policy:
     """The limits of one data-parallel group.

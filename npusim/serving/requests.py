@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.reading.limits import MOST_SERVED
 from npusim.values.errors import ArgumentError, FileError
 from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +19,7 @@ PREFIX_TOKENS: Final = 512
 """Tokens that a name of a trace's prefixes stands for (Mooncake's traces)."""
 
 
+@tells
 @dataclass(frozen=True, eq=False)
 class Requests:
     """Requests in the order in which they come; milliseconds and tokens.
@@ -34,6 +36,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ms)
 
+    @takes()
     def first(self, count: int) -> Requests:
         """The first so many."""
         return Requests(
@@ -43,6 +46,7 @@ class Requests:
             self.prefixes and self.prefixes[:count],
         )
 
+    @takes()
     def every(self, groups: int) -> Requests:
         """What the first of `groups` gets when they take turns."""
         return Requests(
@@ -53,6 +57,7 @@ class Requests:
         )
 
 
+@takes()
 def even_lengths(
     count: int,
     input_tokens: int,
@@ -91,6 +96,7 @@ def even_lengths(
     return Requests(at_ms, lengths(input_tokens), lengths(output_tokens))
 
 
+@takes()
 def read_requests(
     path: Path, *, rate_per_s: float | None = None, seed: int = 0, output_tokens: int = 256
 ) -> Requests:

@@ -18,6 +18,7 @@ from npusim.values.language import say
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 MOST_ENTRIES: Final = 1 << 20
 """Of a list that is given as a parameter."""
@@ -59,6 +60,12 @@ def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         return looked_at if kinds else told
 
     return wrap
+
+
+def tells(made: type[_T]) -> type[_T]:
+    """Have the constructor of a class tell parameters that it hasn't, or those that lack."""
+    made.__init__ = takes()(made.__init__)  # type: ignore[method-assign]
+    return made
 
 
 def _refuse_call(
@@ -183,6 +190,25 @@ def _call(value: Any, what: str) -> Any:
     return value
 
 
+def _listener(value: Any, what: str) -> Any:
+    """A function that is told something: ArgumentError where it can't be called with that."""
+    _call(value, what)
+
+    def told(*news: object) -> Any:
+        try:
+            return value(*news)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # it was called
+            problem = say("{what} can't be called with {count} values: {error}")
+            raise ArgumentError(
+                problem.format(what=what, count=len(news), error=error),
+                say("Give a function that takes them."),
+            ) from None
+
+    return told
+
+
 TEXT: Final = of(str)
 FLAG: Final = of(bool)
 PATH: Final[Kind] = _path
@@ -190,3 +216,4 @@ WHOLE: Final[Kind] = _whole
 COUNT: Final[Kind] = _count
 REAL: Final[Kind] = _real
 CALL: Final[Kind] = _call
+LISTENER: Final[Kind] = _listener

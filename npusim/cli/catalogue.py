@@ -116,7 +116,13 @@ def search(text: str, product: str | None, *, as_json: bool) -> None:
     elif rows:
         output.emit(report.search_table(say("{rows} operators").format(rows=len(rows)), rows))
     else:
-        output.note(say("no operator matches {text!r}").format(text=text))
+        from npusim.catalogue.facts import catalogue
+        from npusim.values.suggest import did_you_mean
+
+        told = say("no operator matches {text!r}").format(text=text)
+        names = [api.removeprefix("aclnn") for api in catalogue().paged_apis]
+        hint = did_you_mean(text, names)
+        output.note(". ".join(filter(None, (told, hint))))
 
 
 def diff(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
+from npusim.cli.completion import collectives_beginning
 from npusim.cli.options import AsJson, Links, Socs
 
 Operation = Annotated[
@@ -14,6 +15,7 @@ Operation = Annotated[
     typer.Argument(
         metavar="OPERATION",
         help="allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv.",
+        autocompletion=collectives_beginning,
     ),
 ]
 Ranks = Annotated[int, typer.Option("--cards", help="Ranks: chips, or dies of Atlas A3.")]

@@ -43,6 +43,13 @@ def chips_beginning(incomplete: str) -> list[str]:
     return [f"{done}{comma}{name}" for name in found]
 
 
+def collectives_beginning(incomplete: str) -> list[str]:
+    """The collectives that `incomplete` may become."""
+    from npusim.cluster.collectives import OPERATIONS
+
+    return _beginning(incomplete, list(OPERATIONS))
+
+
 def _beginning(incomplete: str, names: list[str]) -> list[str]:
     wanted = incomplete.casefold()
     rests = {name[len(wanted) :] for name in names if name.casefold().startswith(wanted)}

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
+from itertools import islice
 from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,7 @@ from typing import IO
 from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
 from npusim.values.language import say
+from npusim.values.suggest import did_you_mean
 
 _read: set[tuple[int, int]] = set()
 """Device and inode of each file that was read; nothing that was read is written over."""
@@ -25,6 +27,8 @@ FOLDERS = "NPUSIM_FOLDERS"
 _REAL = Path(__file__).resolve().parents[1]
 _OWN = (Path(__file__).parents[1], _REAL, _REAL.with_name("hw_profiles"))
 """Where our own data lies, also in a clone that is installed with links."""
+
+_MOST_NEIGHBOURS = 1000  # of a file that isn't there, among which a near name is looked for
 
 _NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
 
@@ -87,11 +91,21 @@ def forget_what_was_read() -> None:
     _read.clear()
 
 
+def nearest_file(file: Path) -> str:
+    """Which file of the same folder may have been meant, as a question; empty where none is."""
+    try:
+        names = [each.name for each in islice(file.parent.iterdir(), _MOST_NEIGHBOURS)]
+    except OSError:
+        return ""
+    return did_you_mean(file.name, (name for name in names if not name.startswith(".")), 1)
+
+
 @contextmanager
 def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
     """A file to read bytes from; FileError where there is none, or where reading it fails."""
     if isinstance(file, Path) and (kind := kind_of(file)) != "file":
-        raise FileError(file, say(_NOT_READ[kind]), remedy)
+        hint = "" if kind else nearest_file(file)
+        raise FileError(file, say(_NOT_READ[kind]), f"{hint} {remedy}".strip())
     try:
         with file.open("rb") as stream:
             if isinstance(file, Path):

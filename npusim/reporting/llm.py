@@ -12,6 +12,7 @@ from npusim.values.language import say
 if TYPE_CHECKING:
     from npusim.llm import LlmStep
     from npusim.llm.memory import LlmMemory
+    from npusim.llm.results import ExchangeTime
 
 _GIB = 2**30
 
@@ -102,7 +103,7 @@ def memory_json(memory: LlmMemory) -> dict[str, Any]:
 
 
 def memory_facts(memory: LlmMemory) -> Facts:
-    """Memory of a rank in GiB."""
+    """Memory of a rank."""
     rows = (
         ("weights", memory.weights_bytes),
         ("cache of this step", memory.kv_bytes),
@@ -111,13 +112,18 @@ def memory_facts(memory: LlmMemory) -> Facts:
         ("together", memory.total_bytes),
         ("usable of the card", memory.usable_bytes),
     )
-    sizes = [(name, f"{size / _GIB:.2f} GiB") for name, size in rows]
+    sizes = [(name, _bytes(size)) for name, size in rows]
     return Facts(
         [
             *sizes,
             ("room in the cache", say("{kv_tokens} tokens").format(kv_tokens=memory.kv_tokens)),
         ]
     )
+
+
+def _bytes(size: int) -> str:
+    small = 0 < size < _GIB // 64
+    return f"{size / 2**20:.1f} MiB" if small else f"{size / _GIB:.2f} GiB"
 
 
 def _times(found: LlmStep) -> Table:
@@ -141,10 +147,15 @@ def _operators(found: LlmStep, top: int) -> Table:
 
 
 def _exchanges(found: LlmStep) -> Table:
+    alike: dict[tuple[str, ...], list[ExchangeTime]] = {}  # of attention and of units, say
+    for each in found.exchanges:
+        what = each.operation, each.why, str(each.ranks), str(each.nbytes)
+        alike.setdefault(what, []).append(each)
     rows = [
-        (each.operation, each.why, str(each.ranks), str(each.nbytes), str(each.count),
-         f"{each.total_ms:.3f}", f"{each.hidden_ms:.3f}")
-        for each in found.exchanges
+        (*what, str(sum(each.count for each in those)),
+         f"{sum(each.total_ms for each in those):.3f}",
+         f"{sum(each.hidden_ms for each in those):.3f}")
+        for what, those in alike.items()
     ]  # fmt: skip
     columns = ("collective", "of", "ranks", "bytes", "count", "ms", "hidden")
     return Table(columns, rows, columns[2:])

@@ -74,18 +74,18 @@ def llm_plan_page(found: LlmPlanResult, command: str = "") -> Page:
 
 def _question(found: LlmPlanResult) -> str:
     workload, limits = found.plan.llm, found.plan.objective
-    return say(
-        "{model}: {requests_per_s:g} requests/s with prompts of "
+    question = say(
+        "{requests_per_s:g} requests/s with prompts of "
         "{input_tokens} and answers of {output_tokens} tokens; TTFT "
         "within {ttft_ms:g} ms and TPOT within {tpot_ms:g} ms"
     ).format(
-        model=found.model.name,
         requests_per_s=workload.requests_per_s,
         input_tokens=workload.input_tokens,
         output_tokens=workload.output_tokens,
         ttft_ms=limits.ttft_ms,
         tpot_ms=limits.tpot_ms,
     )
+    return question if found.plan.title == UNTITLED else f"{found.model.name}: {question}"
 
 
 def _verdicts(found: LlmPlanResult) -> Iterator[Verdict]:

@@ -53,6 +53,7 @@ def test_completion_scripts_ask_npusim(capsys, shell: str) -> None:
         ("npusim estimate aclnnGroupNormB", "aclnnGroupNormBackward"),
         ("npusim estimate Gelu -s 910b", "910b3"),
         ("npusim estimate Gelu -s 910B3,ascend310p", "910B3,ascend310p3"),
+        ("npusim collective allr", "allreduce"),
     ],
 )
 def test_a_shell_gets_what_could_come_next(words: str, expected: str) -> None:
@@ -76,9 +77,22 @@ def test_without_what_was_typed_no_shell_asks(capsys, monkeypatch, words: dict[s
 
 
 @pytest.mark.parametrize(
-    ("line", "meant"), [("estimat Relu", "estimate"), ("check Relu --modle x", "--model")]
+    ("line", "meant"),
+    [
+        ("estimat Relu", "estimate"),
+        ("check Relu --modle x", "--model"),
+        ("model examples/resnet50.onx -s 910b3", "Did you mean resnet50.onnx?"),
+        ("recommend examples/model.yml --rate 1 --slo 9 -s 910b3", "Did you mean model.yaml?"),
+        ("llm step reports/data/llm_configs/Qwen3-8.json -s 910b3", "Did you mean Qwen3-8B.json?"),
+        ("collective allreduc -s 910b3", "allreduce"),
+        ("estimate Gelu -s 910b9 x=fp16[8]", "910B3"),
+    ],
 )
 def test_mistyped_words_are_answered_with_the_right_ones(capsys, line: str, meant: str) -> None:
     said = npusim(capsys, line)
     assert said.code == 2
     assert meant in said.err
+
+
+def test_a_search_for_nothing_says_what_comes_near(capsys) -> None:
+    assert "Did you mean Gelu" in npusim(capsys, "ops --search gellu").err

@@ -50,13 +50,14 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display drawing dtypes errors formats garbage guard host language layouts locks
-        promotion signals sites spelling status suggest takes templates tensors version
+        arithmetic display drawing dtypes errors formats garbage guard host language layouts
+        locks plotted promotion signals sites spelling status suggest takes templates tensors
+        version
         """,
     "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
-        families groups interconnect loading naming numbers products profile provenance reading
-        residuals
+        execution families groups interconnect loading naming numbers products profile provenance
+        reading residuals
         """,
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
@@ -103,12 +104,11 @@ DOORS = {
     "capacity": "asking boards deciding estimate plan plan_parts results sizing traces units",
     "serving": "asking deployment engine options plan planning policy requests results",
     "reporting": """
-        against arrays asking calibration call.answers call.page call.tables call.typical catalogue
-        cluster compare coverage comparison csvfile curve document explain files llm llm_figures
-        llm_plan matrix model msprof msprof.step network network_trace operators plan.data
-        plan.page profiled profiles
-        renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
-        training validation
+        against arrays asking calibration call.answers call.page call.tables call.typical
+        catalogue cluster compare comparison coverage csvfile curve document explain files llm
+        llm_figures llm_pages llm_plan matrix model msprof msprof.step network network_trace
+        operators plan.data plan.page profiled profiles renderers.html renderers.jsonout
+        renderers.terminal schemas serving side_by_side spelling sweep trace training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "triton": "programs tuning",

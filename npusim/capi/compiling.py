@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -23,6 +20,7 @@ from npusim.capi.missing_headers import missing_header
 from npusim.capi.two_sides import asks_for_sides, compile_sides
 from npusim.operators.folders import VARIABLE
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
+from npusim.values.guard import guarded_folder
 
 # Beside a built project: the headers of its interfaces, and their functions, as packages call them.
 INCLUDE, FUNCTIONS = "include", "libcust_opapi.so"
@@ -58,12 +56,10 @@ def compile_program(
     _require_replaceable(target, sources)
     compiler = tools.cxx_compiler()
     home = installation()
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
     library = LIBRARY.removeprefix("lib").removesuffix(".so")
     linked = [f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}"]
-    folder = tempfile.mkdtemp(prefix="npusim-cc-")
-    try:
+    with guarded_folder(f".{target.name}.", within=target.parent.absolute()) as folder:
+        scratch = f"{folder}/made"
         launched = _launch_headers(sources, flags, Path(folder))
         plugged, plugged_in = _of_projects()
         linked += plugged_in
@@ -98,9 +94,6 @@ def compile_program(
             _name_sources(Path(flags[flags.index("-MF") + 1]), translations)
         Path(scratch).chmod(0o755)
         Path(scratch).replace(target)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
     return target
 
 

@@ -40,6 +40,7 @@ _VERBS = {
     "trace": ("trace", "trace"),
     "sweep": ("sweep", "sweep"),
     "report": ("report", "report"),
+    "compare": ("compare", "compare"),
     "ops": ("ops", "app"),
     "op": ("op", "app"),
     "profiles": ("profiles", "app"),

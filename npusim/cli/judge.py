@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import SOC_FLAGS, AsJson, DeviceId, Force, Html, ProfileFile, StepId
+from npusim.cli.options import (
+    SOC_FLAGS,
+    AsJson,
+    DeviceId,
+    Figures,
+    Force,
+    Html,
+    ProfileFile,
+    StepId,
+)
+from npusim.cli.pages import Files
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -33,6 +43,7 @@ def judge(
         typer.Option("--against", metavar="FILE", help="An earlier profile: what changed since."),
     ] = None,
     html: Html = None,
+    figures: Figures = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -49,11 +60,11 @@ def judge(
     from npusim.model.judging import judge as judged
     from npusim.model.reasons import Reasons
     from npusim.reporting import comparison as pages
-    from npusim.reporting.files import claim_all, write_text
-    from npusim.reporting.renderers.html import to_html
+    from npusim.reporting.files import write_text
 
     others = [] if against is None or against == file else [against]
-    claim_all(csv_file, html, beside=(file, *others), force=force)
+    files = Files(html, figures, force)
+    files.claim(csv_file, beside=(file, *others))
     chip = measured_on(soc, file, step, device_id)
 
     def show(done: int, total: int) -> None:
@@ -68,11 +79,10 @@ def judge(
     changed = None if against is None else _changed(compared, against)
     if csv_file is not None:
         write_text(csv_file, pages.comparison_csv(compared, explained), force=force)
-    words = _words(file, chip.name, {"--step": step, "--device-id": device_id}, against, html)
+    command = _words(file, chip.name, {"--step": step, "--device-id": device_id}, against)
+    words = shlex.join([*command, *files.words()])
     page = pages.comparison_page(compared, explained, odd, top, changed, words)
-    if html is not None:
-        write_text(html, to_html(pages.judged_page(page, compared)), force=force)
-        output.note(say("written: {html}").format(html=html))
+    files.write(pages.judged_page(page, compared))
     if as_json:
         output.emit_json(pages.comparison_json(compared, explained, odd, changed))
     else:
@@ -88,12 +98,8 @@ def _changed(compared: Comparison, against: Path) -> Changes:
     return changes(read_launches(against), (compared.step, kernels))
 
 
-def _words(
-    file: Path, soc: str, given: dict[str, str], against: Path | None, html: Path | None
-) -> str:
+def _words(file: Path, soc: str, given: dict[str, str], against: Path | None) -> list[str]:
     """The command line; files' names without their folders."""
     words = ["npusim", "judge", file.name, "-s", soc]
     words += [word for flag, value in given.items() if value for word in (flag, value)]
-    for flag, path in (("--against", against), ("--html", html)):
-        words += [] if path is None else [flag, path.name]
-    return shlex.join(words)
+    return words if against is None else [*words, "--against", against.name]

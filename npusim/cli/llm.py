@@ -10,7 +10,8 @@ import typer
 from npusim.cli import llm_options as said
 from npusim.cli import output
 from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Links, Socs, Top
+from npusim.cli.options import AsJson, Figures, Force, Html, Links, Socs, Top
+from npusim.cli.pages import Files, retold
 
 if TYPE_CHECKING:
     from npusim.llm import LanguageModel, Layout
@@ -26,6 +27,7 @@ app = typer.Typer(
 
 @app.command("step")
 def step_(
+    context_: typer.Context,
     config: said.Config,
     soc: Socs = None,
     cards: said.Cards = None,
@@ -49,7 +51,10 @@ def step_(
     architecture: said.Described = None,
     interconnect: Links = None,
     top: Top = 12,
+    html: Html = None,
+    figures: Figures = None,
     as_json: AsJson = False,
+    force: Force = False,
 ) -> None:
     """How long does one step take, what is it made of, and does it fit?
 
@@ -60,7 +65,10 @@ def step_(
     from npusim.llm import step
     from npusim.llm.workload import batch_of
     from npusim.reporting.llm import step_json, step_page
+    from npusim.reporting.llm_pages import steps_page
 
+    files = Files(html, figures, force)
+    files.claim(beside=(config,))
     model = said.model_in(config, architecture)
     layout = said.layout_on(cards, tp, pp, dp, ep)
     work = batch_of(phase, batch, context, chunk=chunk)
@@ -73,6 +81,8 @@ def step_(
         )
         for chip in chips(soc)
     ]  # fmt: skip
+    if html or figures:
+        files.write(steps_page(found, top, retold(context_, "llm", "step")))
     if as_json:
         _emit([step_json(each) for each in found])
     else:
@@ -83,6 +93,7 @@ def step_(
 
 @app.command("serve")
 def serve_(
+    context_: typer.Context,
     config: said.Config,
     soc: Socs = None,
     cards: said.Cards = None,
@@ -118,17 +129,23 @@ def serve_(
     penalties: said.Penalties = False,
     architecture: said.Described = None,
     interconnect: Links = None,
+    html: Html = None,
+    figures: Figures = None,
     as_json: AsJson = False,
     as_bench: said.AsBench = False,
+    force: Force = False,
 ) -> None:
     """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions.
 
     Example: npusim llm serve config.json -s 910b3 --tp 4 --concurrency 32 --input 3500
     """
     from npusim.llm.layout import layout_of
+    from npusim.reporting.llm_pages import served_page
     from npusim.reporting.serving import bench_json, serve_json, serve_page
     from npusim.serving import Policy
 
+    files = Files(html, figures, force)
+    files.claim(beside=(config, trace))
     per_step, tokens = said.tokens_per_step(draft, accepted), (input_tokens, output_tokens)
     model = said.model_in(config, architecture)
     asked = said.requests_of(trace, requests, concurrency, tokens, rate, spread, seed)
@@ -146,6 +163,8 @@ def serve_(
         "replicas": (replicas, decode_replicas) if answers else replicas,
     }  # fmt: skip
     found = [_served(model, chip, layouts, policy, asked, options, wanted) for chip in chips(soc)]
+    if html or figures:
+        files.write(served_page(found, retold(context_, "llm", "serve")))
     if as_bench:
         _emit([bench_json(*each) for each in found])
     elif as_json:

@@ -97,6 +97,14 @@ Html = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write an HTML report."),
 ]
+Figures = Annotated[
+    Path | None,
+    typer.Option(
+        "--figures",
+        metavar="FOLDER",
+        help="Write every figure of the report: .svg, .png, and its numbers as .csv.",
+    ),
+]
 MeasuredOn = Annotated[
     str | None,
     typer.Option(

@@ -13,7 +13,8 @@ from npusim.cli import output
 from npusim.cli.chips import names
 from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
-from npusim.cli.options import SOC_FLAGS, AsJson, Force, Html, MeasuredOn
+from npusim.cli.options import SOC_FLAGS, AsJson, Figures, Force, Html, MeasuredOn
+from npusim.cli.pages import Files
 from npusim.values.errors import ArgumentError, UsageError
 from npusim.values.language import say
 
@@ -95,35 +96,32 @@ class Delivery(NamedTuple):
 
     as_json: bool
     markdown: Path | None
-    html: Path | None
-    force: bool
+    files: Files
     front: Path | None = None
 
     def claim(self, beside: Path) -> None:
         """Refuse files that can't be written, or that the plan is read from."""
-        from npusim.reporting.files import claim_all
-
         if self.front is not None and self.front.suffix.lower() not in _FRONTS:
             raise ArgumentError(
                 f"--front {self.front}: no kind of file", f"Name it FILE{' or FILE'.join(_FRONTS)}."
             )
-        claim_all(self.markdown, self.html, self.front, beside=(beside,), force=self.force)
+        self.files.claim(self.markdown, self.front, beside=(beside,))
 
     def command(self, words: list[str]) -> str:
         """What makes the reports again; their names without their folders."""
-        names = {"--md": self.markdown, "--html": self.html, "--front": self.front}
+        names = {"--md": self.markdown, "--front": self.front}
         files = {flag: path and path.name for flag, path in names.items()}
-        return shlex.join(["npusim", *words, *_given(files)])
+        return shlex.join(["npusim", *words, *_given(files), *self.files.words()])
 
     def send(self, page: Page, as_data: Callable[[], dict[str, Any]]) -> None:
         """Write the files, and print the page or the data."""
-        from npusim.reporting.files import write_text
-        from npusim.reporting.renderers.html import to_html, to_markdown
+        if self.markdown is not None:
+            from npusim.reporting.files import write_text
+            from npusim.reporting.renderers.html import to_markdown
 
-        for path, render in ((self.markdown, to_markdown), (self.html, to_html)):
-            if path is not None:
-                write_text(path, render(page), force=self.force)
-                output.note(say("written: {path}").format(path=path))
+            write_text(self.markdown, to_markdown(page), force=self.files.force)
+            output.note(say("written: {path}").format(path=self.markdown))
+        self.files.write(page)
         if self.as_json:
             output.emit_json(as_data())
         else:
@@ -135,6 +133,7 @@ def plan(
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
+    figures: Figures = None,
     front: Front = None,
     seed: Seed = None,
     budget_s: BudgetS = None,
@@ -150,7 +149,7 @@ def plan(
     from npusim.serving.asking import wanted_plan
 
     words = ["plan", str(file), *_given({"--seed": seed, "--budget": budget_s})]
-    delivery = Delivery(as_json, markdown, html, force, front)
+    delivery = Delivery(as_json, markdown, Files(html, figures, force), front)
     _answer(wanted_plan(file, seed=seed, budget_s=budget_s), file, words, delivery)
 
 
@@ -174,6 +173,7 @@ def recommend(
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
+    figures: Figures = None,
     front: Front = None,
     seed: Seed = None,
     budget_s: BudgetS = None,
@@ -217,7 +217,7 @@ def recommend(
         served = _said(items_per_request=items, measured_on=measured_on)
         asked = plan_of_model(model, served, rate, batching, objective, named, prices)
     words += _given({"--seed": seed, "--budget": budget_s})
-    delivery = Delivery(as_json, markdown, html, force, front)
+    delivery = Delivery(as_json, markdown, Files(html, figures, force), front)
     wanted = wanted_plan(model, asked, seed=seed, budget_s=budget_s)
     _answer(wanted, model, words, delivery)
 
@@ -284,7 +284,7 @@ def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Deliv
         output.progress("")
     page = llm_plan_page(found, delivery.command(words))
     if delivery.front is not None:
-        with atomic_write(delivery.front, force=delivery.force) as stream:
+        with atomic_write(delivery.front, force=delivery.files.force) as stream:
             stream.write(front_file(found, delivery.front.suffix.lower().lstrip(".")))
         output.note(f"written: {delivery.front}")
     delivery.send(page, lambda: llm_plan_json(found))

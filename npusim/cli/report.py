@@ -16,11 +16,13 @@ from npusim.cli.options import (
     Assignments,
     DeviceId,
     Exact,
+    Figures,
     Force,
     MeasuredOn,
     Operator,
     Socs,
 )
+from npusim.cli.pages import Files, write_figures
 from npusim.values.errors import UsageError
 from npusim.values.language import say
 
@@ -61,6 +63,7 @@ def report(
     measured_on: MeasuredOn = None,
     device_id: DeviceId = "",
     old: Against = None,
+    figures: Figures = None,
     force: Force = False,
 ) -> None:
     """Write a page about a call or a model: products, timeline, roofline, where the time goes.
@@ -73,14 +76,15 @@ def report(
         compiling.no_arguments(Path(op), assignments)
         how = compiling.compilation(shape, precision, fuse, without, mode, custom)
         _model_page(
-            Path(op), path, soc, batch, how, measured_on, old, device_id=device_id, force=force
-        )
+            Path(op), path, soc, batch, how, measured_on, old, device_id=device_id,
+            figures=figures, force=force,
+        )  # fmt: skip
         return
     if measured_on is not None:
         raise UsageError("--measured-on is for the file of a profile, not for a call")
     from npusim.reporting.call.page import operator_page
 
-    before = _claim(path, old, of_model=False, force=force)
+    before = _claim(path, old, figures=figures, of_model=False, force=force)
     question = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
     answers = calls.ask_all(
@@ -93,7 +97,7 @@ def report(
         answers,
         _command(op, assignments or [], soc or [], l2, path, old, exact=exact),
     )
-    _write(page, path, before, lambda: question.described(answers), force=force)
+    _write(page, path, before, lambda: question.described(answers), figures, force=force)
     calls.finish(answers)
 
 
@@ -107,6 +111,7 @@ def _model_page(
     old: Path | None,
     *,
     device_id: str,
+    figures: Path | None,
     force: bool,
 ) -> None:
     from npusim.cli.model import timed
@@ -114,7 +119,7 @@ def _model_page(
     from npusim.reporting.model import step_json
     from npusim.reporting.network import network_page
 
-    before = _claim(path, old, file, of_model=True, force=force)
+    before = _claim(path, old, file, figures=figures, of_model=True, force=force)
     asked = chips(soc)
     results = timed(
         read_model(file, device_id=device_id, how=how), asked, [batch], measured_on=measured_on
@@ -128,22 +133,27 @@ def _model_page(
     command = shlex.join([*words, *_against_words(old), "-o", path.name])
     page = network_page(results, command)
     _write(
-        page, path, before, lambda: {"answers": [step_json(each) for each in results]}, force=force
-    )
+        page, path, before, lambda: {"answers": [step_json(each) for each in results]}, figures,
+        force=force,
+    )  # fmt: skip
     if not any(result.runs_unchanged for result in results):
         raise typer.Exit(1)
 
 
 def _claim(
-    path: Path, old: Path | None, *read: Path, of_model: bool, force: bool
+    path: Path,
+    old: Path | None,
+    *read: Path,
+    figures: Path | None,
+    of_model: bool,
+    force: bool,
 ) -> Estimates | None:
     """Refuse a page that can't be written; what it is compared with, before the long work."""
     from npusim.reporting.against import read_estimates
     from npusim.reporting.asking import form_of
-    from npusim.reporting.files import claim_all
 
     form_of(path)
-    claim_all(path, beside=(*read, old), force=force)
+    Files(path, figures, force).claim(beside=(*read, old))
     return None if old is None else read_estimates(old, of_model=of_model)
 
 
@@ -152,6 +162,7 @@ def _write(
     path: Path,
     before: Estimates | None,
     told: Callable[[], dict[str, Any]],
+    figures: Path | None,
     *,
     force: bool,
 ) -> None:
@@ -162,6 +173,7 @@ def _write(
     changed = page if before is None else against(page, before, told())
     write_page(changed, path, force=force)
     output.note(say("written: {path}").format(path=path))
+    write_figures(changed, figures, force=force)
 
 
 def _against_words(old: Path | None) -> list[str]:

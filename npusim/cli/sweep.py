@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import INTERRUPTED, output
-from npusim.cli.options import AsJson, Exact, Force, Output, Socs, Workers
+from npusim.cli.options import AsJson, Exact, Figures, Force, Html, Output, Socs, Workers
+from npusim.cli.pages import Files, retold
 from npusim.values.errors import ArgumentError, UnknownNameError
 from npusim.values.language import say
 
@@ -66,6 +67,7 @@ Y = Annotated[
 
 
 def sweep(
+    context: typer.Context,
     spec: Spec,
     path: Output = None,
     resume: Resume = False,
@@ -79,6 +81,8 @@ def sweep(
     plot: Plot = None,
     x: X = "",
     y: Y = "",
+    html: Html = None,
+    figures: Figures = None,
     as_json: AsJson = False,
 ) -> None:
     """Many shapes, dtypes, attributes and products: how long does each take?
@@ -87,9 +91,9 @@ def sweep(
     stopped or killed continues with --resume. A point that fails is a line with its error. Exit
     code 0 when at least one point has a time; 130 after Ctrl-C.
 
-    Example: npusim sweep examples/sweep.yaml --csv points.csv
+    Example: npusim sweep examples/sweep.yaml --csv points.csv --html points.html
     """
-    from npusim.reporting.files import claim_all
+    from npusim.reporting.sweep import sweep_page
     from npusim.sweeping.asking import answered_rows
     from npusim.sweeping.points import expand
     from npusim.sweeping.results import ResultFile
@@ -99,10 +103,11 @@ def sweep(
         raise ArgumentError("--resume and --force contradict each other", say("Give one of them."))
     target = path or Path(spec.stem + ".jsonl")
     wanted = expand(read_spec(spec), str(spec), products=soc or (), l2=l2, exact=exact)
-    _refuse_figure(plot, wanted, x, y)
+    files = Files(html, figures, force or resume)
+    _refuse_figure(plot, wanted, x, y, drawn=bool(html or figures))
     for note in wanted.notes:
         output.note(note)
-    claim_all(csv_file, plot, beside=(spec, target), force=force or resume)
+    files.claim(csv_file, plot, beside=(spec, target))
     start = time.perf_counter()
     with ResultFile(target, resume=resume, force=force) as results:
         todo = [point for point in wanted.points if point.key not in results.keys]
@@ -111,6 +116,9 @@ def sweep(
     seconds = time.perf_counter() - start
     rows = answered_rows(wanted, target)
     _write(rows, wanted, csv_file, plot, (x, y))
+    if html or figures:
+        again = retold(context, "sweep")
+        files.write(sweep_page(rows, wanted.axes, (x, y), spec.name, again))
     _tell(_Told(spec, target, rows, len(todo), seconds), as_json=as_json)
 
 
@@ -190,7 +198,7 @@ def _progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
         yield advance
 
 
-def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
+def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str, *, drawn: bool) -> None:
     """Say now what would be wrong with the figure, and not after the work."""
     for option, name in (("--x", x), ("--y", y)):
         if name and name not in wanted.axes:
@@ -198,7 +206,7 @@ def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
     if y and (not x or x == y):
         raise ArgumentError("--y needs another axis as --x", say("Name two axes."))
     if plot is None:
-        if x:
+        if x and not drawn:
             raise ArgumentError("--x without --plot", say("Add --plot FILE.svg."))
         return
     if plot.suffix.lower() not in (".svg", ".png"):

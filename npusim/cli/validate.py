@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import L2, AsJson, Force, Workers
+from npusim.cli.options import L2, AsJson, Figures, Force, Html, Workers
+from npusim.cli.pages import Files, retold
+from npusim.values.errors import ArgumentError
 from npusim.values.language import say
-
-if TYPE_CHECKING:
-    from npusim.validation.asking import Validation
-    from npusim.validation.replay import Prediction
 
 Table = Annotated[
     Path, typer.Argument(metavar="FILE", help="A table of measured kernels, .csv or .csv.gz.")
@@ -30,11 +28,14 @@ Without = Annotated[
     ),
 ]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure (SVG).")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure, .svg or .png.")
+]
 Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows to list.")]
 
 
 def validate(
+    context: typer.Context,
     table: Table,
     l2: L2 = "in_graph",
     chip: Chip = None,
@@ -44,6 +45,8 @@ def validate(
     plot: Plot = None,
     worst: Worst = 10,
     workers: Workers = 0,
+    html: Html = None,
+    figures: Figures = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -52,15 +55,17 @@ def validate(
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
 
-    Example: npusim validate reports/data/measured_ops.csv.gz
+    Example: npusim validate reports/data/measured_ops.csv.gz --html page.html
     """
     from npusim.reporting import validation as report
-    from npusim.reporting.files import claim_all, write_text
+    from npusim.reporting.files import atomic_write, write_text
     from npusim.validation.asking import validate as asked
 
     _refuse_profile(table)
     beside = (table, *([without] if without else []))
-    claim_all(csv_file, plot, beside=beside, force=force)
+    files = Files(html, figures, force)
+    files.claim(csv_file, plot, beside=beside)
+    kind = _kind(plot)
 
     def show(done: int, rows: int) -> None:
         if done % 50 == 0 or done == rows:
@@ -74,11 +79,24 @@ def validate(
     if csv_file is not None:
         write_text(csv_file, report.rows_csv(found.predictions), force=force)
     if plot is not None:
-        write_text(plot, report.figure_svg(found.predictions), force=force)
+        with atomic_write(plot, force=force) as stream:
+            stream.write(report.figure_file(found.predictions, kind))
+    page = report.validation_page(found, worst, table.name, retold(context, "validate"))
+    files.write(page)
     if as_json:
         output.emit_json(found.as_dict())
     else:
-        _show(found, worst)
+        output.emit(page)
+
+
+def _kind(plot: Path | None) -> str:
+    """``svg`` or ``png``; ArgumentError for a file of another kind."""
+    kind = plot.suffix.lower().lstrip(".") if plot else "svg"
+    if kind not in ("svg", "png"):
+        raise ArgumentError(
+            f"--plot {plot}: no kind of figure", say("Name it FILE.svg or FILE.png.")
+        )
+    return kind
 
 
 def _refuse_profile(table: Path) -> None:
@@ -90,46 +108,3 @@ def _refuse_profile(table: Path) -> None:
     if kind_of(table) == "folder" and is_profile(table):
         remedy = f"npusim judge {table} -s CHIP compares its kernels."
         raise FileError(table, say("is a profiler's folder, not a table of measurements"), remedy)
-
-
-def _show(found: Validation, worst: int) -> None:
-    from npusim.reporting import validation as report
-
-    steps = found.by_workload
-    output.emit(
-        report.accuracy_table("all rows", {"overall": found.overall}),
-        *(
-            [report.accuracy_table("what came later", {"later": found.later})]
-            if found.later
-            else []
-        ),
-        report.accuracy_table("by chip", found.by_chip),
-        report.accuracy_table("by family", found.by_family),
-        *([report.step_table(steps)] if steps else []),
-        *_lines(
-            "worst rows", [_line(each) for each in report.worst_rows(found.predictions, worst)]
-        ),
-        *_lines(
-            "not modelled", [f"{count:5d}  {why}" for why, count in found.not_modelled.items()]
-        ),
-    )
-
-
-def _line(each: Prediction) -> str:
-    from npusim.values.display import latency
-
-    row = each.row
-    return say(
-        "line {line}  {chip}  {op}  measured {duration_us}, simulated {value} ({bound})"
-    ).format(
-        line=row.line,
-        chip=row.chip,
-        op=row.op,
-        duration_us=latency(row.duration_us),
-        value=latency(each.simulated_us or 0.0),
-        bound=each.bound,
-    )
-
-
-def _lines(title: str, lines: list[str]) -> list[str]:
-    return ["\n".join([title, *lines])] if lines else []

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value
@@ -26,32 +26,45 @@ if TYPE_CHECKING:
 
 _REMEDY: Final = "Keep one with `npusim estimate ... --json > OLD.json`, or `npusim model ...`."
 _SHOWN: Final = 15  # rows of a table of changes
+_UNSEEN: Final = 0.05  # percent
 _SAME: Final = 0.005  # a change below it is none in three digits
 
 _Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Task(BaseModel):
-    name: str
-    duration_us: _Microseconds
-    launch_us: _Microseconds | None = None
-    """Not in files of versions that didn't print it."""
-    pipes: dict[str, _Microseconds] = {}
+    name: str = Field(description="kernel")
+    duration_us: _Microseconds = Field(description="time, microseconds")
+    launch_us: _Microseconds | None = Field(
+        None, description="part of it that is the launch; none in files of older versions"
+    )
+    pipes: dict[str, _Microseconds] = Field({}, description="pipe -> microseconds that it is busy")
 
 
 class _Operator(BaseModel):
-    op: str
-    tensors: str
-    total_us: _Microseconds
+    op: str = Field(description="operator")
+    tensors: str = Field(description="its tensors")
+    total_us: _Microseconds = Field(description="time of all its calls, microseconds")
 
 
 class _Answer(BaseModel):
-    soc: str
-    batch: int | None = None
-    duration_us: _Microseconds | None = None
-    band_us: tuple[_Microseconds, _Microseconds] = (0.0, 0.0)
-    tasks: list[dict[str, Any]] = []
-    operators: list[_Operator] | None = None
+    @model_validator(mode="before")
+    @classmethod
+    def _from_step(cls, told: Any) -> Any:
+        """A step of a language model, which says its time in ms, as any other model."""
+        if isinstance(told, dict) and isinstance(told.get("step_ms"), int | float):
+            band_us = [1e3 * each for each in told.get("band_ms", ())]
+            return {**told, "duration_us": 1e3 * told["step_ms"], "band_us": band_us, "batch": None}
+        return told
+
+    soc: str = Field(description="chip")
+    batch: int | None = Field(None, description="batch of a model")
+    duration_us: _Microseconds | None = Field(None, description="time, microseconds")
+    band_us: tuple[_Microseconds, _Microseconds] = Field(
+        (0.0, 0.0), description="its band, microseconds"
+    )
+    tasks: list[dict[str, Any]] = Field([], description="kernels of a call")
+    operators: list[_Operator] | None = Field(None, description="operators of a model")
 
     @cached_property
     def parts(self) -> Mapping[str, _Task]:
@@ -73,10 +86,14 @@ class _Answer(BaseModel):
 
 
 class _Told(BaseModel):
-    op: str | None = None
-    arguments: dict[str, Any] | None = None
-    """None where nobody says them, as of results in Python."""
-    answers: Annotated[list[_Answer], Field(min_length=1)]
+    op: str | None = Field(None, description="operator of a call")
+    arguments: dict[str, Any] | None = Field(
+        None,
+        description="arguments of a call; none where nobody says them, as of results in Python",
+    )
+    answers: Annotated[list[_Answer], Field(min_length=1)] = Field(
+        description="one for each chip and batch"
+    )
 
 
 @dataclass(frozen=True)
@@ -311,7 +328,7 @@ def _blocks(
             each.now.soc,
             latency(each.before_us, each.before.band_us),
             latency(each.now_us, each.now.band_us),
-            Toned(_change(each.before_us, each.now_us), each.tone),
+            Toned(change_in_words(each.before_us, each.now_us), each.tone),
             "yes" if each.beyond_band else "no",
         )
         for each in pairs
@@ -366,7 +383,11 @@ def _changes(
             *key,
             "" if before is None else latency(before),
             "" if now is None else latency(now),
-            "new" if before is None else "no longer there" if now is None else _change(before, now),
+            "new"
+            if before is None
+            else "no longer there"
+            if now is None
+            else change_in_words(before, now),
         )
         for _, key, before, now in changed[:_SHOWN]
     ]
@@ -385,9 +406,11 @@ def _changes(
     yield Table((*columns, *numbers), rows, numbers, caption, columns[:1])
 
 
-def _change(before: float, now: float) -> str:
+def change_in_words(before: float, now: float) -> str:
     """`-12 %`, signed; of nothing there is no share."""
     if before <= 0:
         return "" if now <= 0 else "new"
     share = (now - before) / before * 100
+    if abs(share) < _UNSEEN:
+        return "0 %"
     return f"{'+' if share > 0 else ''}{significant(share, 2)} %"

@@ -106,6 +106,20 @@ def write_page(page: Page, path: Path, *, force: bool) -> None:
     write_text(path, render(page), force=force)
 
 
+def write_figures(page: Page, folder: Path, *, force: bool) -> int:
+    """Every figure of a page as .svg, as .png and with its numbers as .csv; how many there are."""
+    from npusim.reporting.document import Figure
+    from npusim.reporting.files import atomic_folder
+
+    found = [block for each in page.sections for block in each.blocks if isinstance(block, Figure)]
+    with atomic_folder(folder, force=force) as whole:
+        for figure in found:
+            for kind in ("svg", "png", "csv"):
+                file = whole / f"{figure.drawing.name}.{kind}"
+                file.write_bytes(figure.drawing.file(figure.label, kind))
+    return len(found)
+
+
 def _page(answer: Answer | Answers) -> Page:
     if isinstance(answer, PlanResult):
         from npusim.reporting.plan.page import plan_page

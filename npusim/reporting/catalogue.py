@@ -144,11 +144,11 @@ def search_table(title: str, rows: Sequence[MatrixRow]) -> Table:
     return matrix_table(rows, title)
 
 
-def matrix_table(rows: Sequence[MatrixRow], title: str = "") -> Table:
+def matrix_table(rows: Sequence[MatrixRow], title: str = "", *, sortable: bool = False) -> Table:
     """A line for each API and a column for each product family."""
     families = [entry.family for entry in rows[0].entries] if rows else []
     told = [(row.api, *map(_entry, row.entries)) for row in rows]
-    return Table(("operator", *families), told, caption=title)
+    return Table(("operator", *families), told, caption=title, sortable=sortable)
 
 
 def _entry(entry: Entry) -> str:

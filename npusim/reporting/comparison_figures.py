@@ -76,15 +76,16 @@ def timeline_figure(comparison: Comparison, found: Waits) -> Figure | None:
         for gap in found.gaps
         if (start_us := gap.before.kernel.start_us) is not None
     ]
+    causes = [each for each in Cause if any(why is each for *_, why in waited)]
     names = [kind for kind, _ in ranked] + [
-        say("waits: {each}").format(each=each.value.replace("_", " ")) for each in Cause
+        say("waits: {each}").format(each=each.value.replace("_", " ")) for each in causes
     ]
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, say("ms since the first kernel"))
         for row, (_, mine) in enumerate(ranked):
             axes.broken_barh(_drawn(mine), (row - 0.35, 0.7), color=SERIES[row % len(SERIES)])
-        for row, cause in enumerate(Cause, len(ranked)):
+        for row, cause in enumerate(causes, len(ranked)):
             mine = [(start_us, us) for start_us, us, why in waited if why is cause]
             axes.broken_barh(_drawn(mine), (row - 0.35, 0.7), color=MARK)
         name_rows(axes, names)

@@ -6,12 +6,15 @@ different things; `renderers` has one module for each medium.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from npusim.hardware.naming import caution_of
+
+if TYPE_CHECKING:
+    from npusim.values.drawing import Drawing
 
 Tone = Literal["good", "bad", "open", "changed", "soft"]
 
@@ -68,7 +71,8 @@ class Table:
     """Rows below column heads; `numbers` names the columns of numbers, which stand to the right.
 
     `wide` names the columns of words, which a narrow medium may wrap; `chosen` is the row to look
-    at first, if there is one.
+    at first, if there is one. A `sortable` table is for looking things up: a page can search and
+    sort it.
     """
 
     columns: Sequence[str]
@@ -77,6 +81,7 @@ class Table:
     caption: str = ""
     wide: Sequence[str] = ()
     chosen: int | None = None
+    sortable: bool = False
     kind: Literal["table"] = "table"
 
 
@@ -88,7 +93,7 @@ class Figure:
     `table` has the same in numbers for the others.
     """
 
-    draw: Callable[[str], str]
+    drawing: Drawing
     label: str
     caption: str
     wide: bool = False
@@ -97,8 +102,8 @@ class Figure:
 
     @cached_property
     def svg(self) -> str:
-        """The drawing."""
-        return self.draw(self.label)
+        """The drawing in a page."""
+        return self.drawing.embedded(self.label)
 
 
 Block = Text | Bullets | Facts | Code | Table | Figure
@@ -142,6 +147,12 @@ class Page:
     facts: Sequence[tuple[str, str]] = ()
     sections: Sequence[Section] = ()
     footer: str = ""
+
+    @property
+    def has_sortable(self) -> bool:
+        """Whether a table of it is for looking things up."""
+        every = (block for section in self.sections for block in section.blocks)
+        return any(isinstance(block, Table) and block.sortable for block in every)
 
 
 def cautions(socs: Iterable[str]) -> Iterator[Verdict]:

@@ -135,6 +135,14 @@ def _readable_os_errors(path: Path) -> Iterator[None]:
         raise FileError(path, f"can't be written: {reason}", "Choose another path.") from error
 
 
+def claim_folder(path: str | Path, *, force: bool = False) -> Path:
+    """The path, if :func:`atomic_folder` may make it; OutputExistsError where something stands."""
+    target = Path(path)
+    if (there := kind_of(target)) and not (force and there == "folder"):
+        raise OutputExistsError(target)
+    return target
+
+
 @contextmanager
 def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A folder to fill, which appears under its name only after the block has succeeded.
@@ -143,9 +151,7 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     stands at `path` already is refused (OutputExistsError), or replaced as a whole with `force`,
     unless the command has read a file in it (ArgumentError).
     """
-    target = Path(path)
-    if (there := kind_of(target)) and not (force and there == "folder"):
-        raise OutputExistsError(target)
+    target = claim_folder(path, force=force)
     for file in target.rglob("*"):
         if kind_of(file) == "file":
             _refuse_read(file)

@@ -19,7 +19,7 @@ _GIB = 2**30
 def step_page(found: LlmStep, top: int) -> Page:
     """One step on one product."""
     low, high = found.band_ms
-    fits = "fits" if found.memory.fits else "doesn't fit into memory"
+    fits = say("fits") if found.memory.fits else say("doesn't fit into memory")
     refused = say("; the product refuses operators of it") if found.device.refused else ""
     verdict = Verdict(
         say(

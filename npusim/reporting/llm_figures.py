@@ -10,7 +10,7 @@ from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.spelling import size
 from npusim.serving.results import nearest_name
-from npusim.values.drawing import INK, MARK, SERIES, as_file, draw, in_plain_decades
+from npusim.values.drawing import INK, MARK, SERIES, draw, in_plain_decades
 from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
                 axes.plot(loads, latencies, "o-", ms=4, color=colour, label=_name(each))
         _limits(above, say("TTFT {name} in ms").format(name=name), limits.ttft_ms, asked)
         _limits(below, say("TPOT {name} in ms").format(name=name), limits.tpot_ms, asked)
-        in_plain_decades(above)  # requests that wait for each other take many times as long
+        above.set_yscale("log")
+        in_plain_decades(above.yaxis)  # requests that wait for each other take many times as long
         below.set(ylim=(0, None), xlim=(0, None), xlabel="requests/s of the planned cards")
         handles, labels = above.get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside lower center", ncols=1)
@@ -72,7 +73,8 @@ def pareto_figure(found: LlmPlanResult) -> Figure:
 def front_file(found: LlmPlanResult, kind: str) -> bytes:
     """The same figure as an ``svg`` or ``png`` file, or its points as ``csv``, the front marked."""
     if kind != "csv":
-        return as_file(partial(_front_drawn, found), kind, height_inches=_front_inches(found))
+        figure = pareto_figure(found)
+        return figure.drawing.file(figure.label, kind)
     best = set(front([place for each in places_of(found.options).values() for place in each]))
     columns = (
         "product", "dtype", "layout", "max_sequences", "requests_per_s", "ttft_p90_ms",
@@ -101,9 +103,39 @@ def _front_drawn(found: LlmPlanResult, drawing: Drawing) -> None:
         axes.plot(across, up, "o", ms=4, color=colours[product], label=product)
     if best:
         axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
+        _name_corners(axes, found, best)
     axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
     axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
     drawing.legend(loc="outside lower center", ncols=1)
+
+
+def _name_corners(axes: Axes, found: LlmPlanResult, best: Sequence[tuple[float, float]]) -> None:
+    """Layout and dtype where the line begins to be another's, as far as they can be read."""
+    names = {
+        (
+            served.tpot_ms.p90,
+            each.per_card(served),
+        ): f"{each.candidate.dtype} {each.candidate.where}"
+        for each in found.options
+        for _, served in each.tried
+    }
+    (left, right), top = (
+        (best[0][0], max(found.plan.objective.tpot_ms, best[-1][0])), best[-1][1] or 1.0
+    )  # fmt: skip
+    taken: list[tuple[float, float]] = []
+    last = ""
+    for place in reversed(best):  # the cheapest first: where there is no room, dearer ones lack
+        name = names[place]
+        at = ((place[0] - left) / (right - left or 1.0), place[1] / top)
+        near = any(abs(at[0] - x) < 0.5 and abs(at[1] - y) < 0.1 for x, y in taken)
+        if name == last or near:
+            continue
+        taken.append(at)
+        last = name
+        beside = (
+            {"ha": "right", "xytext": (-5, 3)} if at[0] > 0.3 else {"ha": "left", "xytext": (5, 5)}
+        )
+        axes.annotate(name, place, textcoords="offset points", fontsize=8, **beside)
 
 
 def _colours(options: Sequence[Option]) -> dict[str, str]:

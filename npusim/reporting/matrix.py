@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import plural
-from npusim.reporting.catalogue import entry_json, matrix_table
+from npusim.reporting.catalogue import cell, entry_json, matrix_table
 from npusim.reporting.csvfile import csv_text
-from npusim.reporting.document import Bullets, Page, Section, Table, Text
+from npusim.reporting.document import Bullets, Figure, Page, Section, Table, Text, Verdict
 from npusim.reporting.renderers import jsonout
 from npusim.reporting.renderers.html import to_html, to_markdown
+from npusim.reporting.spelling import count
+from npusim.values.drawing import SERIES, axes_of, draw, name_rows
+from npusim.values.language import say
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
     from npusim.catalogue.facts import Source
     from npusim.catalogue.queries import Disagreement, FamilySummary, MatrixRow
 
+_CELLS = ("yes, BF16", "no", "unknown")
 SUMMARY_COMMAND = "npusim ops summary -o reports/catalogue.md"
 
 
@@ -43,19 +50,62 @@ def as_json(rows: Sequence[MatrixRow]) -> str:
 
 def as_markdown(rows: Sequence[MatrixRow]) -> str:
     """A table with a line per API and a column per family."""
-    return to_markdown(_page(rows))
+    return to_markdown(matrix_page(rows))
 
 
 def as_html(rows: Sequence[MatrixRow]) -> str:
-    """The same as a page of its own, with the dtypes in the tooltips."""
-    return to_html(_page(rows))
+    """The same as a page to search and to sort, with the dtypes in the tooltips."""
+    return to_html(matrix_page(rows))
 
 
-def _page(rows: Sequence[MatrixRow]) -> Page:
-    families = [entry.family for entry in rows[0].entries] if rows else []
-    legend = Text("; ".join(f"{name}: {plural(name)}" for name in families))
-    sections = [Section(f"{len(rows)} operators", [legend, matrix_table(rows)])]
-    return Page("aclnn operators by product", sections=sections)
+def matrix_page(rows: Sequence[MatrixRow]) -> Page:
+    """How many interfaces each product offers, and every one of them."""
+    found: dict[str, Counter[str]] = {}
+    for entry in (entry for row in rows for entry in row.entries):
+        found.setdefault(entry.family, Counter())[cell(entry)] += 1
+    offered = {family: each["yes"] + each["yes, BF16"] for family, each in found.items()}
+    numbers = ("yes", *_CELLS)
+    counts = [
+        (family, plural(family), str(offered[family]), *(str(each[word]) for word in _CELLS))
+        for family, each in found.items()
+    ]
+    by_product = Table(("family", "product", *numbers), counts, numbers, wide=("product",))
+    hint = Text(say("Type words to search, press a head to sort, point at a cell for dtypes."))
+    every = matrix_table(rows, say("By product: yes, no or unknown"), sortable=True)
+    most = max(found, key=lambda family: offered[family])
+    told = say("{rows} aclnn interfaces; most of them on {family}: {offered}, {bf16} with BF16.")
+    verdict = told.format(
+        rows=count(len(rows)),
+        family=say(plural(most)),
+        offered=count(offered[most]),
+        bf16=count(found[most]["yes, BF16"]),
+    )
+    sections = [
+        Section("By product", [_offers_figure(found), by_product]),
+        Section("Every interface", [hint, every]),
+    ]
+    return Page(
+        "aclnn interfaces by product", verdicts=[Verdict(verdict, "good")], sections=sections
+    )
+
+
+def _offers_figure(found: Mapping[str, Counter[str]]) -> Figure:
+    """How many interfaces are offered on each product, with BF16 and without."""
+
+    def paint(drawing: Drawing) -> None:
+        axes = axes_of(drawing, say("aclnn interfaces"))
+        ends = [0] * len(found)
+        words = ("yes, BF16", "yes", "unknown", "no")
+        for word, colour in zip(words, (SERIES[2], SERIES[0], SERIES[4], SERIES[7]), strict=True):
+            widths = [each[word] for each in found.values()]
+            axes.barh(range(len(found)), widths, left=ends, color=colour, height=0.6, label=word)
+            ends = [end + width for end, width in zip(ends, widths, strict=True)]
+        name_rows(axes, [plural(family) for family in found])
+        drawing.legend(loc="outside lower center", ncols=4)
+
+    drawn = draw("offers", paint, height_inches=1.5 + 0.3 * len(found), width_inches=9.0)
+    caption = say("What the pages of interfaces and the operators of CANN say.")
+    return Figure(drawn, "Interfaces by product", caption, wide=True)
 
 
 FORMATS: dict[str, Callable[[Sequence[MatrixRow]], str]] = {

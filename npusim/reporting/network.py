@@ -53,11 +53,19 @@ def network_page(results: Sequence[StepResult], command: str = "") -> Page:
     return Page(
         title=say("{step_title}: how fast, on which product").format(step_title=step_title(focus)),
         verdicts=[
-            *(Verdict(headline(each), _tone(each)) for each in results),
+            Verdict(headline(focus), _tone(focus)),
+            *(
+                Verdict(headline(each), _tone(each))
+                for each in results
+                if each is not focus and not each.runs_unchanged
+            ),
             *cautions(each.soc for each in results),
         ],
         # How much memory was counted stands below, where there is room for it.
-        facts=list({**dict(step_facts(focus)), "memory": memory_word(focus.memory)}.items()),
+        facts=[
+            *([(say("on"), focus.soc)] if len(results) > 1 else []),
+            *{**dict(step_facts(focus)), "memory": memory_word(focus.memory)}.items(),
+        ],
         sections=[
             Section("Products side by side", list(_products(results, focus))),
             Section(say("Where the time goes on {soc}").format(soc=focus.soc), list(_time(focus))),

@@ -5,26 +5,30 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from npusim.operators.tasks import TaskSpec
 from npusim.reporting.document import Figure
-from npusim.runtime.figures import RoofPoint, paint_roofline
-from npusim.values.drawing import SERIES, axes_of, draw, name_rows
+from npusim.runtime.figures import RoofPoint, paint_roofline, unit_peaks, work_per_byte
+from npusim.validation.work import work_of
+from npusim.values.drawing import SERIES, axes_of, colours_of, draw, name_rows
 from npusim.values.language import say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure as Drawing
 
+    from npusim.hardware.profile import Profile
     from npusim.model.results import StepResult, TimedItem
 
-_COMPUTING: Final = ("CUBE", "VECTOR")
 _CLASSES_SHOWN: Final = 8
-_BYTES_PER_US: Final = 1e3  # of 1 GB/s
+_ROOFLINED: Final = 40  # operators
 _MIB: Final = 1 << 20
 
 
 def layers_figure(result: StepResult) -> Figure:
     """When tasks of each class run, one after the other as the stream has them."""
     kinds = [each.kind for each in result.classes[:_CLASSES_SHOWN]]
-    starts = _starts_us(result)
+    starts, colours = _starts_us(result), colours_of(kinds)
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "us of device time")
@@ -34,7 +38,7 @@ def layers_figure(result: StepResult) -> Figure:
                 for start, each in zip(starts, result.items, strict=True)
                 if each.kind == kind
             ]
-            axes.broken_barh(mine, (row - 0.35, 0.7), color=SERIES[row % len(SERIES)])
+            axes.broken_barh(mine, (row - 0.35, 0.7), color=colours[kind])
         name_rows(axes, kinds)
         axes.set_xlim(0, result.device_us or 1)
 
@@ -46,34 +50,46 @@ def layers_figure(result: StepResult) -> Figure:
 
 
 def layers_roofline(result: StepResult) -> Figure | None:
-    """The longest tasks of the step below the roof; None where none is simulated and large."""
-    profile = result.profile
-    ranked = sorted(result.operators, key=lambda each: -each.total_us)
-    points = [
-        point
-        for each in ranked[:40]
-        for task in each.timing.tasks[:1]
-        if (compute := max(task.pipes.get(pipe, 0.0) for pipe in _COMPUTING)) > 0
-        for hbm in (_share(task.hbm_bytes, task.duration_us, profile.hbm_sustained_gbps),)
-        for l2 in (
-            _share(
-                task.bytes_read + task.bytes_written, task.duration_us, profile.l2_sustained_gbps
-            ),
-        )
-        if (point := RoofPoint(each.op, each.kind, compute, hbm, l2)).levels
-    ]
+    """The operators that take longest below the roofs; None where none is simulated and counts."""
+    ranked = sorted(_once(result.items), key=lambda each: -each.total_us)[:_ROOFLINED]
+    points = [point for each in ranked if (point := _roof_point(each, result.profile))]
     if not points:
         return None
+    colours = colours_of(each.kind for each in result.classes)
 
     def paint(drawing: Drawing) -> None:
-        paint_roofline(drawing.add_subplot(), points, points[0].soc)
+        paint_roofline(drawing.add_subplot(), points, points, colours)
 
     caption = say(
-        "Each point is one of the operators that take longest, by its "
-        "class: filled by its bytes from HBM, hollow by all that pass "
-        "L2. Up is how busy its cube or vector units are."
+        "Each point is one of the operators that take longest: filled by its bytes from HBM, "
+        "hollow by all that pass L2. Up is the arithmetic that it can't do without, in its time."
     )
-    return Figure(draw("layer-roofline", paint, height_inches=3.6), "Roofline of layers", caption)
+    return Figure(draw("layer-roofline", paint, height_inches=4.2), "Roofline of layers", caption)
+
+
+def _once(items: Sequence[TimedItem]) -> list[TimedItem]:
+    """Each operator with its tensors once."""
+    return list({each.item.operation.signature: each for each in items}.values())
+
+
+def _roof_point(each: TimedItem, profile: Profile) -> RoofPoint | None:
+    """An operator by the work of its family; None where that or its bytes aren't known."""
+    operation, tasks = each.item.operation, each.timing.tasks
+    if operation.work is None or not tasks or not each.timing.duration_us:
+        return None
+    task = operation.work
+    if not isinstance(task, TaskSpec):
+        task = TaskSpec(each.item.op, operation.inputs, operation.outputs)
+    work = work_of(task)[1]
+    unit, done = ("cube", work.cube) if work.cube else ("vector", work.lanes)
+    kinds = [spec.dtype.name.lower() for spec in task.inputs if spec is not None][:1]
+    peaks = unit_peaks(profile, unit, kinds) or unit_peaks(profile, unit, ["float16"])
+    moved = sum(one.bytes_read + one.bytes_written for one in tasks)
+    levels = work_per_byte(done, sum(one.hbm_bytes for one in tasks), moved)
+    if not done or not levels:
+        return None
+    tops = done / each.timing.duration_us / 1e6
+    return RoofPoint(each.item.op, each.kind, profile, tops, levels, peaks)
 
 
 def memory_figure(result: StepResult) -> Figure | None:
@@ -102,10 +118,6 @@ def memory_figure(result: StepResult) -> Figure | None:
 def _starts_us(result: StepResult) -> list[float]:
     ends = accumulate((each.total_us for each in result.items), initial=0.0)
     return list(ends)[:-1]
-
-
-def _share(nbytes: float, time_us: float, gbps: float) -> float:
-    return nbytes / (time_us * gbps * _BYTES_PER_US) if time_us else 0.0
 
 
 def longest(result: StepResult, most: int) -> list[TimedItem]:

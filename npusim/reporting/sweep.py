@@ -1,4 +1,4 @@
-"""The results of a sweep as a table, as CSV, and as a figure.
+"""The results of a sweep as a page, as a table, as CSV, and as a figure.
 
 A row is a mapping with the keys of a line in the file of results; `axes` are the names of the swept
 variables.
@@ -9,15 +9,25 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+import npusim
 from npusim.reporting.csvfile import csv_text
-from npusim.reporting.document import Table
+from npusim.reporting.document import Code, Page, Section, Table, Verdict
+from npusim.reporting.document import Figure as Picture
 from npusim.reporting.spelling import latency
-from npusim.values.drawing import saved
+from npusim.values.drawing import (
+    SERIES,
+    colours_of,
+    draw,
+    in_plain_decades,
+    plain_colours,
+    saved,
+)
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -112,6 +122,120 @@ def summary_table(rows: Iterable[Row]) -> Table:
     return Table(("operator", "SoC", *numbers), told, numbers)
 
 
+def sweep_page(
+    rows: Sequence[Row], axes: Sequence[str], over: tuple[str, str], spec: str, command: str = ""
+) -> Page:
+    """What the points take: the fastest and the slowest, the figure, and every one of them.
+
+    `over` are the variables to draw over, empty for those with the most values.
+    """
+    points = [_point_row(row, axes) for row in rows]
+    columns = (*(("operator", "SoC")), *axes, "status", "latency (80 % band)", "bound by")
+    every = Table(columns, points, ("latency (80 % band)",), sortable=True)
+    sections = [
+        Section("Pictures", list(_figures(rows, axes, over)), detail=True),
+        Section("By operator and product", [summary_table(rows)]),
+        Section("Every point", [every], detail=True),
+        Section("Do it again", [Code(command)] if command else [], detail=True),
+    ]
+    return Page(
+        say("{spec}: how long does each take?").format(spec=spec),
+        say("over {axes}").format(axes=", ".join(axes)) if axes else "",
+        verdicts=list(_verdicts(rows)),
+        sections=[each for each in sections if each.blocks],
+        footer=say("Made by npusim {version}. Times are estimates with their 80 % bands.").format(
+            version=npusim.__version__
+        ),
+    )
+
+
+def _verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
+    """The range of times of each operator, and what has none."""
+    counts = statuses(rows)
+    for op in dict.fromkeys(row["op"] for row in rows):
+        timed = [row for row in rows if row["op"] == op and row["status"] == "ok"]
+        if timed:
+            ends = [pick(timed, key=lambda row: row["duration_us"]) for pick in (min, max)]
+            fast, slow = ((latency(row["duration_us"]), _where(row)) for row in ends)
+            told = say("{op}: {fast} at least ({where_fast}), {slow} at most ({where_slow}).")
+            yield Verdict(
+                told.format(
+                    op=op, fast=fast[0], where_fast=fast[1], slow=slow[0], where_slow=slow[1]
+                ),
+                "good",
+            )
+    if missing := len(rows) - counts["ok"]:
+        told = say("{missing} of {rows} points have no time: {why}.")
+        words = (f"{many} {say(word)}" for word, many in counts.items() if many and word != "ok")
+        yield Verdict(
+            told.format(missing=missing, rows=len(rows), why=", ".join(words)),
+            "bad" if counts["ok"] == 0 else "changed",
+        )
+
+
+def _where(row: Row) -> str:
+    return " ".join([row["soc"], *(f"{name}={_cell(each)}" for name, each in row["axes"].items())])
+
+
+def _point_row(row: Row, axes: Sequence[str]) -> tuple[str, ...]:
+    values = (_cell(row["axes"][name]) if name in row["axes"] else "" for name in axes)
+    time = latency(row["duration_us"], row["band_us"]) if row["status"] == "ok" else ""
+    code = row.get("code")
+    status = row["status"] if row["status"] == "ok" or not code else f"{row['status']} ({code})"
+    return (row["op"], row["soc"], *values, status, time, row.get("bound") or "")
+
+
+def _figures(rows: Sequence[Row], axes: Sequence[str], over: tuple[str, str]) -> Iterator[Picture]:
+    """A figure for each operator, its products in one panel where a line is enough for each."""
+    if not axes:
+        return
+    for number, op in enumerate(dict.fromkeys(row["op"] for row in rows)):
+        members = [row for row in rows if row["op"] == op]
+        choice = choose(members, axes, *over)
+        socs = list(dict.fromkeys(row["soc"] for row in members))
+        if not choice.y and len(_grouped(members, choice.rest)) == 1:
+            drawn = draw(f"sweep{number}", partial(_products_over, members, choice, socs),
+                         height_inches=3.2 + 0.2 * len(socs), width_inches=9.0)  # fmt: skip
+            caption = say("The shade is the 80 % band of the estimate.")
+        else:
+            inches = _inches(list(_fair_share(list(_bands(members, axes, *over)))), socs)
+            drawn = draw(f"sweep{number}", partial(_painted, members, axes, over),
+                         height_inches=inches[1], width_inches=max(9.0, inches[0]))  # fmt: skip
+            caption = say("A column of panels for each product.")
+        label = say("{op}: latency over {axes}").format(
+            op=op, axes=", ".join(filter(None, (choice.x, choice.y)))
+        )
+        yield Picture(drawn, label, caption, wide=True)
+
+
+def _products_over(
+    rows: Sequence[Row], choice: Choice, socs: Sequence[str], drawing: Figure
+) -> None:
+    """A line for each product over one variable."""
+    panel = drawing.add_subplot()
+    values = _values(rows, choice.x)
+    numeric = all(map(_is_number, values))
+    colours, heights = colours_of(socs), []
+    for soc in socs:
+        group = [row for row in rows if row["soc"] == soc and row["status"] == "ok"]
+        at = {id(row): _of(row, choice.x) if numeric else values.index(_of(row, choice.x))
+              for row in group}  # fmt: skip
+        group.sort(key=lambda row: at[id(row)])
+        places = [at[id(row)] for row in group]
+        times = [row["duration_us"] for row in group]
+        panel.plot(places, times, "o-", ms=4, color=colours[soc], label=soc)
+        if group:
+            low, high = zip(*(row["band_us"] for row in group), strict=True)
+            panel.fill_between(places, low, high, color=colours[soc], alpha=0.15, lw=0)
+            heights += [*low, *high]
+    panel.set(xlabel=choice.x, ylabel=say("latency in us"))
+    if heights:
+        _scale(panel, values if numeric else None, heights)
+    if not numeric:
+        panel.set_xticks(range(len(values)), [_cell(value) for value in values])
+    drawing.legend(loc="outside lower center", ncols=3)
+
+
 def statuses(rows: Iterable[Row]) -> dict[str, int]:
     """How many rows are ok, rejected by the product, not modelled, and without an answer."""
     counts = {"ok": 0, "rejected": 0, "unknown": 0, "error": 0}
@@ -167,7 +291,10 @@ def figure_bytes(
     rows: Sequence[Row], axes: Sequence[str], kind: str, *, x: str = "", y: str = ""
 ) -> bytes:
     """The figure as an ``svg`` or ``png`` file, the same bytes for the same rows."""
-    return saved(figure(rows, axes, x=x, y=y), kind, dpi=120)
+    drawing = figure(rows, axes, x=x, y=y)
+    drawing.draw_without_rendering()
+    plain_colours(drawing)
+    return saved(drawing, kind, dpi=120)
 
 
 def figure(
@@ -187,11 +314,23 @@ def figure(
     from matplotlib.figure import Figure
 
     socs = list(dict.fromkeys(row["soc"] for row in rows))
-    every = list(_bands(rows, axes, x, y))
+    bands = _fair_share(list(_bands(rows, axes, x, y)))
+    drawing = (new or Figure)(figsize=_inches(bands, socs), layout="constrained", dpi=100)
+    _painted(rows, axes, (x, y), drawing)
+    return drawing
+
+
+def _inches(bands: Sequence[_Band], socs: Sequence[str]) -> tuple[float, float]:
+    return 1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)
+
+
+def _painted(
+    rows: Sequence[Row], axes: Sequence[str], over: tuple[str, str], drawing: Figure
+) -> None:
+    """The rows of panels in an empty figure."""
+    socs = list(dict.fromkeys(row["soc"] for row in rows))
+    every = list(_bands(rows, axes, *over))
     bands = _fair_share(every)
-    drawing = (new or Figure)(
-        figsize=(1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)), layout="constrained", dpi=100
-    )
     grid = drawing.subplots(len(bands), len(socs), squeeze=False)
     for panels, (op, label, choice, members) in zip(grid, bands, strict=True):
         for panel, soc in zip(panels, socs, strict=True):
@@ -208,7 +347,6 @@ def figure(
             ),
             fontsize=8,
         )
-    return drawing
 
 
 def _fair_share(bands: Sequence[_Band]) -> list[_Band]:
@@ -255,7 +393,8 @@ def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choi
                 _of(row, choice.x) if numeric else values.index(_of(row, choice.x)) for row in group
             ]
             order = sorted(range(len(at)), key=at.__getitem__)
-            colour, style = f"C{number % 10}", ".-" if number < 10 else ".--"
+            colour = SERIES[number % len(SERIES)]
+            style = ".-" if number < len(SERIES) else ".--"
             places = [at[index] for index in order]
             times = [group[index]["duration_us"] for index in order]
             panel.plot(places, times, style, ms=4, lw=1, color=colour, label=label)
@@ -266,7 +405,7 @@ def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choi
             _scale(panel, values if numeric else None, heights)
         if not numeric:
             panel.set_xticks(range(len(values)), [_cell(value) for value in values])
-    panels[0].set_ylabel("latency, us")
+    panels[0].set_ylabel("latency in us")
     _legend(panels, len(groups))
 
 
@@ -274,10 +413,13 @@ def _scale(panel: Axes, across: Sequence[Any] | None, heights: Sequence[float]) 
     """The same range for all products; logarithmic where the numbers span much."""
     if across is not None and _wide(across, 16):
         panel.set_xscale("log")
+        panel.set_xlim(min(across) / 1.1, max(across) * 1.1)
+        in_plain_decades(panel.xaxis)
     low, high = min(heights), max(heights)
     if _wide(heights, 10):
         panel.set_yscale("log")
         panel.set_ylim(low / 1.2, high * 1.2)
+        in_plain_decades(panel.yaxis)
     else:
         panel.set_ylim(0, high * 1.1)
     panel.grid(visible=True, lw=0.3)
@@ -328,7 +470,7 @@ def _heat_maps(
         panel.set(xlabel=choice.x, ylabel=choice.y)
         _say_why_empty(panel, rows)
     if mesh is not None and times:
-        drawing.colorbar(mesh, ax=list(panels), label="latency, us")
+        drawing.colorbar(mesh, ax=list(panels), label="latency in us")
 
 
 def _ticks(place: Any, values: Sequence[Any]) -> None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npusim.engine.timeline import pipe_order
-from npusim.engine.verdict import BOUND_RATIO
-from npusim.values.display import MILLISECONDS_FROM_US
-from npusim.values.drawing import GRID, MARK, SERIES, SOFT, plain_colours
+from npusim.values.display import MILLISECONDS_FROM_US, significant
+from npusim.values.drawing import (
+    GRID,
+    INK,
+    MARK,
+    SERIES,
+    colours_of,
+    in_plain_decades,
+    plain_colours,
+)
+from npusim.values.dtypes import dtype
 from npusim.values.errors import UsageError
 from npusim.values.language import say
+from npusim.values.plotted import ROW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from npusim.hardware.profile import Profile
     from npusim.runtime.timeline import Timeline
     from npusim.runtime.work import TaskWork
 
@@ -32,6 +42,8 @@ _CORES_SHOWN = 3
 SLICES_DRAWN = 200_000  # instructions that a timeline is drawn from: two seconds
 STEPS_SHOWN = 400  # parts of a timeline: what a screen can show
 _NO_LOAD = 1e-3  # a level of memory that is used less has nothing to say about a task
+_NAMED = 5  # points of a roofline
+_LINE_APART = 1.6  # times as high, so that the names of two ceilings don't touch
 
 
 def timeline(ran: Timeline, op: str, duration_us: float, *, ax: Axes | None = None) -> Axes:
@@ -57,7 +69,7 @@ def roofline(ran: Timeline, op: str, *, ax: Axes | None = None) -> Axes:
     if point is None:
         raise UsageError(f"{op} computes or moves next to nothing, so it has no place below a roof")
     axes = ax or _new_axes(6.4, 3.6)
-    paint_roofline(axes, [point], point.soc)
+    paint_roofline(axes, [point], [point], colours_of([point.family]))
     plain_colours(axes)
     return axes
 
@@ -72,30 +84,69 @@ def _new_axes(width: float, height: float) -> Axes:
 
 @dataclass(frozen=True)
 class RoofPoint:
-    """A task on a chip, as shares of its roofs."""
+    """Work below the roofs of a chip: its rate in 10^12 operations a second, and its bytes.
 
-    soc: str
+    ``work_per_byte`` are operations on each byte by the memory that moves it; a memory without a
+    load isn't there. ``ceilings`` are the peaks of the units at work, by their names.
+    """
+
+    name: str
     family: str
-    compute: float
-    hbm: float
-    l2: float
+    profile: Profile
+    tops: float
+    work_per_byte: Mapping[str, float]
+    ceilings: Mapping[str, float]
 
-    @property
-    def levels(self) -> list[float]:
-        """Memories that the task puts a load on; without one there is no place to draw it at."""
-        return [level for level in (self.hbm, self.l2) if level > _NO_LOAD]
+
+def work_per_byte(operations: float, hbm_bytes: float, l2_bytes: float) -> dict[str, float]:
+    """Operations on each byte, by the memories of :func:`memory_gbps`."""
+    moved = {"HBM": hbm_bytes, "L2": l2_bytes}
+    return {level: operations / nbytes for level, nbytes in moved.items() if nbytes > 0}
+
+
+def memory_gbps(profile: Profile) -> dict[str, float]:
+    """What long streams get from each memory."""
+    return {"HBM": profile.hbm_sustained_gbps, "L2": profile.l2_sustained_gbps}
+
+
+def unit_peaks(profile: Profile, unit: str, dtypes: Iterable[str]) -> dict[str, float]:
+    """Peaks in 10^12 operations a second of a unit, ``cube`` or ``vector``, by its name."""
+    peaks = {}
+    for name in dtypes:
+        if unit == "vector":
+            peaks[f"vector {name}"] = profile.vector_peak_tops(dtype(name).itemsize)
+        elif name in profile.cube.dtypes:
+            peaks[f"cube {name}"] = profile.cube_peak_tops(name)
+    return peaks
 
 
 def roof_point(ran: Timeline) -> RoofPoint | None:
-    """The longest task of a call; None where it does next to nothing."""
-    work = longest_work(ran)
-    if work is None or work.compute_share <= 0:
+    """The longest task of a call, launch included; None where it does no arithmetic."""
+    work, profile = longest_work(ran), ran.profile
+    if work is None:
         return None
-    # Of the whole task, launch included, as the verdict counts: figure and headline say the same.
-    whole = work.core_cycles + work.launch_cycles
-    compute = work.compute_share * work.core_cycles / whole
-    point = RoofPoint(ran.profile.name, ran.profile.family, compute, work.hbm_share, work.l2_share)
-    return point if point.levels else None
+    done = {"cube": work.cube_operations, "vector": work.vector_operations}
+    unit = max(done, key=lambda each: _share_of_peak(profile, each, done[each]))
+    operations = sum(done[unit].values())
+    whole_us = (work.core_cycles + work.launch_cycles) / work.clock_mhz
+    shares = {"HBM": work.hbm_share, "L2": work.l2_share}
+    intensities = {
+        level: each
+        for level, each in work_per_byte(operations, work.hbm_bytes, work.bus_bytes).items()
+        if shares[level] > _NO_LOAD
+    }
+    if not operations or not intensities:
+        return None
+    peaks = unit_peaks(profile, unit, done[unit])
+    return RoofPoint(
+        profile.name, profile.family, profile, operations / whole_us / 1e6, intensities, peaks
+    )
+
+
+def _share_of_peak(profile: Profile, unit: str, done: Mapping[str, int]) -> float:
+    """Time that a unit takes at least for all of it, in microseconds."""
+    peaks = unit_peaks(profile, unit, done)
+    return sum(done[name.partition(" ")[2]] / peak / 1e6 for name, peak in peaks.items())
 
 
 def longest_work(ran: Timeline) -> TaskWork | None:
@@ -105,55 +156,104 @@ def longest_work(ran: Timeline) -> TaskWork | None:
     return best[1] if best else None
 
 
-def paint_roofline(axes: Axes, points: Sequence[RoofPoint], focus: str) -> None:
-    """The roof, the points below it, the name of the chip looked at, and what colours mean."""
-    axes.set(xlabel="work per byte, relative to the ridge", ylabel="share of the compute roof")
-    across = [point.compute / level for point in points for level in point.levels]
-    low = min([0.05, *across]) / 2
-    high = max([20.0, *across]) * 2
-    bottom = min([0.02, *(point.compute for point in points)]) / 2
-    roof = [low, 1.0, high]
-    for share, style in ((1.0, "-"), (BOUND_RATIO, "--")):
-        heights = [share * min(1.0, place) for place in roof]
-        axes.plot(roof, heights, style, color=SOFT, lw=1.2 if share == 1 else 0.8)
-    for number, family in enumerate(dict.fromkeys(point.family for point in points)):
-        mine = [point for point in points if point.family == family]
-        colour = SERIES[number % len(SERIES)]
-        _scatter(
-            axes,
-            [(p.compute / p.hbm, p.compute) for p in mine if p.hbm > _NO_LOAD],
-            colour,
-            True,
-        )
-        _scatter(
-            axes,
-            [(p.compute / p.l2, p.compute) for p in mine if p.l2 > _NO_LOAD],
-            colour,
-            False,
-        )
+def paint_roofline(
+    axes: Axes,
+    points: Sequence[RoofPoint],
+    focus: Sequence[RoofPoint],
+    colours: Mapping[str, str],
+) -> None:
+    """Points below the roofs of their chips; those of `focus`, which share one, are named.
+
+    `colours` are those of families of chips, or of classes of operators.
+    Across are operations on each byte, up 10^12 operations a second. Other chips than that of
+    `focus` have thin roofs in the colour of their family.
+    """
+    profile = focus[0].profile
+    ceilings = {name: peak for each in focus for name, peak in each.ceilings.items()}
+    gbps, top = memory_gbps(profile), max(ceilings.values())
+    across = [each for point in points for each in point.work_per_byte.values()]
+    across += [1e3 * peak / rate for peak in ceilings.values() for rate in gbps.values()]
+    ends = min(across) / 4, max(across) * 8
+    _paint_other_roofs(axes, points, profile, ends, colours)
+    _paint_ceilings(axes, ceilings, max(gbps.values()), ends[1])
+    for level, rate in gbps.items():
+        told = say("{level}: {rate} GB/s").format(level=level, rate=significant(rate))
+        style = "-" if level == "HBM" else ":"
+        places = [ends[0], 1e3 * top / rate]
+        axes.plot(places, [each * rate / 1e3 for each in places], style, color=INK, lw=1.2,
+                  label=told)  # fmt: skip
+    for family in dict.fromkeys(point.family for point in points):
+        colour = colours[family]
+        for level, face in (("HBM", colour), ("L2", "none")):
+            mine = [
+                (point.work_per_byte[level], point.tops)
+                for point in points
+                if point.family == family and level in point.work_per_byte
+            ]
+            if mine:
+                axes.plot(*zip(*mine, strict=True), "o", color=colour, markerfacecolor=face, ms=6)
         axes.plot([], [], "o", color=colour, label=family)
-    axes.plot([], [], "o", color=SOFT, label="HBM")
-    axes.plot([], [], "o", color=SOFT, markerfacecolor="none", label="L2")
-    _name_focus(axes, points, focus)
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, 1.6))
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+    bottom = min(point.tops for point in points) / 4
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=(bottom, top * 3))
+    axes.set(xlabel=say("operations on each byte"), ylabel=_unit(ceilings))
+    in_plain_decades(axes.xaxis)
+    in_plain_decades(axes.yaxis)
+    _name_points(axes, focus)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
 
 
-def _scatter(axes: object, places: list[tuple[float, float]], colour: str, filled: bool) -> None:
-    if places:
-        across, up = zip(*places, strict=True)
-        face = colour if filled else "none"
-        axes.plot(across, up, "o", color=colour, markerfacecolor=face, ms=6)  # type: ignore[attr-defined]
+def _unit(ceilings: Iterable[str]) -> str:
+    return "TOPS" if all("int" in name for name in ceilings) else "TFLOP/s"
 
 
-def _name_focus(axes: object, points: Sequence[RoofPoint], focus: str) -> None:
-    for point in points:  # the first of that name, where there are several: one place, one label
-        if point.soc == focus:
-            place = (point.compute / point.levels[0], point.compute)
-            axes.annotate(  # type: ignore[attr-defined]
-                focus, place, xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5
-            )
-            return
+def _paint_ceilings(axes: Axes, ceilings: Mapping[str, float], gbps: float, right: float) -> None:
+    """The peaks of units, each with its name where no higher one is too near."""
+    for name, peak in ceilings.items():
+        axes.plot([1e3 * peak / gbps, right], [peak, peak], color=INK, lw=1.2)
+        higher = (other for key, other in ceilings.items() if key != name and other >= peak)
+        if all(other > _LINE_APART * peak for other in higher):
+            told = f"{name}: {significant(peak)} {_unit([name])}"
+            axes.annotate(told, (right, peak), xytext=(4, 0), textcoords="offset points",
+                          va="center", fontsize=8)  # fmt: skip
+
+
+def _paint_other_roofs(
+    axes: Axes,
+    points: Sequence[RoofPoint],
+    profile: Profile,
+    ends: tuple[float, float],
+    colours: Mapping[str, str],
+) -> None:
+    """The roofs from HBM of other chips than `profile`."""
+    for point in points:
+        if point.profile.name == profile.name:
+            continue
+        rate, peak = point.profile.hbm_sustained_gbps, max(point.ceilings.values())
+        places = [ends[0], 1e3 * peak / rate, ends[1]]
+        heights = [min(peak, place * rate / 1e3) for place in places]
+        axes.plot(places, heights, color=colours[point.family], lw=0.7, alpha=0.6)
+
+
+def _name_points(axes: Axes, focus: Sequence[RoofPoint]) -> None:
+    """The names of the first points that lie so far apart that each can be read, once each."""
+    limits = [np.log(axes.get_xlim()), np.log(axes.get_ylim())]
+    taken: list[NDArray[np.float64]] = []
+    named: set[str] = set()
+    for point in focus:
+        place = (next(iter(point.work_per_byte.values())), point.tops)
+        at = np.array([
+            (np.log(each) - low) / (high - low)
+            for each, (low, high) in zip(place, limits, strict=True)
+        ])  # fmt: skip
+        near = any(abs(at - other)[0] < 0.3 and abs(at - other)[1] < 0.09 for other in taken)
+        if point.name in named or near or len(named) == _NAMED:
+            continue
+        taken.append(at)
+        named.add(point.name)
+        beside = "left" if at[0] < 0.2 else "right" if at[0] > 0.8 else "center"
+        is_high = _LINE_APART * point.tops > max(point.ceilings.values())
+        axes.annotate(point.name, place, xytext=(0, -15 if is_high else 7),
+                      textcoords="offset points", ha=beside, fontsize=8.5)  # fmt: skip
 
 
 def timeline_lanes(ran: Timeline) -> Lanes:
@@ -180,8 +280,8 @@ def paint_timeline(axes: Axes, ran: Timeline, lanes: Lanes, duration_us: float) 
     edges_us = np.linspace(0.0, duration_us, STEPS_SHOWN + 1)
     for row, lane in enumerate(order):
         colour = _PIPE_COLOURS.get(lane[1], SERIES[7])
-        tops = row + 0.4 - 0.8 * _busy_shares(lanes[lane], edges_us)
-        axes.stairs(tops, edges_us / scale, baseline=row + 0.4, fill=True, color=colour, lw=0)
+        tops = row + ROW / 2 - ROW * _busy_shares(lanes[lane], edges_us)
+        axes.stairs(tops, edges_us / scale, baseline=row + ROW / 2, fill=True, color=colour, lw=0)
     for task in ran.tasks:
         axes.axvline(task.start_us / scale, color=MARK, lw=0.8)
     for row in range(1, len(order)):

@@ -353,7 +353,9 @@ def test_figures_are_drawn_for_pages_that_show_them(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str] = []
-    monkeypatch.setattr(drawing, "_drawn", lambda name, *_: drawn.append(name) or "<svg></svg>")
+    monkeypatch.setattr(
+        drawing.Drawing, "embedded", lambda each, _: drawn.append(each.name) or "<svg></svg>"
+    )
     line = "recommend --rate 50 --slo 12.5 -s 310P3"
     assert npusim(capsys, line, folder / "tower.yaml", "--md", folder / "a.md").code == 0
     assert not drawn

@@ -10,7 +10,7 @@ import runpy
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial, update_wrapper
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_html, to_markdown
 from npusim.values.drawing import SERIES, axes_of, draw
 from npusim.values.sites import source_line
-from support import commands
+from support import commands, kept_pages
 from support.browser import Browser, axe_path, browser_path
 from support.llm_plans import found_llm_plan
 from support.paths import ROOT
@@ -159,13 +159,35 @@ def profile_text(form: Any = "html") -> str:
     return FORMS[form](judged_page(page, compared))
 
 
+@lru_cache
+def kept_text(name: str, form: Any = "html") -> str:
+    return FORMS[form](getattr(kept_pages, name)())
+
+
+def _kept(name: str) -> Any:
+    """A page of `support.kept_pages`; without memory under ``__wrapped__``, as the others."""
+
+    def text(form: Any = "html") -> str:
+        return kept_text(name, form)
+
+    return update_wrapper(text, partial(kept_text.__wrapped__, name))
+
+
 PAGES = {
     "operator": operator_text,
     "plan": plan_text,
     "model": model_text,
     "llm": llm_text,
     "profile": profile_text,
+    "sweep": _kept("of_sweep"),
+    "validation": _kept("of_validation"),
+    "steps": _kept("of_steps"),
+    "served": _kept("of_served"),
+    "comparison": _kept("of_comparison"),
+    "catalogue": _kept("of_catalogue"),
 }
+SEARCHED = 'class="sortable"'
+"""In pages with a table to look things up in, which have a script."""
 
 
 @pytest.fixture(scope="module", params=list(PAGES))
@@ -202,7 +224,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if data.strip() and self.open[-1:] != ["style"]:
+        if data.strip() and self.open[-1:] not in (["style"], ["script"]):
             self.words.append((self.open[-1] if self.open else "", data.strip()))
 
     def values(self, name: str) -> list[str]:
@@ -232,7 +254,7 @@ def test_a_page_is_well_formed_and_its_ids_are_its_own(page: str) -> None:
 
 def test_a_page_needs_nothing_from_anywhere(page: str) -> None:
     outline = Outline(page)
-    assert "script" not in outline.tags
+    assert ("script" in outline.tags) == (SEARCHED in page)
     assert not outline.values("src")
     assert all(each.startswith(("#", "data:,")) for each in outline.values("href"))
     assert "@import" not in page
@@ -242,7 +264,7 @@ def test_a_page_needs_nothing_from_anywhere(page: str) -> None:
 
 def test_figures_are_svg_in_the_colours_of_the_page(page: str) -> None:
     drawings = svgs(page)
-    assert len(drawings) >= 2
+    assert len(drawings) >= 1
     assert len(drawings) == Outline(page).tags.count("figure")
     for drawing in drawings:
         ET.fromstring(drawing)  # noqa: S314 - our own
@@ -261,7 +283,8 @@ def test_every_figure_says_what_it_shows_without_being_seen(page: str) -> None:
 
 def test_the_answer_comes_first(page: str) -> None:
     words = [text for tag, text in Outline(page).words if tag == "p"][:4]
-    assert any(re.search(r" us \(| cards? | cards|kernels took", each) for each in words)
+    said = r" us \(| us at least| cards? | cards|kernels took|rows are|ms a step|tokens/s"
+    assert any(re.search(rf"{said}|numbers are|interfaces", each) for each in words)
     assert re.search("verdict (good|changed)", page[: page.index("<table")])
 
 
@@ -290,9 +313,9 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)("title")
+    plain = draw("f", paint).embedded("title")
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "path"}):
-        assert draw("f", paint)("title") == plain
+        assert draw("f", paint).embedded("title") == plain
         assert mpl.rcParams["font.size"] == 30
 
 
@@ -302,10 +325,10 @@ def test_drawings_have_no_date_however_odd_that_of_the_build_is(
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)("title")
+    plain = draw("f", paint).embedded("title")
     for date in ("\u00b2", "99999999999999999999", "86400"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", date)
-        assert draw("f", paint)("title") == plain
+        assert draw("f", paint).embedded("title") == plain
         assert os.environ["SOURCE_DATE_EPOCH"] == date
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from npusim.engine.timeline import pipe_order
@@ -47,8 +47,8 @@ class Timed(Protocol):
         """Its 80 % band."""
 
 
-def products_figure(results: Sequence[Timed]) -> Figure:
-    """The latency of every product with its band, the fastest first."""
+def products_figure(results: Sequence[Timed], colours: Mapping[str, str] | None = None) -> Figure:
+    """The latency of every product with its band, the fastest first; `colours` by their chips."""
     ranked = sorted(results, key=lambda res: (res.duration_us, res.soc))
 
     def paint(drawing: Drawing) -> None:
@@ -59,7 +59,8 @@ def products_figure(results: Sequence[Timed]) -> Figure:
         times = [res.duration_us / scale for res in ranked]
         below = [max(0.0, res.duration_us - res.band_us[0]) / scale for res in ranked]
         above = [max(0.0, res.band_us[1] - res.duration_us) / scale for res in ranked]
-        axes.barh(places, times, color=SERIES[0], height=0.6)
+        painted = [(colours or {}).get(res.soc, SERIES[0]) for res in ranked]
+        axes.barh(places, times, color=painted, height=0.6)
         axes.errorbar(times, places, xerr=[below, above], fmt="none", ecolor=INK, capsize=3, lw=1)
         name_rows(axes, [res.soc for res in ranked])
         axes.set_xlim(left=0)
@@ -69,23 +70,19 @@ def products_figure(results: Sequence[Timed]) -> Figure:
     return Figure(draw("products", paint, height_inches=height), "Latency by product", caption)
 
 
-def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
-    """All products on one roofline, each relative to its own roofs.
-
-    Across is the work per byte relative to the ridge, where compute and memory would be busy alike;
-    up is the share of the compute roof.
-    """
+def roofline_figure(points: Sequence[RoofPoint], focus: str, colours: Mapping[str, str]) -> Figure:
+    """The longest task on every chip, below its roofs; that of `focus` is named."""
 
     def paint(drawing: Drawing) -> None:
-        paint_roofline(drawing.add_subplot(), points, focus)
+        looked_at = [point for point in points if point.name == focus] or points[:1]
+        paint_roofline(drawing.add_subplot(), points, looked_at, colours)
 
     caption = say(
-        "The solid line is what the chip could do, the dashed one 80 % "
-        "of it, from where the profiler speaks of compute or memory "
-        "bound. Filled points count the bytes from HBM, hollow ones "
-        "all that pass L2; each point is the longest task on one chip."
+        "Each point is the longest task on one chip: filled by its bytes from HBM, hollow by all "
+        "that pass L2. Roofs are peaks of units, and what long streams get from memory; thin ones "
+        "are of other chips. Up is arithmetic done in the time of the task, its launch included."
     )
-    return Figure(draw("roofline", paint, height_inches=3.6), "Roofline", caption)
+    return Figure(draw("roofline", paint, height_inches=4.0), "Roofline", caption)
 
 
 def pipes_figure(res: Result) -> Figure:

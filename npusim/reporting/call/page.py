@@ -31,6 +31,7 @@ from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
 from npusim.runtime.figures import SLICES_DRAWN, longest_work, roof_point
+from npusim.values.drawing import colours_of
 from npusim.values.dtypes import dtype
 from npusim.values.language import say
 from npusim.values.sites import source_line
@@ -243,10 +244,12 @@ def _products(
     if not results or focus is None:
         return
     points = [point for res in results if (point := roof_point(res.timeline)) is not None]
+    families = {res.soc: res.timeline.profile.family for res in results}
+    colours = colours_of(families.values())
     if len(results) > 1:
-        yield products_figure(results)
+        yield products_figure(results, {soc: colours[each] for soc, each in families.items()})
     if points:
-        yield roofline_figure(points, focus.soc)
+        yield roofline_figure(points, focus.soc, colours)
 
 
 def _time(res: Result) -> Iterator[Block]:

@@ -105,7 +105,8 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
                           capsize=3, color=_colour(result, each.board.name),
                           label=each.board.name)  # fmt: skip
         axes.axhline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
-        in_plain_decades(axes)
+        axes.set_yscale("log")
+        in_plain_decades(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _legend(drawing, len(known))
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict  # pydantic's own; typing's knows too li
 from npusim.reporting.schemas.calls import (
     Call,
     Cases,
+    Compared,
     Demo,
     Executed,
     ModelTrace,
@@ -59,6 +60,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
     "recommend": (Planned, LlmPlanned),
     "trace": (Trace, ModelTrace),
     "sweep": (Sweep,),
+    "compare": (Compared,),
     "ops": (
         list[Summary | Json],
         list[Entry],

@@ -146,3 +146,29 @@ class Sweep(Object):
     error: int
     seconds: Number
     points_per_s: Number
+
+
+class Changed(Object):
+    """A number that both results have."""
+
+    name: str
+    unit: str
+    before: Number
+    now: Number
+    ratio: Number | None
+    """Now over before; null where that was nothing."""
+    beyond_band: bool | None
+    """Whether each lies outside of the other's 80 % band; null where there is none."""
+    more_is_better: bool
+
+
+class Compared(Object):
+    """Two results that were kept: `compare`."""
+
+    before: str
+    now: str
+    kind: str
+    """The verb that both are of."""
+    changes: list[Changed]
+    only_before: list[str]
+    only_now: list[str]

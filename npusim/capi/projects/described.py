@@ -109,16 +109,18 @@ def described(place: int, told: Mapping[str, Any], added: Sequence[str] = ()) ->
 
 def _combinations(told: Mapping[str, Any], soc: Mapping[str, Any]) -> tuple[tuple[DType, ...], ...]:
     """The dtypes of inputs and outputs together on a product, which may have lists of its own."""
-    listed: dict[str, Sequence[int]] = {}
+    listed: list[Sequence[int]] = []
+    named: dict[str, Sequence[int]] = {}
     for io in ("inputs", "outputs"):
         own = {each["name"]: each for each in soc[io]}
         for each in told[io]:
             one = own.get(each["name"], each)
-            listed[each["name"]] = one["dtypes"] or listed.get(one["follows"], ())
-    counts = {len(each) for each in listed.values()}
+            listed.append(one["dtypes"] or named.get(one["follows"], ()))
+            named[each["name"]] = listed[-1]
+    counts = {len(each) for each in listed}
     if len(counts) != 1 or not counts.pop():
         raise ValueError("its inputs and outputs list different numbers of dtypes")
-    rows = dict.fromkeys(zip(*listed.values(), strict=True))
+    rows = dict.fromkeys(zip(*listed, strict=True))
     return tuple(tuple(map(from_acl, row)) for row in rows if all(map(is_acl, row)))
 
 

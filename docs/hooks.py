@@ -47,6 +47,8 @@ def on_files(files: Any, config: Any) -> Any:
     from reference_pages import pages
 
     for path, text in pages().items():
+        if (stub := files.get_file_from_path(path)) is not None:
+            files.remove(stub)  # what stands for the page in the repository
         files.append(File.generated(config, path, content=text))
     for path, target in shown().items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / path)))

@@ -56,8 +56,8 @@ DOORS = {
         """,
     "reading": "arrays files kept limits markup run_store tables",
     "hardware": """
-        families groups interconnect loading naming numbers products profile provenance reading
-        residuals
+        execution families groups interconnect loading naming numbers products profile provenance
+        reading residuals
         """,
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,36 +108,143 @@ def _prose(text: str) -> str:
 _LANGUAGE = """# Kernel language
 
 Made from `npusim.ascendc`. [Kernels of your own](../kernels/README.md) shows how they go together.
-`dst` and `src` are tiles (`LocalTensor`); a method gives its target back.
+`dst` and `src` are tiles (`LocalTensor`); an intrinsic gives its target back. Shapes are those of
+NumPy; what repeats along an axis of one is said there. What the chip or npusim refuses raises from
+`npusim.KernelError`: [the checks](../kernels/checks.md).
 """
+
+# What the language itself calls; kernels never do.
+MACHINERY = frozenset(
+    [
+        "alike",
+        "apply_deferred_adds",
+        "arrange",
+        "attach",
+        "awaits",
+        "computed",
+        "computes_together",
+        "defer_atomic_adds",
+        "emit_scalar",
+        "emit_vector",
+        "filled",
+        "fold_by_instruction",
+        "folds_within_repeat",
+        "in_share",
+        "is_last",
+        "is_unread",
+        "issue",
+        "let_go",
+        "load_places",
+        "noted",
+        "numbered",
+        "occupation",
+        "pass_by",
+        "reads_last",
+        "record_vector",
+        "repeats_since",
+        "require",
+        "same_dtypes",
+        "schedules",
+        "separate_steps",
+        "separately",
+        "set_register",
+        "set_values",
+        "settle",
+        "stack_size",
+        "storage",
+        "take_messages",
+        "touched",
+        "wrote",
+    ]
+)
 
 
 def language_page() -> str:
-    """What can be imported from the kernel language, and the methods of a core."""
+    """What can be imported from the kernel language, with signatures, and the methods of a core."""
+    import enum
+    import inspect
+
     from npusim import ascendc
     from npusim.ascendc.intrinsics.elementwise import Intrinsic
 
     parts = [_LANGUAGE, "## Names\n", "| name | what it is |", "|---|---|"]
+    classes = []
     for name in ascendc.__all__:
         value = getattr(ascendc, name)
         own = name.isupper() or not hasattr(value, "__name__")
         shown = f"a {type(value).__name__}" if own else _first(value.__doc__ or "")
         parts.append(f"| `{name}` | {_cell(shown)} |")
-    members = {
+        if inspect.isclass(value) and value is not ascendc.Core:
+            classes.append(value)
+    for cls in classes:
+        parts.append(f"\n### {cls.__name__}\n")
+        if issubclass(cls, enum.Enum):
+            parts.append(", ".join(f"`{each}`" for each in cls.__members__) + "\n")
+            continue
+        parts += ["| | |", "|---|---|"]
+        if made := _signature(cls):
+            parts.append(f"| `{_piped(cls.__name__ + made)}` | how it is made |")
+        parts += _rows(_members(cls))
+    core = _members(ascendc.Core)
+    rows = {kind: [] for kind in (True, False)}
+    for name, value in core.items():
+        rows[isinstance(value, Intrinsic)].append((name, value))
+    parts += ["\n## Elementwise intrinsics\n", "| core. | computes (instruction) |", "|---|---|"]
+    parts += _rows(dict(rows[True]))
+    parts += ["\n## Other methods of a core\n", "| core. | what it does |", "|---|---|"]
+    return "\n".join([*parts, *_rows(dict(rows[False]))]) + "\n"
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """What a class of the language has for kernels, by name."""
+    bases = [each for each in reversed(cls.__mro__) if each.__module__.startswith("npusim")]
+    found = {name: value for base in bases for name, value in vars(base).items()}
+    return {
         name: value
-        for cls in reversed(ascendc.Core.__mro__)
-        for name, value in vars(cls).items()
-        if not name.startswith("_")
+        for name, value in sorted(found.items())
+        if not name.startswith("_") and name not in MACHINERY and getattr(value, "__doc__", "")
+        if callable(value) or isinstance(value, property) or hasattr(value, "hardware_name")
     }
-    rows = {
-        True: ["\n## Elementwise intrinsics\n", "| core. | computes (instruction) |", "|---|---|"],
-        False: ["\n## Other methods of a core\n", "| core. | what it does |", "|---|---|"],
-    }
-    for name, value in sorted(members.items()):
-        about = _first(getattr(value, "__doc__", "") or "")
-        if about and (callable(value) or isinstance(value, Intrinsic)):
-            rows[isinstance(value, Intrinsic)].append(f"| `{name}` | {_cell(about)} |")
-    return "\n".join([*parts, *rows[True], *rows[False]]) + "\n"
+
+
+def _rows(members: Mapping[str, Any]) -> list[str]:
+    return [
+        f"| `{_piped(name + _signature(value))}` | {_cell(_first(value.__doc__))} |"
+        for name, value in members.items()
+    ]
+
+
+def _signature(value: Any) -> str:
+    """The parameters and what comes back, without the core itself."""
+    import inspect
+
+    if hasattr(value, "hardware_name"):
+        sources = ["src"] if value.tiles == 1 else [f"src{each}" for each in range(value.tiles)]
+        return f"({', '.join(['dst', *sources, *['number'] * value.number])})"
+    if not callable(value):
+        return ""
+    told = inspect.signature(value)
+    kept = [each for name, each in told.parameters.items() if name != "self"]
+    shown = str(told.replace(parameters=[each.replace(default=_short(each)) for each in kept]))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)
+
+
+def _short(parameter: Any) -> Any:
+    """A default as a reader writes it."""
+    default = parameter.default
+    if hasattr(type(default), "__members__"):
+        return _Named(f"{type(default).__name__}.{default.name}")
+    if default is parameter.empty or isinstance(default, int | float | str | type(None)):
+        return default
+    return _Named(getattr(default, "name", None) or getattr(default, "__name__", "..."))
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
 
 
 # --- YAML files ----------------------------------------------------------------------------------
@@ -155,7 +263,7 @@ class _Lenient(GenerateJsonSchema):
 @cache
 def yaml_models() -> dict[str, tuple[str, Any]]:
     """Name of a schema -> what such a file is, and the model that reads it."""
-    from npusim.capacity.plan import Plan
+    from npusim.capacity.plan import Plan, PricedProducts
     from npusim.hardware.profile import Profile
     from npusim.llm.architecture import Architecture
     from npusim.serving.plan import LlmPlan
@@ -164,6 +272,7 @@ def yaml_models() -> dict[str, tuple[str, Any]]:
     return {
         "plan": ("A workload and an objective, for `npusim plan`.", Plan),
         "llm_plan": ("The same of a language model.", LlmPlan),
+        "prices": ("What cards cost and take, for `--prices`.", PricedProducts),
         "sweep": ("Calls over shapes, dtypes and products, for `npusim sweep`.", SweepSpec),
         "chip": ("A chip: `-s FILE.yaml` wherever a chip is named.", Profile),
         "architecture": ("A decoder, for `npusim llm --architecture`.", Architecture),
@@ -193,7 +302,7 @@ def _partial(made: dict[str, Any]) -> None:
 
 
 def yaml_page() -> str:
-    """Every key of the YAML files: type, default, what is allowed."""
+    """Every key of the YAML files: what it means, what is allowed, its default."""
     parts = [_YAML]
     for name, (about, _) in yaml_models().items():
         parts.append(f"## {name}\n\n{about} Schema: [{name}.json](schemas/{name}.json).\n")
@@ -207,12 +316,13 @@ def yaml_page() -> str:
 
 
 def _keys(part: Mapping[str, Any]) -> str:
-    rows = ["| key | value | default |", "|---|---|---|"]
+    rows = ["| key | what it is | value | default |", "|---|---|---|---|"]
     needed = part.get("required", ())
     for key, value in part.get("properties", {}).items():
         default = "required" if key in needed else json.dumps(value.get("default"), default=str)
         shown = "" if default == "null" else default if default == "required" else f"`{default}`"
-        rows.append(f"| `{key}` | {_cell(_type(value))} | {_cell(shown)} |")
+        cells = (value.get("description", ""), _type(value), shown)
+        rows.append(f"| `{key}` | {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 
@@ -297,6 +407,28 @@ def chips_page() -> str:
     return "\n".join(parts) + "\n"
 
 
+STUB = """# {title}
+
+This page is made from the code when [the site](../../CONTRIBUTING.md#set-up) is built; in a clone
+`python docs/reference_pages.py FOLDER` writes it, with the other pages of its kind. {instead}
+"""
+STUBS = {
+    "cli": ("Commands", "`npusim VERB --help` prints the same."),
+    "ascendc": ("Kernel language", "`help(npusim.ascendc.Core)` prints the same."),
+    "chips": ("Chips", "`npusim profiles show CHIP` prints the numbers of one with their sources."),
+    "yaml": ("YAML files", "`npusim init` writes commented files with the usual keys."),
+}
+
+
+def stub(name: str) -> str:
+    """What stands in the repository for a page that is made with the site."""
+    title, instead = STUBS[name]
+    text = STUB.format(title=title, instead=instead)
+    if name == "yaml":
+        text += "".join(f"\n## {kind}\n\n{about}\n" for kind, (about, _) in yaml_models().items())
+    return text
+
+
 def pages() -> dict[str, str]:
     """Path in the site -> text, of everything that is made when the site is built."""
     made = {
@@ -308,3 +440,10 @@ def pages() -> dict[str, str]:
     for name in yaml_models():
         made[f"reference/schemas/{name}.json"] = json.dumps(schema(name), indent=1) + "\n"
     return made
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for path, text in pages().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")

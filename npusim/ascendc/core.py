@@ -137,13 +137,20 @@ class Core(
             self.recorder.join(self.profile.scalar.issue_cycles)
 
     def loop(
-        self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
+        self,
+        count: int,
+        *,
+        sequential: bool = False,
+        accumulates: bool = False,
+        inner_bytes: int = 0,
+        at_once: int = 0,
     ) -> Iterator[LoopIndex]:
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
         The body is executed for many iterations at once, so it must not carry values from one
         iteration to the next; ``sequential=True`` executes them one by one for bodies that do, and
-        the index is a number then (:mod:`npusim.ascendc.watching`).
+        the index is a number then (:mod:`npusim.ascendc.watching`). A body that ``accumulates``
+        carries nothing but what :meth:`accumulate` adds to.
         ``inner_bytes`` is what an iteration works on when inner loops make that more than the
         core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
         works on far less than the core's buffers.
@@ -151,7 +158,8 @@ class Core(
         if count <= 0:
             return
         one_by_one = sequential or self.reference
-        step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
+        many = self._beside(count) if accumulates else self._batch(count, inner_bytes)
+        step = 1 if one_by_one else at_once or many
         executed = count if self.numerics or self.reference else 1
         turns = ((first, min(first + step, executed)) for first in range(0, executed, step))
         apart = count > 1 and not one_by_one and at_once != 1
@@ -236,19 +244,24 @@ class Core(
         self.scopes.end()
 
     def tiles(
-        self, start: int, length: int, tile_length: int, *, sequential: bool = False
+        self,
+        start: int,
+        length: int,
+        tile_length: int,
+        *,
+        sequential: bool = False,
+        accumulates: bool = False,
     ) -> Iterator[tuple[LoopIndex, int]]:
         """Cut ``length`` elements from ``start`` into tiles.
 
         Yields (first element, elements) of each.
 
-        All full tiles come as one loop (one by one if ``sequential``); a shorter last tile comes as
-        a loop of its own.
+        All full tiles come as one :meth:`loop`; a shorter last tile comes as one of its own.
         """
         if tile_length < 1:
             raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
-        turns = self.loop(full, sequential=sequential)
+        turns = self.loop(full, sequential=sequential, accumulates=accumulates)
         return self._cut(turns, start, tile_length, full, rest)
 
     def _cut(
@@ -344,3 +357,9 @@ class Core(
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, most_bytes // per_iteration))
+
+    def _beside(self, count: int) -> int:
+        """As :meth:`_batch`, next to the iterations of outer loops that are executed at once."""
+        per_iteration = max(1, sum(self.pipe.used_bytes.values()))
+        outer = self.stack_size(0, self.depth)
+        return max(1, min(count, _STACK_BYTES // (per_iteration * outer)))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.recorder import Passage
     from npusim.engine import Code
-    from npusim.hardware.groups import Path, Rate
+    from npusim.hardware.execution import Rate
+    from npusim.hardware.groups import Path
     from npusim.hardware.profile import Profile
 
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units

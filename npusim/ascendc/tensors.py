@@ -182,6 +182,18 @@ class LocalTensor:
             self.core.follower.writes(self)
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
             self.core.scopes.refuse_write(self.depth, self.buffer)
+        return deepen(self._writable(whole=whole), self.depth, depth)
+
+    def total(self) -> NDArray[Any]:
+        """The numbers, for the iterations of inner loops to add to."""
+        self._check_phase()
+        if self.core.follower is not None:
+            self.core.follower.writes(self)
+        array = self._writable(whole=False)
+        self.core.chain.before_writing(array)
+        return array
+
+    def _writable(self, *, whole: bool) -> NDArray[Any]:
         if self._root is not None:
             self._root._own(keep=True)
         else:
@@ -189,7 +201,7 @@ class LocalTensor:
         numbers = self._numbers()
         if self.core.views.of_tiles:
             self.core.views.before_writing(numbers)
-        return deepen(numbers, self.depth, depth)
+        return numbers
 
     def becomes(self, work: Work, *sources: LocalTensor | NDArray[Any] | np.generic) -> None:
         """Its numbers are what ``work`` makes of others, at once or with the core's chain."""

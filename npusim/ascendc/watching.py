@@ -65,15 +65,25 @@ class WatchedCore(Core):
             self._copies[-1].append(Access(place, self.depth, writes, adds, site()))
 
     def loop(
-        self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
+        self,
+        count: int,
+        *,
+        sequential: bool = False,
+        accumulates: bool = False,
+        inner_bytes: int = 0,
+        at_once: int = 0,
     ) -> Iterator[LoopIndex]:
         """As :meth:`Core.loop`, for iterations that may not be alike."""
         frame = frame_of_kernel()
         if frame is None:
             return super().loop(
-                count, sequential=sequential, inner_bytes=inner_bytes, at_once=at_once
+                count,
+                sequential=sequential,
+                accumulates=accumulates,
+                inner_bytes=inner_bytes,
+                at_once=at_once,
             )
-        if self.reference or sequential or at_once == 1:
+        if self.reference or sequential or accumulates or at_once == 1:
             return self._one_by_one(count, may_end=loops_itself(frame))
         return self._alike(count, inner_bytes, at_once)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,8 +101,10 @@ class GammaArrivals(_GapArrivals):
         """Refuse a coefficient of variation that isn't positive."""
         if not self.gap_cv > 0 or not np.isfinite(self.gap_cv):
             raise ArgumentError(
-                f"gap_cv is {self.gap_cv:g}; the coefficient of variation of the gaps is positive",
-                "1 is Poisson; for equal gaps use constant arrivals.",
+                say(
+                    "gap_cv is {gap_cv:g}; the coefficient of variation of the gaps is positive"
+                ).format(gap_cv=self.gap_cv),
+                say("1 is Poisson; for equal gaps use constant arrivals."),
             )
 
     def describe(self) -> str:
@@ -129,19 +132,35 @@ class BurstyArrivals:
         """Refuse bursts that carry more than all requests, or none."""
         if not self.burst_ratio > 1:
             raise ArgumentError(
-                f"burst_ratio is {self.burst_ratio:g}; a burst is faster than the mean, so above 1"
+                say(
+                    "burst_ratio is {burst_ratio:g}; a burst is faster than the mean, so above 1"
+                ).format(burst_ratio=self.burst_ratio)
             )
         if not 0 < self.burst_share < 1:
             raise ArgumentError(
-                f"burst_share is {self.burst_share:g}; a share of time is between 0 and 1"
+                say("burst_share is {burst_share:g}; a share of time is between 0 and 1").format(
+                    burst_share=self.burst_share
+                )
             )
         if not self.burst_s > 0:
-            raise ArgumentError(f"burst_s is {self.burst_s:g}; bursts last more than 0 seconds")
+            raise ArgumentError(
+                say("burst_s is {burst_s:g}; bursts last more than 0 seconds").format(
+                    burst_s=self.burst_s
+                )
+            )
         if self.burst_ratio * self.burst_share > 1:
             raise ArgumentError(
-                f"bursts of {self.burst_ratio:g} times the mean rate in {self.burst_share:g} of "
-                f"the time carry {self.burst_ratio * self.burst_share:.0%} of the requests",
-                f"Take burst_share at most {1 / self.burst_ratio:.3g}, or a lower burst_ratio.",
+                say(
+                    "bursts of {burst_ratio:g} times the mean rate in {burst_share:g} of the "
+                    "time carry {burst_ratio_2:.0%} of the requests"
+                ).format(
+                    burst_ratio=self.burst_ratio,
+                    burst_share=self.burst_share,
+                    burst_ratio_2=self.burst_ratio * self.burst_share,
+                ),
+                say("Take burst_share at most {value:.3g}, or a lower burst_ratio.").format(
+                    value=1 / self.burst_ratio
+                ),
             )
 
     def requests(self, rate_per_s: float, at_least: int) -> int:
@@ -193,9 +212,10 @@ class TraceArrivals:
         """Refuse a trace that has no rate: one arrival, or all at the same instant."""
         if len(self.offsets_s) < 2 or not self._span_s() > 0:
             raise ArgumentError(
-                f"{self.name} has {len(self.offsets_s)} request(s) within {self._span_s():g} s: "
-                "no rate can be read from it",
-                "A trace needs at least two requests at different times.",
+                say(
+                    "{name} has {count} request(s) within {value:g} s: no rate can be read from it"
+                ).format(name=self.name, count=len(self.offsets_s), value=self._span_s()),
+                say("A trace needs at least two requests at different times."),
             )
 
     @classmethod
@@ -249,7 +269,11 @@ class TraceArrivals:
 
 def _check_rate(rate_per_s: float) -> None:
     if not rate_per_s > 0 or not np.isfinite(rate_per_s):
-        raise ArgumentError(f"the rate is {rate_per_s:g} requests/s; it must be positive")
+        raise ArgumentError(
+            say("the rate is {rate_per_s:g} requests/s; it must be positive").format(
+                rate_per_s=rate_per_s
+            )
+        )
 
 
 def _shares(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:

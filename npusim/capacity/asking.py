@@ -14,6 +14,7 @@ from npusim.capacity.plan_wording import sentences
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError
+from npusim.values.language import say
 
 Prices = Mapping[str, float] | PricedProducts
 """EUR for a card by product, or a sheet with prices, watts and a currency."""
@@ -58,7 +59,7 @@ def priced_fleet(products: Sequence[str], prices: Prices | None = None) -> dict[
     prices = prices or {}
     if unasked := [name for name in prices if name not in products]:
         raise ArgumentError(
-            f"a price for {unasked[0]}, which isn't compared",
+            say("a price for {unasked}, which isn't compared").format(unasked=unasked[0]),
             f"Compared are: {', '.join(products)}.",
         )
     fleet: dict[str, Any] = {

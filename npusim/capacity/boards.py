@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from npusim.hardware.naming import caution_of, load_profile, resolve_soc
 from npusim.hardware.products import products
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity.plan import ProductPlan
@@ -70,7 +71,9 @@ def find_board(name: str) -> Board:
         chip.memory.capacity_bytes,
         None,
         chip.provenance_of("memory.capacity_bytes").source,
-        f"{name} is a chip and no product: one chip a card is assumed. {resolution.note}".strip(),
+        say("{name} is a chip and no product: one chip a card is assumed. {note}")
+        .format(name=name, note=resolution.note)
+        .strip(),
         chip.family == "910",
         caution_of(chip.name),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from npusim.capacity.estimate import Estimate
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,13 +52,22 @@ class Objective:
         """Refuse what can't be an objective."""
         if not 0 < self.quantile < 1:
             raise ArgumentError(
-                f"the quantile is {self.quantile:g}; it lies between 0 and 1", "p99 is 0.99."
+                say("the quantile is {quantile:g}; it lies between 0 and 1").format(
+                    quantile=self.quantile
+                ),
+                "p99 is 0.99.",
             )
         if not self.limit_us > 0:
-            raise ArgumentError(f"the limit is {self.limit_us:g} us; it must be positive")
+            raise ArgumentError(
+                say("the limit is {limit_us:g} us; it must be positive").format(
+                    limit_us=self.limit_us
+                )
+            )
         if not 0 < self.target_utilisation < 1:
             raise ArgumentError(
-                f"the target utilisation is {self.target_utilisation:g}; it lies between 0 and 1"
+                say(
+                    "the target utilisation is {target_utilisation:g}; it lies between 0 and 1"
+                ).format(target_utilisation=self.target_utilisation)
             )
 
     def latency_us(self, run: FleetRun) -> float:

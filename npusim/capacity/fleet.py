@@ -21,6 +21,7 @@ from npusim.capacity.stations import Clock, Device, Lane, Station
 from npusim.capacity.unbatched import begins_us
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError, brief
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,16 +102,21 @@ class Fleet:
         """Refuse fleets without cards, unknown policies and outages of cards that aren't there."""
         if self.cards < 1 or self.devices_per_card < 1:
             raise ArgumentError(
-                f"a fleet of {self.cards} cards with {self.devices_per_card} devices each"
+                say("a fleet of {cards} cards with {devices_per_card} devices each").format(
+                    cards=self.cards, devices_per_card=self.devices_per_card
+                )
             )
         if self.dispatch not in DISPATCH:
             raise ArgumentError(
-                f"dispatch {brief(self.dispatch)}", f"Choose one of {', '.join(DISPATCH)}."
+                f"dispatch {brief(self.dispatch)}",
+                say("Choose one of {dispatch}.").format(dispatch=", ".join(DISPATCH)),
             )
         for outage in self.outages:
             if not 0 <= outage.card < self.cards:
                 raise ArgumentError(
-                    f"an outage of card {outage.card} in a fleet of {self.cards} cards (from 0)"
+                    say("an outage of card {card} in a fleet of {cards} cards (from 0)").format(
+                        card=outage.card, cards=self.cards
+                    )
                 )
 
     @property
@@ -143,7 +149,9 @@ def simulate(
     """
     if not streams or requests < 1:
         raise ArgumentError(
-            f"{requests} requests of {len(streams)} models: there is nothing to simulate"
+            say("{requests} requests of {count} models: there is nothing to simulate").format(
+                requests=requests, count=len(streams)
+            )
         )
     arrival, mix, service, dispatch, failure = np.random.default_rng(seed).spawn(5)
     coming = Requests(

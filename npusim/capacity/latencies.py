@@ -19,6 +19,7 @@ from npusim.hardware.naming import resolve_soc
 from npusim.model.reading import ModelFile, read_model
 from npusim.model.retiming import retime
 from npusim.values.errors import ArgumentError, RejectedError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity.plan import ModelPlan, Plan
@@ -92,11 +93,17 @@ class SimulatedLatencies:
         if unfolded.batch is None:
             if max(items, stated or 1) > 1:
                 raise ArgumentError(
-                    f"model {model.name!r}: {model.reference} has no batch axis, so its latency is "
-                    f"known for one item at a time, and the plan asks for batches of "
-                    f"{max(items, stated or 1)}",
-                    "Set max_batch and items_per_request to 1 (one item is one step of the file), "
-                    "or write the model as a YAML list of calls with {B} for the batch.",
+                    say(
+                        "model {name!r}: {reference} has no batch axis, so its latency is known "
+                        "for one item at a time, and the plan asks for batches of {items}"
+                    ).format(
+                        name=model.name, reference=model.reference, items=max(items, stated or 1)
+                    ),
+                    say(
+                        "Set max_batch and items_per_request to 1 (one item is one step of the "
+                        "file), or write the model as a YAML list of calls with {B} for the "
+                        "batch."
+                    ),
                 )
             return [1]
         most = stated or max(UNSTATED_BATCH, items)
@@ -123,9 +130,14 @@ def _refuse_if_refused(model: ModelPlan, result: StepResult) -> None:
     first = result.refused[0]
     more = f" (and {len(result.refused) - 1} more)" if len(result.refused) > 1 else ""
     raise RejectedError(
-        f"{first.op} of model {model.name!r} with {', '.join(first.dtypes)}: "
-        f"{first.why.rstrip('.')}{more}",
-        "`npusim model` lists every operator that is refused.",
+        say("{op} of model {name!r} with {dtypes}: {why}{more}").format(
+            op=first.op,
+            name=model.name,
+            dtypes=", ".join(first.dtypes),
+            why=first.why.rstrip("."),
+            more=more,
+        ),
+        say("`npusim model` lists every operator that is refused."),
     )
 
 

@@ -61,6 +61,7 @@ from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -71,19 +72,23 @@ if TYPE_CHECKING:
 class CurvePlan(PlanPart):
     """A service curve written into the plan: one entry for each batch, in items, on one device."""
 
-    batch: Counts
-    latency_ms: Times
-    lo_ms: Times | None = None
-    hi_ms: Times | None = None
-    memory_bytes: Sizes | None = None
-    basis: str = "stated in the plan"
+    batch: Counts = Field(description="batches, items")
+    latency_ms: Times = Field(description="time of each batch on one device, ms")
+    lo_ms: Times | None = Field(None, description="low ends of its band, ms")
+    hi_ms: Times | None = Field(None, description="high ends, ms")
+    memory_bytes: Sizes | None = Field(None, description="memory of a device for each batch, bytes")
+    basis: str = Field("stated in the plan", description="where the times are from, for the page")
 
     @model_validator(mode="after")
     def _make_sense(self) -> CurvePlan:
         for key in ("latency_ms", "lo_ms", "hi_ms", "memory_bytes"):
             values = getattr(self, key)
             if values is not None and len(values) != len(self.batch):
-                raise ValueError(f"{len(values)} values of {key} for {len(self.batch)} batches")
+                raise ValueError(
+                    say("{count} values of {key} for {count_2} batches").format(
+                        count=len(values), key=key, count_2=len(self.batch)
+                    )
+                )
         self.curve()
         return self
 
@@ -102,20 +107,26 @@ class CurvePlan(PlanPart):
 
 
 class BatchingPlan(PlanPart):
-    """How requests are batched: at most `max_batch` items, and no request waits longer for company.
+    """How requests are batched."""
 
-    Without `max_batch` each product gets the largest batch that runs within half of the limit.
-    """
-
-    max_batch: Count | None = None
-    max_wait_ms: NonNegative = 0.0
+    max_batch: Count | None = Field(
+        None,
+        description=(
+            "most items of a batch; without it the largest batch that runs within half of the limit"
+        ),
+    )
+    max_wait_ms: NonNegative = Field(
+        0.0, description="longest that a request waits for company, ms"
+    )
 
     @model_validator(mode="after")
     def _make_sense(self) -> BatchingPlan:
         if self.max_batch == 1 and self.max_wait_ms > 0:
             raise ValueError(
-                f"max_wait_ms is {self.max_wait_ms:g} but max_batch is 1: a batch of one waits for "
-                "nobody; drop max_wait_ms or raise max_batch"
+                say(
+                    "max_wait_ms is {max_wait_ms:g} but max_batch is 1: a batch of one waits for "
+                    "nobody; drop max_wait_ms or raise max_batch"
+                ).format(max_wait_ms=self.max_wait_ms)
             )
         return self
 
@@ -123,29 +134,33 @@ class BatchingPlan(PlanPart):
 class ModelPlan(PlanPart):
     """One model: what to time, and its requests.
 
-    Exactly one of `reference`, `curve` (the same on every product) and `curves` (by product).  A
-    `reference` is a file for `npusim model`; `measured_on`, `host_dispatch_us` and `l2` are what
-    that command calls --measured-on, --dispatch-us and --l2.
+    Exactly one of `reference`, `curve` (the same on every product) and `curves` (by product).
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    reference: str | None = None
-    curve: CurvePlan | None = None
-    curves: dict[str, CurvePlan] | None = None
-    share: Positive = 1.0
-    items_per_request: Count = 1
-    batching: BatchingPlan | None = None
-    measured_on: str | None = None
-    host_dispatch_us: NonNegative | None = None
-    l2: Literal["order", "busy", "in_graph", "cold", "warm"] = "order"
+    name: Annotated[str, Field(min_length=1)] = Field(description="what the plan calls it")
+    reference: str | None = Field(None, description="a file for `npusim model`, beside the plan")
+    curve: CurvePlan | None = Field(None, description="times that are the same on every product")
+    curves: dict[str, CurvePlan] | None = Field(None, description="product -> times")
+    share: Positive = Field(1.0, description="of the requests, relative to the other models")
+    items_per_request: Count = Field(1, description="what one request adds to a batch")
+    batching: BatchingPlan | None = Field(None, description="its own batching; else the workload's")
+    measured_on: str | None = Field(None, description="chip that a profile was measured on")
+    host_dispatch_us: NonNegative | None = Field(
+        None, description="host's time to launch an operator, microseconds"
+    )
+    l2: Literal["order", "busy", "in_graph", "cold", "warm"] = Field(
+        "order", description="what L2 holds when an operator begins"
+    )
 
     @model_validator(mode="after")
     def _make_sense(self) -> ModelPlan:
         given = [key for key in ("reference", "curve", "curves") if getattr(self, key) is not None]
         if len(given) != 1:
-            got = " and ".join(given) or "none of them"
+            got = " and ".join(given) or say("none of them")
             raise ValueError(
-                f"model {self.name!r} needs one of reference, curve and curves, and has {got}"
+                say(
+                    "model {name!r} needs one of reference, curve and curves, and has {got}"
+                ).format(name=self.name, got=got)
             )
         if self.batching is not None:
             self.check_batching(self.batching)
@@ -155,15 +170,21 @@ class ModelPlan(PlanPart):
         """Refuse a batch that is smaller than one request."""
         if batching.max_batch is not None and batching.max_batch < self.items_per_request:
             raise ValueError(
-                f"max_batch is {batching.max_batch} but one request of model {self.name!r} has "
-                f"{self.items_per_request} items; no batch could hold it"
+                say(
+                    "max_batch is {max_batch} but one request of model {name!r} has "
+                    "{items_per_request} items; no batch could hold it"
+                ).format(
+                    max_batch=batching.max_batch,
+                    name=self.name,
+                    items_per_request=self.items_per_request,
+                )
             )
 
 
 class PoissonPlan(PlanPart):
     """Independent arrivals."""
 
-    kind: Literal["poisson"]
+    kind: Literal["poisson"] = Field(description="independent arrivals")
 
     def pattern(self) -> Arrivals:
         """The pattern."""
@@ -173,7 +194,7 @@ class PoissonPlan(PlanPart):
 class ConstantPlan(PlanPart):
     """Equal gaps."""
 
-    kind: Literal["constant"]
+    kind: Literal["constant"] = Field(description="equal gaps")
 
     def pattern(self) -> Arrivals:
         """The pattern."""
@@ -183,8 +204,8 @@ class ConstantPlan(PlanPart):
 class GammaPlan(PlanPart):
     """Independent gaps with a stated coefficient of variation."""
 
-    kind: Literal["gamma"]
-    gap_cv: Positive
+    kind: Literal["gamma"] = Field(description="independent gaps of a stated variation")
+    gap_cv: Positive = Field(description="coefficient of variation of the gaps")
 
     def pattern(self) -> Arrivals:
         """The pattern."""
@@ -194,10 +215,10 @@ class GammaPlan(PlanPart):
 class BurstyPlan(PlanPart):
     """Bursts and calm: see `npusim.capacity.arrivals.BurstyArrivals`."""
 
-    kind: Literal["bursty"]
-    burst_ratio: Positive
-    burst_share: Positive
-    burst_s: Positive
+    kind: Literal["bursty"] = Field(description="bursts and calm in turn")
+    burst_ratio: Positive = Field(description="rate in a burst over that of the calm")
+    burst_share: Positive = Field(description="share of the time in bursts")
+    burst_s: Positive = Field(description="mean length of a burst, seconds")
 
     @model_validator(mode="after")
     def _make_sense(self) -> BurstyPlan:
@@ -210,15 +231,14 @@ class BurstyPlan(PlanPart):
 
 
 class TracePlan(PlanPart):
-    """Arrivals from a file in the Azure LLM or BurstGPT format; its busiest stretch is simulated.
+    """Arrivals from a file; its busiest stretch is simulated."""
 
-    A relative `file` is looked for beside the plan.
-    """
-
-    kind: Literal["trace"]
-    file: str
-    window_requests: Annotated[int, Field(ge=2, le=MOST_REQUESTS)] = 20_000
-    drop_failed: bool = False
+    kind: Literal["trace"] = Field(description="arrivals of a file")
+    file: str = Field(description="a trace in the format of Azure LLM or BurstGPT, beside the plan")
+    window_requests: Annotated[int, Field(ge=2, le=MOST_REQUESTS)] = Field(
+        20_000, description="requests of its busiest stretch that are simulated"
+    )
+    drop_failed: bool = Field(False, description="whether requests that failed are left out")
 
 
 ArrivalsPlan = Annotated[
@@ -232,33 +252,46 @@ ArrivalsPlan = Annotated[
 class WorkloadPlan(PlanPart):
     """What arrives.
 
-    The peak defaults to the mean; a trace needs neither, or one of them to be scaled to.
+    A trace needs no rate, or one of them to be scaled to.
     """
 
-    models: Annotated[tuple[ModelPlan, ...], BeforeValidator(as_tuple), Field(min_length=1)]
-    mean_requests_per_s: Rate | None = None
-    peak_requests_per_s: Rate | None = None
-    arrivals: ArrivalsPlan = PoissonPlan(kind="poisson")
-    batching: BatchingPlan = BatchingPlan()
+    models: Annotated[tuple[ModelPlan, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
+        Field(description="what is served")
+    )
+    mean_requests_per_s: Rate | None = Field(None, description="mean rate, requests/s")
+    peak_requests_per_s: Rate | None = Field(
+        None,
+        description=(
+            "mean rate of the busiest period, which is planned for; as the mean where it isn't said"
+        ),
+    )
+    arrivals: ArrivalsPlan = Field(PoissonPlan(kind="poisson"), description="how requests come")
+    batching: BatchingPlan = Field(BatchingPlan(), description="how they are batched")
 
     @model_validator(mode="after")
     def _make_sense(self) -> WorkloadPlan:
         names = [model.name for model in self.models]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two models are called {name!r}")
+                raise ValueError(say("two models are called {name!r}").format(name=name))
         mean, peak = self.mean_requests_per_s, self.peak_requests_per_s
         if isinstance(self.arrivals, TracePlan):
             if mean is not None and peak is not None:
                 raise ValueError(
-                    "a trace has its own relation of peak to mean: give mean_requests_per_s or "
-                    "peak_requests_per_s to scale it, not both"
+                    say(
+                        "a trace has its own relation of peak to mean: give mean_requests_per_s "
+                        "or peak_requests_per_s to scale it, not both"
+                    )
                 )
         elif mean is None and peak is None:
-            raise ValueError("mean_requests_per_s is missing; only a trace brings its own rate")
+            raise ValueError(
+                say("mean_requests_per_s is missing; only a trace brings its own rate")
+            )
         if mean is not None and peak is not None and mean > peak:
             raise ValueError(
-                f"mean_requests_per_s is {mean:g}, more than peak_requests_per_s, {peak:g}"
+                say(
+                    "mean_requests_per_s is {mean:g}, more than peak_requests_per_s, {peak:g}"
+                ).format(mean=mean, peak=peak)
             )
         for model in self.models:
             if model.batching is None:
@@ -273,11 +306,20 @@ class WorkloadPlan(PlanPart):
 class ObjectivePlan(PlanPart):
     """What must hold at the peak, with as many cards down as `availability` says."""
 
-    quantile: Annotated[Share, BeforeValidator(as_share)] = 0.99
-    limit_ms: Positive
-    scope: Literal["all_requests", "each_model"] = "all_requests"
-    availability: Literal["N", "N+1", "N+2"] = "N"
-    target_utilisation: Share = 0.7
+    quantile: Annotated[Share, BeforeValidator(as_share)] = Field(
+        0.99, description="share of the requests that must be in time: p99 or 0.99"
+    )
+    limit_ms: Positive = Field(description="limit of their latency, ms")
+    scope: Literal["all_requests", "each_model"] = Field(
+        "all_requests",
+        description="whether the quantile is that of all requests or of each model's",
+    )
+    availability: Literal["N", "N+1", "N+2"] = Field(
+        "N", description="cards that may be down: none, 1 or 2"
+    )
+    target_utilisation: Share = Field(
+        0.7, description="most that working devices are busy at the peak"
+    )
 
     @property
     def spare_cards(self) -> int:
@@ -288,70 +330,78 @@ class ObjectivePlan(PlanPart):
 class ProductPlan(PlanPart):
     """A product to compare, and what the plan knows better; prices are never guessed."""
 
-    product: Annotated[str, Field(min_length=1)]
-    cards_per_server: Count | None = None
-    memory_bytes_per_device: Bytes | None = None
-    power_w_per_card: Positive | None = None
-    price_per_card: Positive | None = None
-    price_per_card_hour: Positive | None = None
+    product: Annotated[str, Field(min_length=1)] = Field(description="a product or a chip")
+    cards_per_server: Count | None = Field(
+        None, description="cards of a server, where it isn't the most that it takes"
+    )
+    memory_bytes_per_device: Bytes | None = Field(
+        None, description="memory of a device, bytes, where it is another"
+    )
+    power_w_per_card: Positive | None = Field(None, description="watts of a card")
+    price_per_card: Positive | None = Field(None, description="price of a card")
+    price_per_card_hour: Positive | None = Field(None, description="price of a card for an hour")
 
 
 class PricedProducts(PlanPart):
-    """The products to compare; `currency` is that of their prices."""
+    """The products to compare."""
 
     products: Annotated[
         tuple[Annotated[ProductPlan, named("product")], ...],
         BeforeValidator(product_names_in),
         Field(min_length=1),
-    ]
-    currency: str | None = None
+    ] = Field(description="what is compared; one word may name several with commas, or all")
+    currency: str | None = Field(None, description="that of the prices")
 
     @model_validator(mode="after")
     def _have_a_currency(self) -> PricedProducts:
         priced = [p.product for p in self.products if p.price_per_card or p.price_per_card_hour]
         if priced and self.currency is None:
-            raise ValueError(f"{priced[0]} has a price and the fleet no currency")
+            raise ValueError(
+                say("{priced} has a price and the fleet no currency").format(priced=priced[0])
+            )
         return self
 
 
 class FleetPlan(PricedProducts):
     """The products to compare and how requests reach the cards."""
 
-    dispatch: Dispatch = "least_loaded"
-    mtbf_h: Positive | None = None
-    mttr_h: Positive | None = None
+    dispatch: Dispatch = Field("least_loaded", description="how requests reach the cards")
+    mtbf_h: Positive | None = Field(None, description="mean time between failures of a card, hours")
+    mttr_h: Positive | None = Field(None, description="mean time to repair one, hours")
 
     @model_validator(mode="after")
     def _make_sense(self) -> FleetPlan:
         if (self.mtbf_h is None) != (self.mttr_h is None):
-            raise ValueError("mtbf_h and mttr_h belong together: give both or none")
+            raise ValueError(say("mtbf_h and mttr_h belong together: give both or none"))
         return self
 
 
 class SimulationPlan(PlanPart):
-    """How much to simulate, and the seed that everything random follows from.
+    """How much to simulate, and the seed that everything random follows from."""
 
-    `runs` of `requests` each at first; they get longer, up to `max_requests`, until they decide.
-    After `budget_s` seconds of processor time only a few short ones are made.
-    """
-
-    seed: Annotated[int, Field(ge=0)] = 1
-    runs: Annotated[int, Field(ge=2, le=MOST_RUNS)] = 8
-    requests: Requests = 10_000
-    max_requests: Requests = 160_000
-    service_cv: NonNegative = 0.0
-    max_cards: Annotated[int, Field(gt=0, le=MOST_CARDS)] = 4096
-    budget_s: Positive = 60.0
+    seed: Annotated[int, Field(ge=0)] = Field(1, description="what everything random follows from")
+    runs: Annotated[int, Field(ge=2, le=MOST_RUNS)] = Field(8, description="runs of each fleet")
+    requests: Requests = Field(10_000, description="requests of a run at first")
+    max_requests: Requests = Field(
+        160_000, description="requests that a run may grow to until it decides"
+    )
+    service_cv: NonNegative = Field(0.0, description="coefficient of variation of a batch's time")
+    max_cards: Annotated[int, Field(gt=0, le=MOST_CARDS)] = Field(
+        4096, description="most cards that are tried"
+    )
+    budget_s: Positive = Field(
+        60.0, description="processor time, seconds, after which only short runs are made"
+    )
 
 
 class Plan(PlanPart):
     """The whole question."""
 
-    title: str = "Capacity plan"
-    workload: WorkloadPlan
-    objective: ObjectivePlan
-    fleet: FleetPlan
-    simulation: SimulationPlan = SimulationPlan()
+    title: str = Field("Capacity plan", description="heading of the page")
+    workload: WorkloadPlan = Field(description="what arrives")
+    objective: ObjectivePlan = Field(description="what must hold at the peak")
+    fleet: FleetPlan = Field(description="the products to compare")
+    simulation: SimulationPlan = Field(SimulationPlan(), description="how much is simulated")
 
     @model_validator(mode="after")
     def _make_sense(self) -> Plan:
@@ -360,8 +410,10 @@ class Plan(PlanPart):
             wait_ms = self.workload.batching_of(model).max_wait_ms
             if wait_ms >= limit_ms:
                 raise ValueError(
-                    f"max_wait_ms is {wait_ms:g} for model {model.name!r}, limit_ms {limit_ms:g}: "
-                    "a request that waits that long for company is late before it is served"
+                    say(
+                        "max_wait_ms is {wait_ms:g} for model {name!r}, limit_ms {limit_ms:g}: a "
+                        "request that waits that long for company is late before it is served"
+                    ).format(wait_ms=wait_ms, name=model.name, limit_ms=limit_ms)
                 )
         return self
 

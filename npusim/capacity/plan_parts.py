@@ -11,6 +11,7 @@ from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.products import product_names
 from npusim.reading.limits import LEAST_RATE, MOST_OF_A_PLAN, MOST_REQUESTS
+from npusim.values.language import say
 from npusim.values.spelling import names_in
 from npusim.values.suggest import did_you_mean
 
@@ -28,7 +29,7 @@ class PlanPart(Group):
                         did_you_mean(str(key), cls.model_fields)
                         or f"Known: {', '.join(cls.model_fields)}."
                     )
-                    raise ValueError(f"unknown key {key!r}. {hint}")
+                    raise ValueError(say("unknown key {key!r}. {hint}").format(key=key, hint=hint))
         return raw
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from npusim.values.errors import brief
+from npusim.values.language import say
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -48,18 +49,22 @@ def _sentence(entry: ErrorDetails) -> str:
         steps = (*steps[:tag], *steps[tag + 1 :])
     key = ".".join(str(step) for step in steps)
     if kind == "missing":
-        return f"{key} is missing"
+        return say("{key} is missing").format(key=key)
     if kind == "value_error":
         text = entry["msg"].removeprefix("Value error, ")
         return f"{key}: {text}" if key else text
     if kind == "union_tag_not_found":
-        return f"{key}.kind is missing"
+        return say("{key}.kind is missing").format(key=key)
     if kind == "union_tag_invalid":
         known = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
         hint = did_you_mean(context["tag"], known)
         given, names = brief(context["tag"]), ", ".join(known)
-        return f"{key} is {given}; it must be one of {names}. {hint}".strip()
-    demand = _DEMANDS[kind].format(**context) if kind in _DEMANDS else entry["msg"]
+        return (
+            say("{key} is {given}; it must be one of {names}. {hint}")
+            .format(key=key, given=given, names=names, hint=hint)
+            .strip()
+        )
+    demand = say(_DEMANDS[kind]).format(**context) if kind in _DEMANDS else entry["msg"]
     return f"{key} is {brief(value)}; {demand}{_hint(value, kind)}"
 
 
@@ -67,7 +72,7 @@ def _hint(value: object, kind: str) -> str:
     """YAML takes 1e3 for text, which nobody expects."""
     if isinstance(value, str) and kind in {"float_type", "int_type"}:
         try:
-            return f" (write {float(value):g} without quotes or exponent)"
+            return say(" (write {float:g} without quotes or exponent)").format(float=float(value))
         except ValueError:
             return ""
     return ""

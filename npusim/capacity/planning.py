@@ -26,6 +26,7 @@ from npusim.capacity.serving import conflict, memory_fit, served_models, streams
 from npusim.capacity.sizing import FEW, BudgetSpentError, Effort, Sizer
 from npusim.capacity.units import S_PER_H, US_PER_MS
 from npusim.values.errors import ArgumentError, RejectedError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,10 +132,9 @@ class _Product:
                 board, Verdict.TOO_SLOW, trouble.message, trouble.remedy, models, memory=memory
             )
         if memory is not None and not memory.fits:
-            reason = (
-                f"the models need {memory.needed_bytes:,} bytes, a device has "
-                f"{memory.capacity_bytes:,}"
-            )
+            reason = say(
+                "the models need {needed_bytes:,} bytes, a device has {capacity_bytes:,}"
+            ).format(needed_bytes=memory.needed_bytes, capacity_bytes=memory.capacity_bytes)
             return ProductResult(
                 board, Verdict.NO_MEMORY, reason, "Lower max_batch.", models, memory=memory
             )
@@ -149,12 +149,16 @@ class _Product:
             needed = sizer.needed(peak_per_s)
         except BudgetSpentError:
             needed, verdict = None, Verdict.OPEN
-            reason = f"{_budget(plan)} with {_least(sizer, peak_per_s)} cards or more to be tried"
-            remedy = "Give it more time (--budget), or fewer products."
+            reason = say("{budget} with {least} cards or more to be tried").format(
+                budget=_budget(plan), least=_least(sizer, peak_per_s)
+            )
+            remedy = say("Give it more time (--budget), or fewer products.")
         else:
             verdict = Verdict.TOO_MANY_CARDS
-            reason = f"{plan.simulation.max_cards} cards don't carry {peak_per_s:g} requests/s"
-            remedy = "Raise simulation.max_cards or loosen the objective."
+            reason = say("{max_cards} cards don't carry {peak_per_s:g} requests/s").format(
+                max_cards=plan.simulation.max_cards, peak_per_s=peak_per_s
+            )
+            remedy = say("Raise simulation.max_cards or loosen the objective.")
         if needed is None:
             return replace(
                 timed, verdict=verdict, reason=reason, remedy=remedy,
@@ -258,7 +262,7 @@ class _Product:
         if beyond:
             reason = beyond.message
         elif needed is None and not reason:
-            reason = f"more than {sizer.effort.max_cards} cards"
+            reason = say("more than {max_cards} cards").format(max_cards=sizer.effort.max_cards)
         keeps_up = rate_per_s < cards * sizer.card_rate_per_s
         planned = operate(sizer, cards, rate_per_s, runs=FEW) if keeps_up else None
         is_open = reason == _budget(self._plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 
 def cards_for_rate(
@@ -13,11 +14,15 @@ def cards_for_rate(
     """The closed-form count: the fewest cards that carry the rate at the target utilisation."""
     if not card_rate_per_s > 0 or not rate_per_s >= 0:
         raise ArgumentError(
-            f"{rate_per_s:g} requests/s on cards that do {card_rate_per_s:g}: rates are positive"
+            say(
+                "{rate_per_s:g} requests/s on cards that do {card_rate_per_s:g}: rates are positive"
+            ).format(rate_per_s=rate_per_s, card_rate_per_s=card_rate_per_s)
         )
     if not 0 < target_utilisation <= 1:
         raise ArgumentError(
-            f"target utilisation is {target_utilisation:g}; it lies between 0 and 1"
+            say("target utilisation is {target_utilisation:g}; it lies between 0 and 1").format(
+                target_utilisation=target_utilisation
+            )
         )
     exact = rate_per_s / (card_rate_per_s * target_utilisation)
     # A quotient that is whole but for its last bits mustn't cost a card.

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 End = Literal["lo", "estimate", "hi"]
 """Which latency of the band: its fast end, the estimate itself, or its slow end."""
@@ -90,10 +91,14 @@ class ServiceCurve:
         """
         given = sorted(points)
         if not given:
-            raise ArgumentError("a service curve needs at least one point")
+            raise ArgumentError(say("a service curve needs at least one point"))
         for earlier, later in pairwise(given):
             if earlier.batch == later.batch:
-                raise ArgumentError(f"a service curve has two points for batch {later.batch}")
+                raise ArgumentError(
+                    say("a service curve has two points for batch {batch}").format(
+                        batch=later.batch
+                    )
+                )
         for point in given:
             _check(point)
         risen = [given[0]]
@@ -132,8 +137,10 @@ class ServiceCurve:
         """Latency, band and memory of one batch."""
         if not 1 <= batch <= self.max_batch:
             raise ArgumentError(
-                f"batch {batch} is outside the service curve, which covers 1 to {self.max_batch}",
-                "Time larger batches, or lower max_batch.",
+                say(
+                    "batch {batch} is outside the service curve, which covers 1 to {max_batch}"
+                ).format(batch=batch, max_batch=self.max_batch),
+                say("Time larger batches, or lower max_batch."),
             )
         place = bisect_left(self.points, batch, key=lambda point: point.batch)
         right = self.points[place]
@@ -164,12 +171,18 @@ class ServiceCurve:
 def _check(point: ServicePoint) -> None:
     if point.batch < 1:
         raise ArgumentError(
-            f"a service curve has a point for batch {point.batch}; batches are 1 or more"
+            say("a service curve has a point for batch {batch}; batches are 1 or more").format(
+                batch=point.batch
+            )
         )
     if not 0 < point.lo_us <= point.latency_us <= point.hi_us < float("inf"):
         raise ArgumentError(
-            f"batch {point.batch} takes {point.latency_us:g} us with a band of {point.lo_us:g} to "
-            f"{point.hi_us:g} us; latencies are positive and lie within their band"
+            say(
+                "batch {batch} takes {latency_us:g} us with a band of {lo_us:g} to {hi_us:g} us; "
+                "latencies are positive and lie within their band"
+            ).format(
+                batch=point.batch, latency_us=point.latency_us, lo_us=point.lo_us, hi_us=point.hi_us
+            )
         )
 
 

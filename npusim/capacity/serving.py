@@ -9,6 +9,7 @@ from npusim.capacity.fleet import Stream
 from npusim.capacity.results import MemoryFit, ModelOnProduct
 from npusim.capacity.units import US_PER_MS
 from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity.boards import Board
@@ -51,12 +52,16 @@ def curve_of(
             if name in model.curves:
                 return model.curves[name].curve()
         raise UnknownNameError(
-            f"product in the curves of model {model.name!r}:", product.product, model.curves
+            say("product in the curves of model {name!r}:").format(name=model.name),
+            product.product,
+            model.curves,
         )
     if latencies is None:
         raise ArgumentError(
-            f"model {model.name!r} refers to {model.reference!r}, and nothing is there to time it",
-            "Give the plan a curve, or evaluate it with a latency source.",
+            say("model {name!r} refers to {reference!r}, and nothing is there to time it").format(
+                name=model.name, reference=model.reference
+            ),
+            say("Give the plan a curve, or evaluate it with a latency source."),
         )
     return latencies.curve(model, board)
 
@@ -70,27 +75,50 @@ def conflict(
     may and then runs in a full batch has to be in time; else the plan would hold at the peak and
     break in the valley.
     """
-    limit = f"the limit is {_ms(limit_us)}"
+    limit = say("the limit is {ms}").format(ms=_ms(limit_us))
     for model in models:
         single_us = model.batch_us(1, end)
         if single_us > limit_us:
             return Conflict(
-                f"one request of model {model.name!r} takes {_ms(single_us)} on an idle "
-                f"{board.name}, and {limit}",
-                f"No number of cards helps; a limit above {_ms(single_us)} can be met.",
+                say(
+                    "one request of model {name!r} takes {ms} on an idle {name_2}, and {limit}"
+                ).format(name=model.name, ms=_ms(single_us), name_2=board.name, limit=limit),
+                say("No number of cards helps; a limit above {ms} can be met.").format(
+                    ms=_ms(single_us)
+                ),
             )
         batch_us = model.batch_us(model.requests_per_batch, end)
         if batch_us > limit_us:
             return Conflict(
-                f"a full batch of {model.max_batch} items of model {model.name!r} takes "
-                f"{_ms(batch_us)} on {board.name}, and {limit}",
-                f"max_batch: {_largest_within(model, limit_us, end)} would fit.",
+                say(
+                    "a full batch of {max_batch} items of model {name!r} takes {ms} on {name_2}, "
+                    "and {limit}"
+                ).format(
+                    max_batch=model.max_batch,
+                    name=model.name,
+                    ms=_ms(batch_us),
+                    name_2=board.name,
+                    limit=limit,
+                ),
+                say("max_batch: {largest_within} would fit.").format(
+                    largest_within=_largest_within(model, limit_us, end)
+                ),
             )
         if model.max_wait_us + batch_us > limit_us:
             return Conflict(
-                f"a request of model {model.name!r} may wait {_ms(model.max_wait_us)} for its "
-                f"batch, which then takes up to {_ms(batch_us)} on {board.name}, and {limit}",
-                f"max_wait_ms up to {(limit_us - batch_us) / US_PER_MS:.4g} would fit.",
+                say(
+                    "a request of model {name!r} may wait {ms} for its batch, which then takes "
+                    "up to {ms_2} on {name_2}, and {limit}"
+                ).format(
+                    name=model.name,
+                    ms=_ms(model.max_wait_us),
+                    ms_2=_ms(batch_us),
+                    name_2=board.name,
+                    limit=limit,
+                ),
+                say("max_wait_ms up to {limit_us:.4g} would fit.").format(
+                    limit_us=(limit_us - batch_us) / US_PER_MS
+                ),
             )
     return None
 
@@ -124,9 +152,13 @@ def _served(
     wanted = batching.max_batch or model.items_per_request
     if wanted > curve.max_batch:
         raise ArgumentError(
-            f"model {model.name!r} is to run batches of {wanted} items on {board.name}, where its "
-            f"latency is known for up to {curve.max_batch}",
-            f"Time larger batches, or set max_batch to {curve.max_batch} or less.",
+            say(
+                "model {name!r} is to run batches of {wanted} items on {name_2}, where its "
+                "latency is known for up to {max_batch}"
+            ).format(name=model.name, wanted=wanted, name_2=board.name, max_batch=curve.max_batch),
+            say("Time larger batches, or set max_batch to {max_batch} or less.").format(
+                max_batch=curve.max_batch
+            ),
         )
     max_wait_us = batching.max_wait_ms * US_PER_MS
     stated = batching.max_batch is not None

@@ -21,6 +21,7 @@ from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Fleet, device_rate_per_s, simulate
 from npusim.capacity.queueing import cards_for_rate
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ class Effort:
             not self.seeds
             or min(self.requests, self.load_levels, self.max_cards, self.max_requests) < 1
         ):
-            raise ArgumentError(f"an effort of nothing: {self}")
+            raise ArgumentError(say("an effort of nothing: {value}").format(value=self))
 
 
 class BudgetSpentError(Exception):

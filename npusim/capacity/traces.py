@@ -24,6 +24,7 @@ import numpy as np
 
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,8 +177,8 @@ def read_trace(
             if max_rows is not None and len(arrival_s) >= max_rows:
                 break
     if not arrival_s:
-        remedy = "Every row failed; keep them with drop_failed: false." if failed else ""
-        raise FileError(path, "the trace has no requests", remedy)
+        remedy = say("Every row failed; keep them with drop_failed: false.") if failed else ""
+        raise FileError(path, say("the trace has no requests"), remedy)
     times = np.frombuffer(arrival_s)
     order = np.argsort(times, kind="stable") if (np.diff(times) < 0).any() else slice(None)
     return Trace(
@@ -216,22 +217,27 @@ class _Layout:
                 stamp, inputs, outputs = map(header.index, columns)
                 return cls(known, stamp, inputs, outputs, len(header))
         if not header:
-            raise FileError(path, "the trace is empty")
+            raise FileError(path, say("the trace is empty"))
         expected = " or ".join(
             f"{f.stamp},{f.input_tokens},{f.output_tokens} ({f.name})" for f in FORMATS
         )
         raise FileError(
             path,
-            f"line 1: no trace header: {','.join(header)[:80]}",
-            f"Expected columns {expected}.",
+            say("line 1: no trace header: {header}").format(header=",".join(header)[:80]),
+            say("Expected columns {expected}.").format(expected=expected),
         )
 
     def malformed(self, path: str | PathLike[str], line: int, fields: list[str]) -> FileError:
         """What is wrong with a row: its number of fields, or the first field that can't be read."""
         known = self.format
         if len(fields) != self.width:
-            return FileError(path, f"line {line}: {len(fields)} fields instead of {self.width}")
-        whole = "a whole number, 0 or more"
+            return FileError(
+                path,
+                say("line {line}: {count} fields instead of {width}").format(
+                    line=line, count=len(fields), width=self.width
+                ),
+            )
+        whole = say("a whole number, 0 or more")
         for column, name, read, form in (
             (self.stamp, known.stamp, known.stamp_reader(), known.stamp_form),
             (self.input_tokens, known.input_tokens, _count, whole),
@@ -240,9 +246,11 @@ class _Layout:
             try:
                 read(fields[column])
             except ValueError:
-                problem = f"line {line}: {name} is {fields[column]!r}"
-                return FileError(path, problem, f"Expected {form}.")
-        return FileError(path, f"line {line} can't be read")
+                problem = say("line {line}: {name} is {fields!r}").format(
+                    line=line, name=name, fields=fields[column]
+                )
+                return FileError(path, problem, say("Expected {form}.").format(form=say(form)))
+        return FileError(path, say("line {line} can't be read").format(line=line))
 
 
 def _rows(

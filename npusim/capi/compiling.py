@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -22,6 +19,7 @@ from npusim.capi.library import LIBRARY, installation
 from npusim.capi.missing_headers import missing_header
 from npusim.capi.two_sides import asks_for_sides, compile_sides
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
+from npusim.values.guard import guarded_folder
 
 _KERNELS = ".asc"
 # Flags behind them may say otherwise; the device's compiler narrows without a word.
@@ -55,12 +53,10 @@ def compile_program(
     _require_replaceable(target, sources)
     compiler = tools.cxx_compiler()
     home = installation()
-    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
     library = LIBRARY.removeprefix("lib").removesuffix(".so")
     linked = (f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}")
-    folder = tempfile.mkdtemp(prefix="npusim-cc-")
-    try:
+    with guarded_folder(f".{target.name}.", within=target.parent.absolute()) as folder:
+        scratch = f"{folder}/made"
         launched = _launch_headers(sources, flags, Path(folder))
         include = (f"-I{folder}", f"-I{home.include}", f"-I{home.include / 'aclnnop'}")
         own = _own(flags)
@@ -91,9 +87,6 @@ def compile_program(
             _name_sources(Path(flags[flags.index("-MF") + 1]), translations)
         Path(scratch).chmod(0o755)
         Path(scratch).replace(target)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
     return target
 
 

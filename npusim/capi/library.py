@@ -35,6 +35,7 @@ from npusim.operators.registry import operators
 from npusim.reading.files import read_text
 from npusim.reading.kept import cache_folder, is_ours, own_folder
 from npusim.values.errors import FileError, UsageError
+from npusim.values.guard import guarded_folder
 
 LIBRARY = "libascendcl.so"
 # What programs link besides; one library has all.
@@ -171,8 +172,9 @@ def _locked(root: Path) -> Iterator[None]:
 
 
 def _build(root: Path, compiler: list[str]) -> None:
-    scratch = Path(tempfile.mkdtemp(dir=root.parent, prefix=f".{root.name}."))
-    try:
+    with guarded_folder(f".{root.name}.", within=root.parent) as room:
+        scratch = Path(room, "new")
+        scratch.mkdir(mode=0o700)
         for name, text in (headers() | kernel_headers()).items():
             file = scratch / "include" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -186,10 +188,8 @@ def _build(root: Path, compiler: list[str]) -> None:
             (scratch / "lib" / name).symlink_to(LIBRARY)
         (scratch / _DONE).touch()
         if root.exists():  # left by a build that was interrupted
-            shutil.rmtree(root)
+            root.replace(Path(room, "old"))
         scratch.replace(root)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _compile(scratch: Path, compiler: list[str]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # torch_npu/csrc/core/npu/NpuVariables.h (the chips) and the product table of the aclnn pages.
 _CHIPS = {
     "910": r"910(premium|pro)?[ab]?",
-    "A2": r"910b\d.*",
+    "A2": r"910b(1|2c?|3|4(-1)?)",
     "310P": r"310p\d?",
     "A3": r"910_?93.*|910c",
     "310B": r"310b\d?",
@@ -73,15 +73,15 @@ def place_of(product: str) -> Place:
     except UnknownNameError as error:
         names = [*FAMILIES, *error.candidates]
         remedy = "`npusim profiles` lists the chips and products."
-        raise UnknownNameError("chip or product", product, names, remedy) from None
+        raise UnknownNameError("chip or product", error.got, names, remedy) from None
     found = _by_name(chip.name) or Place(load_profile(chip.name).family, chip.name)
     return replace(found, note=chip.note)
 
 
 @cache
 def _by_name(text: str) -> Place | None:
-    wanted = text.strip().lower()
-    chip = wanted.removeprefix("ascend").lstrip("-_ ")
+    wanted = text.strip().lower().removeprefix("华为").removeprefix("huawei").lstrip()
+    chip = wanted.replace("昇腾", "ascend", 1).removeprefix("ascend").lstrip("-_ ")
     for family in FAMILIES:
         if wanted == family.lower():
             return Place(family)

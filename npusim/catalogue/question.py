@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.catalogue.families import Place, place_of
 from npusim.values.dtypes import dtype
 from npusim.values.errors import UnknownNameError
+from npusim.values.language import say
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Question:
                 if any(own.lower() == name.lower() for own, _, _ in spellings):
                     continue  # the header has it, the page says nothing of it
                 names = [each.name for each in parameters]
-                raise UnknownNameError(f"parameter of {api}", name, names)
+                raise UnknownNameError(say("parameter of {name}").format(name=api), name, names)
             found[parameter.name] = kind
         tensors = [each for each in parameters if each.is_tensor]
         incoming = [each for each in tensors if each.is_input]

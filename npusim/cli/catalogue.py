@@ -131,6 +131,7 @@ def diff(
     from npusim.catalogue.queries import diff as compare
     from npusim.reporting import catalogue as report
 
+    places([first, second])  # says what should be known about the names
     difference = compare(first, second)
     if as_json:
         output.emit_json(report.difference_json(difference))

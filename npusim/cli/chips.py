@@ -189,12 +189,20 @@ def progress_over(asked: Sequence[Chip]) -> Iterator[Callable[[Chip], None]]:
         output.progress("")
 
 
-def _chip(text: str) -> Chip:
-    from npusim.hardware.naming import load_profile, resolve_soc
+def named(text: str) -> str:
+    """The chip that a name stands for; a note says what the reader should know about it."""
+    from npusim.hardware.naming import resolve_soc
 
-    if is_profile_path(text):
-        return Chip(load_profile(text), text)
     resolution = resolve_soc(text)
     if resolution.note:
         output.note(resolution.note)
-    return Chip(load_profile(resolution.name), resolution.name)
+    return resolution.name
+
+
+def _chip(text: str) -> Chip:
+    from npusim.hardware.naming import load_profile
+
+    if is_profile_path(text):
+        return Chip(load_profile(text), text)
+    name = named(text)
+    return Chip(load_profile(name), name)

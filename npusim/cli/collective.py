@@ -44,12 +44,14 @@ def collective(
 
     Example: npusim collective allreduce -s 910b3 --cards 8 --bytes 1MiB
     """
-    from npusim.cli.chips import every_chip, names
+    from npusim.cli.chips import every_chip, named, names
     from npusim.cli.sizes import nbytes_in
     from npusim.cluster import collective as estimated
     from npusim.reporting.cluster import collectives_json, collectives_page
 
     asked = names(soc, lambda: [chip.name for chip in every_chip()])
+    for each in asked:
+        named(each)
     results = [
         estimated(
             operation, each, cards=cards, nbytes=nbytes_in(size),

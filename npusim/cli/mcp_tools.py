@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field
 
 import npusim
+from npusim.cli.mcp_gate import gated
 from npusim.reading.files import FOLDERS
 from npusim.values.guard import guarded_folder
 from npusim.values.signals import end_with_parent
@@ -45,11 +48,35 @@ Tensors are spelled dtype[shape], e.g. gradOut = "bf16[2,64,4096]"; parameters a
 operator's aclnn page (tool `operator`), or x, y ... for operator types such as MatMulV3.
 """
 
-Arguments = dict[str, str | int | float | bool | list[Any] | None] | list[str] | str
-"""Parameters by name, or words as on the command line: "self=bf16[64] dim=0"."""
-
-Socs = str | list[str]
-"""One chip or product, or several: as a list, or with commas as on the command line."""
+Arguments = Annotated[
+    dict[str, str | int | float | bool | list[Any] | None] | list[str] | str,
+    Field(
+        description='by name, {"self": "bf16[64]", "dim": 0}, or as words, "self=bf16[64] dim=0"'
+    ),
+]
+Socs = Annotated[
+    str | list[str],
+    Field(description='a chip or product, or several, e.g. "910b3,310P3"; "all" compares'),
+]
+Op = Annotated[str, Field(description='an operator, e.g. "aclnnRelu" or "MatMulV3"')]
+File = Annotated[str, Field(description="a path on the machine of this server")]
+Config = Annotated[str, Field(description="a config.json of Hugging Face, or its folder")]
+Question = Annotated[
+    str | dict[str, Any],
+    Field(description="the path of a plan, or what such a file says"),
+]
+PerSecond = Annotated[float, Field(description="requests a second at the peak, e.g. 400")]
+Limit = Annotated[float, Field(description="limit of their latency, ms, e.g. 30")]
+Batches = Annotated[
+    int | str | list[int], Field(description='a batch, or several: 8, "1,8" or [1, 8]')
+]
+Options = Annotated[
+    dict[str, str | int | float], Field(description="options of the verb without their hyphens")
+]
+Collective = Annotated[
+    str, Field(description="allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv")
+]
+Size = Annotated[int | str, Field(description='bytes that a rank gives, e.g. 1048576 or "1MiB"')]
 
 
 def server(*, allow_run: bool = False, folders: Sequence[Path] = ()) -> MCPServer:
@@ -65,7 +92,7 @@ def server(*, allow_run: bool = False, folders: Sequence[Path] = ()) -> MCPServe
     except ImportError:
         raise UsageError("npusim mcp needs the MCP SDK", "pip install 'npusim[mcp]'") from None
     _folders[:] = [str(each.resolve()) for each in folders]
-    made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
+    made = gated(MCPServer)("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
     for tool in TOOLS:
         made.tool()(_cancellable(tool))
     made.tool(name="kernel_run", description=kernel_run.__doc__)(
@@ -74,7 +101,7 @@ def server(*, allow_run: bool = False, folders: Sequence[Path] = ()) -> MCPServe
     return made
 
 
-def check(op: str, soc: Socs = "all", arguments: Arguments | None = None) -> dict[str, Any]:
+def check(op: Op, soc: Socs = "all", arguments: Arguments | None = None) -> dict[str, Any]:
     """Will this operator run on these chips, with these dtypes and shapes; if not, what to do.
 
     Without arguments: which dtypes it takes there. `soc` is one name, several, or "all".
@@ -83,7 +110,7 @@ def check(op: str, soc: Socs = "all", arguments: Arguments | None = None) -> dic
 
 
 def estimate(
-    op: str, arguments: Arguments | None = None, soc: Socs = "", l2: str = "cold"
+    op: Op, arguments: Arguments | None = None, soc: Socs = "", l2: str = "cold"
 ) -> dict[str, Any]:
     """How long an operator takes on these chips, in us with an 80 % band, and what limits it.
 
@@ -92,29 +119,29 @@ def estimate(
     return _asked("estimate", [*_socs(soc), "--l2", l2], [op, *_assigned(arguments)])
 
 
-def operator(op: str) -> dict[str, Any]:
+def operator(op: Op) -> dict[str, Any]:
     """An operator's page: parameters, dtypes for each product, limits, return codes."""
     return _asked("ops", ["show"], [op])
 
 
 def model(
-    file: str,
+    file: File,
     soc: Socs = "",
-    batch: int | str | None = None,
+    batch: Batches | None = None,
     shape: dict[str, str] | str | None = None,
 ) -> dict[str, Any]:
     """How long a step of a model takes: an ONNX file, a YAML list of calls, or a profiler's CSV.
 
     `shape` are shapes of inputs, e.g. {"input": "8,3,224,224"}; `batch` may be several: "1,8".
     """
-    more = [] if batch is None else ["--batch", str(batch)]
+    more = [] if batch is None else ["--batch", _word(batch)]
     shapes = [shape] if isinstance(shape, str) else [f"{n}={s}" for n, s in (shape or {}).items()]
     for each in shapes:
         more += ["--shape", each]
     return _asked("model", [*_socs(soc), *more], [file])
 
 
-def plan(question: str | dict[str, Any]) -> dict[str, Any]:
+def plan(question: Question) -> dict[str, Any]:
     """How many cards a workload needs under a latency limit, product by product.
 
     `question` is the path of a plan or what such a file says; `npusim init plan` writes one with
@@ -129,11 +156,11 @@ def plan(question: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def recommend(
-    model: str,
-    rate_per_s: float,
-    limit_ms: float,
+    model: File,
+    rate_per_s: PerSecond,
+    limit_ms: Limit,
     soc: Socs = "",
-    options: dict[str, str | int | float] | None = None,
+    options: Options | None = None,
 ) -> dict[str, Any]:
     """How many cards for one model at a rate of requests under a latency limit, by product.
 
@@ -144,7 +171,9 @@ def recommend(
     return _asked("recommend", [*_socs(soc), *more], [model])
 
 
-def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
+def kernel_run(
+    file: File, soc: Socs = "", arguments: list[str] | str | None = None
+) -> dict[str, Any]:
     """Execute a program with kernels on a simulated chip: pyasc (FILE.py) or built by `npusim cc`.
 
     It runs with the rights of whoever started the server. The answer has the exit code, what it
@@ -152,7 +181,8 @@ def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[
     """
     with _folder() as folder:
         told = folder / "run.json"
-        words = ["exec", "-s", soc, "--json", str(told), "--", file, *(arguments or [])]
+        given = shlex.split(arguments) if isinstance(arguments, str) else arguments or []
+        words = ["exec", *_socs(soc), "--json-file", str(told), "--", file, *given]
         done = _run(words, str(folder))
         if not told.exists():
             raise _refusal(done)
@@ -160,9 +190,7 @@ def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[
     return {"exit_code": done.returncode, "output": done.stdout, "errors": done.stderr, "run": ran}
 
 
-def llm_step(
-    config: str, soc: Socs = "", options: dict[str, str | int | float] | None = None
-) -> dict[str, Any]:
+def llm_step(config: Config, soc: Socs = "", options: Options | None = None) -> dict[str, Any]:
     """A step of a language model, by its config.json: tokens/s, milliseconds, memory.
 
     `options` are those of `npusim llm step`, e.g. {"tp": 8, "batch": 16, "context": 4096}.
@@ -170,28 +198,30 @@ def llm_step(
     return _asked("llm", ["step", *_socs(soc), *_options(options)], [config])
 
 
-def collective(operation: str, soc: Socs, cards: int, nbytes: int) -> dict[str, Any]:
+def collective(
+    operation: Collective, soc: Socs = "", cards: int = 8, nbytes: Size = "1MiB"
+) -> dict[str, Any]:
     """How long allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv takes."""
     more = ["--cards", str(cards), "--bytes", str(nbytes)]
     return _asked("collective", [*_socs(soc), *more], [operation])
 
 
-def judge(file: str, soc: str = "") -> dict[str, Any]:
+def judge(file: File, soc: Socs = "") -> dict[str, Any]:
     """Is my speed normal: a kernel_details.csv, its kernels against what they usually take.
 
     Without `soc` the file has to tell its chip.
     """
-    return _asked("judge", ["-s", soc] if soc else [], [file])
+    return _asked("judge", _socs(soc) if soc else [], [file])
 
 
-def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
+def calibrate(file: File, soc: Socs = "", output: str = "") -> dict[str, Any]:
     """Fit a chip to a profile of one's own card: kernel_details.csv or op_summary_*.csv.
 
     `output` is a new YAML file for the chip, which `soc` takes anywhere; written where the fit
     makes kernels better that were kept aside (`holds`).
     """
     more = ["-o", output] if output else []
-    return _asked("calibrate", ["-s", soc, *more], [file])
+    return _asked("calibrate", [*_socs(soc), *more], [file])
 
 
 TOOLS: Final = (
@@ -199,7 +229,9 @@ TOOLS: Final = (
 )  # fmt: skip
 
 
-def _not_allowed(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
+def _not_allowed(
+    file: File, soc: Socs = "", arguments: list[str] | str | None = None
+) -> dict[str, Any]:
     from mcp.server.mcpserver.exceptions import ToolError
 
     del soc, arguments
@@ -218,6 +250,8 @@ def _asked(verb: str, options: Sequence[str], words: Sequence[str], *own: str) -
         return {"answers": found}
     if set(found) == {"error"}:
         raise _refusal(done)
+    if told := [line[6:] for line in done.stderr.splitlines() if line.startswith("note: ")]:
+        found["notes"] = [*found.get("notes", ()), *told]  # what people see beside an answer
     return found
 
 

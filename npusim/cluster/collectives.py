@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
 
 from npusim.cluster.closed_form import closed_form_us
+from npusim.cluster.moves import Move
 from npusim.cluster.operations import steps_of, whole_bytes
 from npusim.cluster.playing import played_us
 from npusim.cluster.wires import Wires
@@ -134,6 +135,30 @@ def _collective(
         closed_us,
         whole_bytes(operation, ranks, nbytes) / time_us / 1e3,
     )
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a rank can send to all others together, and how long it takes to be there.
+
+    `step_us` until the last of them goes on, `write_us` until a single store is done.
+    """
+
+    bytes_per_us: float
+    step_us: float
+    write_us: float
+
+
+def reach(links: Interconnect, ranks: int, engine: str) -> Reach:
+    """For kernels that send by themselves, as `engine` drives the links in collectives.
+
+    A port carries everything that leaves a rank; in a mesh there is a link to each other one.
+    """
+    wires, move = Wires(links, links.engines[engine]), Move(0, ranks - 1, 0)
+    _, level = links.level_of(move.source, move.target)
+    each = ranks - 1 if level.shape == "mesh" else 1
+    rate = each * min(rate for _, rate in wires.used_by(move))
+    return Reach(rate, wires.latency_us(move), level.write_us)
 
 
 def band_factor(links: Interconnect) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.values.takes import takes
+
 if TYPE_CHECKING:
     from npusim.graph.aten.reader import Program
 
 __all__ = ["from_torch"]
 
 
+@takes()
 def from_torch(
     program: Any, *inputs: Any, name: str = "program", backward: bool = False
 ) -> Program:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.onnx_file import value_sizes
 from npusim.values.errors import ArgumentError, FileError
+from npusim.values.language import say
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def must_fit(file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]) -> None:
         is_open = None in sizes and len(sizes) == len(shape) and min(shape) > 0
         if not is_open or any(b not in (a, None) for a, b in zip(shape, sizes, strict=True)):
             raise ArgumentError(
-                f"{value.name} is [{spelled(sizes)}], not [{','.join(map(str, shape))}]",
-                "Only sizes that depend on data can be given.",
+                say("{name} is [{sizes}], not [{shape}]").format(
+                    name=value.name, sizes=spelled(sizes), shape=",".join(map(str, shape))
+                ),
+                say("Only sizes that depend on data can be given."),
             )
 
 
@@ -68,7 +71,9 @@ def sizes_of(
     Raises ArgumentError for shapes and batches that don't fit, FileError for axes that stay open.
     """
     if batch is not None and not 1 <= batch <= _MOST:
-        raise ArgumentError(f"the batch is {batch}; it must be 1 to {_MOST:,}")
+        raise ArgumentError(
+            say("the batch is {batch}; it must be 1 to {most:,}").format(batch=batch, most=_MOST)
+        )
     sizes = _from_shapes(inputs, shapes)
     firsts = [axes[0] for axes in inputs.values() if axes]
     open_firsts = {axis for axis in firsts if isinstance(axis, str) and axis not in sizes}
@@ -83,7 +88,9 @@ def sizes_of(
 def _axes(path: Path, value: Any) -> list[int | str]:
     """Sizes and names of the axes; an axis without either is named after its place."""
     if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
-        raise FileError(path, f"its input {value.name} is no tensor with a rank")
+        raise FileError(
+            path, say("its input {name} is no tensor with a rank").format(name=value.name)
+        )
     found: list[int | str] = []
     for place, dim in enumerate(value.type.tensor_type.shape.dim):
         fixed = dim.HasField("dim_value") and dim.dim_value > 0
@@ -99,7 +106,7 @@ def _from_shapes(
     for name, shape in shapes.items():
         if name not in inputs:
             hint = did_you_mean(name, list(inputs)) or f"Its inputs: {', '.join(inputs)}."
-            raise ArgumentError(f"the model has no input {name}", hint)
+            raise ArgumentError(say("the model has no input {name}").format(name=name), hint)
         axes = inputs[name]
         fits = len(axes) == len(shape) and all(
             isinstance(axis, str) or axis == size for axis, size in zip(axes, shape, strict=True)
@@ -107,22 +114,30 @@ def _from_shapes(
         if not fits or min(shape, default=1) < 1:
             given = ",".join(map(str, shape))
             raise ArgumentError(
-                f"the input {name} is [{','.join(map(str, axes))}], not [{given}]",
-                "Only axes that the file names or leaves open can be given a size.",
+                say("the input {name} is [{axes}], not [{given}]").format(
+                    name=name, axes=",".join(map(str, axes)), given=given
+                ),
+                say("Only axes that the file names or leaves open can be given a size."),
             )
         for axis, size in zip(axes, shape, strict=True):
             if isinstance(axis, str) and sizes.setdefault(axis, size) != size:
-                raise ArgumentError(f"the axis {axis} is {sizes[axis]} and {size}")
+                raise ArgumentError(
+                    say("the axis {axis} is {sizes} and {size}").format(
+                        axis=axis, sizes=sizes[axis], size=size
+                    )
+                )
     return sizes
 
 
 def _must_be(path: Path, batch: int, firsts: list[int | str], sizes: Mapping[str, int]) -> None:
     fixed = [sizes[axis] if isinstance(axis, str) else axis for axis in firsts]
     if batch not in fixed:
-        held = fixed[0] if fixed else "no batch at all"
+        held = fixed[0] if fixed else say("no batch at all")
         raise ArgumentError(
-            f"{path.name} has its batch fixed at {held}, it can't be {batch}",
-            "Export the model with a dynamic first axis.",
+            say("{name} has its batch fixed at {held}, it can't be {batch}").format(
+                name=path.name, held=held, batch=batch
+            ),
+            say("Export the model with a dynamic first axis."),
         )
 
 
@@ -135,7 +150,11 @@ def _bound(
                         for axis in axes)  # fmt: skip
         raise FileError(
             path,
-            f"leaves {len(open_axes)} axes of its input {name} open: {', '.join(open_axes)}",
-            f"Say what they are: --shape {name}={like} with numbers.",
+            say("leaves {count} axes of its input {name} open: {open_axes}").format(
+                count=len(open_axes), name=name, open_axes=", ".join(open_axes)
+            ),
+            say("Say what they are: --shape {name}={like} with numbers.").format(
+                name=name, like=like
+            ),
         )
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in axes)

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, brief
+from npusim.values.language import say
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -36,24 +37,31 @@ GIVEN: Final = "duration_us"
 
 
 class CustomCost(BaseModel):
-    """What one node costs: like `op` with some of its inputs, or `duration_us`.
-
-    `shapes` says for each output what shape inference doesn't know: the place of an input that it
-    is like, or its sizes.
-    """
+    """What one node costs: like `op` with some of its inputs, or `duration_us`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    op: str = ""
-    inputs: tuple[int, ...] | None = None
-    attributes: dict[str, Any] = Field(default_factory=dict)
-    duration_us: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    shapes: tuple[int | tuple[int, ...], ...] = ()
+    op: str = Field("", description="an operator that it costs as much as")
+    inputs: tuple[int, ...] | None = Field(
+        None, description="places of the inputs that this one takes; all where it isn't said"
+    )
+    attributes: dict[str, Any] = Field(
+        default_factory=dict, description="attributes of the operator"
+    )
+    duration_us: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="its time, where no operator is like it",
+    )
+    shapes: tuple[int | tuple[int, ...], ...] = Field(
+        (), description="for each output the place of an input that it is like, or its sizes"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if bool(self.op) == (self.duration_us is not None):
-            raise ValueError("say either op or duration_us")
+            raise ValueError(say("say either op or duration_us"))
         return self
 
 
@@ -66,7 +74,9 @@ def read_custom(file: Path) -> dict[str, CustomCost]:
     raw = yaml_mapping(read_text(file), str(file))
     rows = raw.get("operators")
     if set(raw) != {"operators"} or not isinstance(rows, Mapping) or not rows:
-        raise FileError(file, "has no operators", "Write operators: {com.example.Op: {op: ...}}.")
+        raise FileError(
+            file, say("has no operators"), say("Write operators: {com.example.Op: {op: ...}}.")
+        )
     found = {}
     for name, row in rows.items():
         try:
@@ -85,14 +95,24 @@ def cost_of(
     try:
         cost = known if isinstance(known, CustomCost) else known(inputs, attributes)
     except Exception as error:
-        problem = f"the function for {name} raised {type(error).__name__}: {error}"
-        raise ArgumentError(problem, "It gets the inputs and the attributes.") from error
+        problem = say("the function for {name} raised {kind}: {error}").format(
+            name=name, kind=type(error).__name__, error=error
+        )
+        raise ArgumentError(problem, say("It gets the inputs and the attributes.")) from error
     if not isinstance(cost, CustomCost):
-        raise ArgumentError(f"the function for {name} returned {brief(cost)}, no CustomCost")
+        raise ArgumentError(
+            say("the function for {name} returned {cost}, no CustomCost").format(
+                name=name, cost=brief(cost)
+            )
+        )
     places = (*(cost.inputs or ()), *(each for each in cost.shapes if isinstance(each, int)))
     for place in places:
         if not 0 <= place < len(inputs):
-            raise ArgumentError(f"{name} has {len(inputs)} inputs, none of them is number {place}")
+            raise ArgumentError(
+                say("{name} has {count} inputs, none of them is number {place}").format(
+                    name=name, count=len(inputs), place=place
+                )
+            )
     return cost
 
 

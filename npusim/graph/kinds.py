@@ -30,8 +30,11 @@ VOLUMES: Final = frozenset(("AvgPool3D", "Conv3D", "Conv3DTranspose", "MaxPool3D
 PRODUCTS: Final = frozenset(("BatchMatMulV2", "MatMulV2"))
 """Matrix products, which the AI Core of the first generation takes in FRACTAL_NZ."""
 
-VIEWS: Final = ("Identity", "Reshape")
-"""The same bytes under another name or shape, which need no task."""
+VIEWS: Final = ("Identity", "Reshape", "PhonySplit")
+"""The same bytes, or a part of them, under another name or shape, which need no task."""
+
+NO_TASK: Final = (*VIEWS, "PhonyConcat")
+"""Those, and what joins tensors that were written side by side. Names: hicann/ge, nn_engine."""
 
 
 def is_elementwise(op: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from npusim.graph.kinds import VIEWS, is_elementwise
+from npusim.graph.kinds import NO_TASK, is_elementwise
 from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
 from npusim.ops.convolution.geometry import C04, feature_map
@@ -25,19 +25,23 @@ _SWAPPED = {1: 2, 2: 1}  # NCDHW to NDC1HWC0
 
 @dataclass(frozen=True)
 class Task:
-    """One task: `reads` and `writes` name the tensors in the order of those that are there."""
+    """One task: `reads` and `writes` name the tensors in the order of those that are there.
+
+    `pieces` says which of what it writes is a piece of its tensor, others of which others write.
+    """
 
     node: Node
     spec: TaskSpec
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    pieces: tuple[bool, ...]
     weights: tuple[TensorSpec, ...]
 
 
 def tasks_of(network: Network) -> Iterator[Task]:
     """The tasks; what is only a view has none."""
     for node in network.ordered():
-        if node.op in VIEWS:
+        if node.op in NO_TASK:
             continue
         inputs = tuple(None if value is None else described(value, node) for value in node.inputs)
         outputs = tuple(described(value) for value in node.outputs)
@@ -45,7 +49,8 @@ def tasks_of(network: Network) -> Iterator[Task]:
             node,
             TaskSpec(node.op, inputs, outputs, _attributes(node)),
             tuple(source(value).name for value in node.given),
-            tuple(value.name for value in node.outputs),
+            tuple(source(value).name for value in node.outputs),
+            tuple(source(value) is not value for value in node.outputs),
             tuple(described(value, node) for value in node.given if value.weight),
         )
 

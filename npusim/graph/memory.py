@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import VIEWS
+from npusim.graph.kinds import NO_TASK, VIEWS
 from npusim.values.layouts import storage_shape
 
 if TYPE_CHECKING:
@@ -18,10 +18,14 @@ def nbytes(value: Value) -> int:
 
 
 def source(value: Value) -> Value:
-    """The tensor whose bytes a value is: views have none of their own."""
-    while value.maker is not None and value.maker.op in VIEWS:
-        value = value.maker.given[0]
-    return value
+    """The tensor whose bytes a value is: views and pieces have none of their own."""
+    while True:
+        if value.whole is not None:
+            value = value.whole
+        elif value.maker is not None and value.maker.op in VIEWS:
+            value = value.maker.given[0]
+        else:
+            return value
 
 
 def weights_bytes(network: Network) -> int:
@@ -46,11 +50,12 @@ def alive_bytes(ordered: list[Node], network: Network) -> list[int]:
     now = sum(alive.values())
     found = []
     for place, node in enumerate(ordered):
-        made = [value for value in node.outputs if node.op not in VIEWS]
+        made = [source(value) for value in node.outputs if node.op not in NO_TASK]
         for value in made:
-            alive[id(value)] = nbytes(value)
-            now += alive[id(value)]
-        if node.op not in VIEWS:
+            if id(value) not in alive:
+                alive[id(value)] = nbytes(value)
+                now += alive[id(value)]
+        if node.op not in NO_TASK:
             found.append(now)
         for number in {id(source(each)) for each in (*node.activations(), *made)}:
             if last_use.get(number, place) <= place and number in alive:

@@ -54,7 +54,8 @@ class Value:
 
     `shape` is the one that the file tells, whatever the `format` in which it lies in memory.
     A `weight` is on the device before anything runs; `contents` are known of small ones. `strides`
-    and `offset` are those of a view, in elements of what it is a view of.
+    and `offset` are those of a view, in elements of what it is a view of. A `whole` is the tensor
+    that it is written into, beside others.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Value:
     contents: NDArray[Any] | None = None
     strides: tuple[int, ...] | None = None
     offset: int = 0
+    whole: Value | None = field(default=None, repr=False)
     maker: Node | None = field(default=None, repr=False)
     users: Users = field(default_factory=Users, repr=False)
 

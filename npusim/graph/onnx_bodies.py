@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.onnx_nodes import GraphError, bodies_of, named
 from npusim.reading.limits import MOST_UNFOLDED
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,7 +141,9 @@ def _within(trips: int, body: Any, node: Any, known: Mapping[str, NDArray[Any]])
     """So many rounds; GraphError where they have too many nodes together."""
     if trips * _size(body, known) > MOST_UNFOLDED:
         raise GraphError(
-            f"has more than {MOST_UNFOLDED:,} operators, the rounds of {named(node)} unrolled"
+            say("has more than {most_unfolded:,} operators, the rounds of {node} unrolled").format(
+                most_unfolded=MOST_UNFOLDED, node=named(node)
+            )
         )
     return max(trips, 0)
 

@@ -14,6 +14,7 @@ from npusim.graph.onnx_folding import MOST_KNOWN
 from npusim.graph.onnx_nodes import OWN, bodies_of, named, problems
 from npusim.reading.limits import MOST_DEPTH, MOST_UNFOLDED
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +28,7 @@ _MOST_VERSION: Final = 1000
 def check(path: Path, model: Any) -> None:
     """Raise FileError naming the first tensor, node or function that can't be right."""
     for problem in _problems(model):
-        raise FileError(path, problem, "Export the model again, or mend it with onnx.checker.")
+        raise FileError(path, problem, say("Export the model again, or mend it with onnx.checker."))
 
 
 def _problems(model: Any) -> Iterator[str]:
@@ -35,16 +36,18 @@ def _problems(model: Any) -> Iterator[str]:
     yield from _fed(model.graph)
     yield from _graph(model.graph, (), _opset(model.opset_import), in_function=False)
     if not model.graph.output:
-        yield "has no results, so nothing has to run"
+        yield say("has no results, so nothing has to run")
     yield from _functions(model)
 
 
 def _versions(imports: Any) -> Iterator[str]:
     if not imports:
-        yield "doesn't say which version of ONNX's operators it means (opset_import)"
+        yield say("doesn't say which version of ONNX's operators it means (opset_import)")
     for each in imports:
         if not 1 <= each.version <= _MOST_VERSION:
-            yield f"means version {each.version} of the operators of {each.domain or 'ONNX'}"
+            yield say("means version {version} of the operators of {value}").format(
+                version=each.version, value=each.domain or "ONNX"
+            )
 
 
 def _opset(imports: Any) -> int:
@@ -57,11 +60,11 @@ def _graph(graph: Any, outer: Scope, opset: int, *, in_function: bool) -> Iterat
         yield from _tensor(weight, weight.name)
     names = [each.name for each in graph.input]
     if len(set(names)) < len(names):
-        yield f"has two inputs named {max(names, key=names.count)}"
+        yield say("has two inputs named {names}").format(names=max(names, key=names.count))
     stored = [each.name for each in graph.initializer]
     stored += [each.values.name for each in graph.sparse_initializer]
     if len(set(stored)) < len(stored):
-        yield f"has two weights named {max(stored, key=stored.count)}"
+        yield say("has two weights named {stored}").format(stored=max(stored, key=stored.count))
     results = [each.name for each in graph.output]
     yield from _nodes(
         graph.node, frozenset((*names, *stored)), results, outer, opset, in_function=in_function
@@ -83,7 +86,7 @@ def _nodes(
     for node in nodes:
         for body in bodies_of(node):
             if not body.output:
-                yield f"has a body without results at {named(node)}"
+                yield say("has a body without results at {node}").format(node=named(node))
             yield from _graph(body, (*outer, own), opset, in_function=in_function)
 
 
@@ -92,21 +95,29 @@ def _fed(graph: Any) -> Iterator[str]:
     kinds = set(import_module("onnx").TensorProto.DataType.values())
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type not in kinds:
-            yield f"has no such element type as {value.name}'s ({value.type.tensor_type.elem_type})"
+            yield say("has no such element type as {name}'s ({elem_type})").format(
+                name=value.name, elem_type=value.type.tensor_type.elem_type
+            )
 
 
 def _tensor(tensor: Any, name: str) -> Iterator[str]:
     """Kind and sizes of what is stored, and whether it holds as many numbers."""
     sizes = list(tensor.dims)
     if tensor.data_type not in tensor.DataType.values():
-        yield f"has no such element type as {name}'s ({tensor.data_type})"
+        yield say("has no such element type as {name}'s ({data_type})").format(
+            name=name, data_type=tensor.data_type
+        )
     elif min(sizes, default=0) < 0:
-        yield f"gives {name} the shape {sizes}; sizes are 0 or more"
+        yield say("gives {name} the shape {sizes}; sizes are 0 or more").format(
+            name=name, sizes=sizes
+        )
     elif tensor.data_location != tensor.EXTERNAL and prod(sizes) <= MOST_KNOWN:
         try:
             import_module("onnx.numpy_helper").to_array(tensor)
         except (ValueError, TypeError, AssertionError, LookupError):
-            yield f"doesn't hold as many numbers of {name} as its shape {sizes} says"
+            yield say("doesn't hold as many numbers of {name} as its shape {sizes} says").format(
+                name=name, sizes=sizes
+            )
 
 
 def _edges(
@@ -117,16 +128,20 @@ def _edges(
     for node in nodes:
         for name in filter(None, node.output):
             if name in makers or name in given:
-                yield f"has two nodes that make {name}, the second is {named(node)}"
+                yield say("has two nodes that make {name}, the second is {node}").format(
+                    name=name, node=named(node)
+                )
             makers[name] = node.op_type
     here = (given, makers, *outer)
     for node in nodes:
         for name in filter(None, node.input):
             if not any(name in each for each in here):
-                yield f"has nothing that makes {name}, which {named(node)} reads"
+                yield say("has nothing that makes {name}, which {node} reads").format(
+                    name=name, node=named(node)
+                )
     for name in results:
         if not any(name in each for each in here):
-            yield f"has nothing that makes its result {name}"
+            yield say("has nothing that makes its result {name}").format(name=name)
     yield from _circles(nodes, makers)
 
 
@@ -149,18 +164,20 @@ def _circles(nodes: Any, makers: dict[str, str]) -> Iterator[str]:
                     ready.append(reader)
     stuck = next((place for place, count in enumerate(open_inputs) if count), None)
     if stuck is not None:
-        yield f"has a circle of nodes: {named(waiting[stuck])} waits for its own results"
+        yield say("has a circle of nodes: {waiting} waits for its own results").format(
+            waiting=named(waiting[stuck])
+        )
 
 
 def _functions(model: Any) -> Iterator[str]:
     """Functions of the file, and that what their calls become comes to an end."""
     calls = _Calls(model.functions)
     if len(calls.known) < len(model.functions):
-        yield "has two functions of one name"
+        yield say("has two functions of one name")
     for each in model.functions:
         yield from _versions(each.opset_import)
         if len(set(each.input)) < len(each.input):
-            yield f"has a function {each.name} with two inputs of a name"
+            yield say("has a function {name} with two inputs of a name").format(name=each.name)
         yield from _nodes(
             each.node, frozenset(each.input), list(each.output), (), _opset(each.opset_import),
             in_function=True,
@@ -188,7 +205,9 @@ class _Calls:
             yield str(error)
             return
         if unfolded > MOST_UNFOLDED + len(nodes):
-            yield f"has more than {MOST_UNFOLDED:,} operators, its functions unfolded"
+            yield say("has more than {most_unfolded:,} operators, its functions unfolded").format(
+                most_unfolded=MOST_UNFOLDED
+            )
 
     def _bindings(self, nodes: Any) -> Iterator[str]:
         for node in nodes:
@@ -201,11 +220,15 @@ class _Calls:
                 ("inputs", node.input, function.input), ("results", node.output, function.output)
             ):  # fmt: skip
                 if len(given) > len(formal):
-                    yield f"gives {named(node)} {len(given)} {what}, its function has {len(formal)}"
+                    yield say("gives {node} {count} {what}, its function has {count_2}").format(
+                        node=named(node), count=len(given), what=what, count_2=len(formal)
+                    )
             said = {each.name for each in node.attribute}
             for name in function.attribute:
                 if name not in said:
-                    yield f"calls {named(node)} without {name}, an attribute of its function"
+                    yield say("calls {node} without {name}, an attribute of its function").format(
+                        node=named(node), name=name
+                    )
 
     def _size(self, nodes: Any, outer: tuple[tuple[str, str, str], ...]) -> int:
         """Nodes when every call is replaced by what it does."""
@@ -216,9 +239,15 @@ class _Calls:
             if key not in self.known:
                 continue
             if key in outer:
-                raise _CircleError(f"has a function that calls itself: {node.op_type}")
+                raise _CircleError(
+                    say("has a function that calls itself: {op_type}").format(op_type=node.op_type)
+                )
             if len(outer) >= MOST_DEPTH:
-                raise _CircleError(f"has more than {MOST_DEPTH} functions that call one another")
+                raise _CircleError(
+                    say("has more than {most_depth} functions that call one another").format(
+                        most_depth=MOST_DEPTH
+                    )
+                )
             if key not in self._sizes:
                 self._sizes[key] = self._size(self.known[key].node, (*outer, key))
             found += self._sizes[key]

@@ -20,6 +20,7 @@ from npusim.graph.onnx_sequences import Sequences
 from npusim.reading.files import note_read, read_bytes
 from npusim.reading.limits import MOST_ONNX_BYTES, MOST_UNFOLDED
 from npusim.values.errors import FileError, NpusimError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,11 @@ class OnnxFile:
         """Nodes of rounds or sequences, counted; GraphError where they are too many."""
         self._unrolled += len(nodes)
         if self._unrolled > MOST_UNFOLDED:
-            raise GraphError(f"has more than {MOST_UNFOLDED:,} operators, its loops unrolled")
+            raise GraphError(
+                say("has more than {most_unfolded:,} operators, its loops unrolled").format(
+                    most_unfolded=MOST_UNFOLDED
+                )
+            )
         return nodes
 
     def inputs(self) -> list[Any]:
@@ -95,8 +100,8 @@ def explained(path: Path) -> Iterator[None]:
     except _CONTRADICTIONS + _onnx_errors() as error:
         what = " ".join(str(error).split())[:200]
         kind = "" if isinstance(error, ValueError) and what else f"{type(error).__name__} "
-        problem = f"contradicts itself: {kind}{what}".strip()
-        raise FileError(path, problem, "Ask onnx.checker what is wrong with it.") from error
+        problem = say("contradicts itself: {kind}{what}").format(kind=kind, what=what).strip()
+        raise FileError(path, problem, say("Ask onnx.checker what is wrong with it.")) from error
 
 
 def _onnx_errors() -> tuple[type[Exception], ...]:
@@ -119,11 +124,13 @@ def load(path: Path) -> Any:
     try:
         model = onnx.load_model_from_string(read_bytes(path, MOST_ONNX_BYTES))
     except (unreadable, ValueError) as error:
-        raise FileError(path, f"isn't an ONNX model ({type(error).__name__})") from None
+        raise FileError(
+            path, say("isn't an ONNX model ({kind})").format(kind=type(error).__name__)
+        ) from None
     for location in _outside(model):
         note_read(path.parent / location)
     if not model.graph.node:
-        raise FileError(path, "isn't an ONNX model with operators in it")
+        raise FileError(path, say("isn't an ONNX model with operators in it"))
     return model
 
 
@@ -149,8 +156,8 @@ def onnx_package() -> tuple[Any, type[Exception]]:
         onnx = import_module("onnx")
         unreadable: type[Exception] = import_module("google.protobuf.message").DecodeError
     except ImportError:
-        problem = "reading ONNX models needs the onnx package"
-        raise UsageError(problem, "Install it: pip install onnx") from None
+        problem = say("reading ONNX models needs the onnx package")
+        raise UsageError(problem, say("Install it: pip install onnx")) from None
     return onnx, unreadable
 
 
@@ -272,7 +279,9 @@ def _infer(file: OnnxFile) -> None:
         file.model = onnx_native.infer_shapes(file.model)
     except ValueError as error:
         what = " ".join(str(error).split())
-        raise FileError(file.path, f"ONNX can't infer its shapes: {what}"[:400]) from None
+        raise FileError(
+            file.path, say("ONNX can't infer its shapes: {what}").format(what=what)[:400]
+        ) from None
 
 
 def why_not(file: OnnxFile) -> str:

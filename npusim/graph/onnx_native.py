@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from npusim.graph import onnx_worker
+from npusim.values.language import say
 
 _SECONDS: Final = 5
 _SECONDS_PER_BYTE: Final = 1e-6
@@ -81,8 +82,12 @@ class _Worker:
             except (EOFError, OSError):
                 spent = late.is_set() or process.wait() in _OUT_OF_TIME
                 self.close()
-                how = f"takes more than {seconds} s" if spent else "ends the process that does it"
-                raise ValueError(f"ONNX's own code for it {how}") from None
+                how = (
+                    say("takes more than {seconds} s").format(seconds=seconds)
+                    if spent
+                    else say("ends the process that does it")
+                )
+                raise ValueError(say("ONNX's own code for it {how}").format(how=how)) from None
             except BaseException:  # Ctrl-C: an answer may still come, to a question of before
                 self.close()
                 raise

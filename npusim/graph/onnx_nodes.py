@@ -10,6 +10,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.values.language import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,9 +53,13 @@ def problems(node: Any, opset: int, *, in_function: bool) -> Iterator[str]:
     said: dict[str, Any] = {}
     for each in node.attribute:
         if each.name in said:
-            yield f"has two attributes {each.name} of {named(node)}"
+            yield say("has two attributes {name} of {node}").format(
+                name=each.name, node=named(node)
+            )
         if each.ref_attr_name and not in_function:
-            yield f"refers to attributes of a function at {named(node)}, which is in none"
+            yield say("refers to attributes of a function at {node}, which is in none").format(
+                node=named(node)
+            )
         said[each.name] = each
     schema = _schema(node.op_type, opset) if node.domain in OWN else None
     if schema is not None:
@@ -68,22 +74,30 @@ def _counts(node: Any, schema: _Schema) -> Iterator[str]:
         (given, schema.inputs, "inputs"), (made, schema.outputs, "results")
     ):  # fmt: skip
         if not least <= count <= most:
-            wanted = f"{least} or more" if most >= _ENDLESS else f"{least} to {most}"
+            wanted = (
+                say("{least} or more").format(least=least)
+                if most >= _ENDLESS
+                else f"{least} to {most}"
+            )
             wanted = wanted if least < most else f"{least}"
-            yield f"has {count} {what} of {named(node)}, which has {wanted}"
+            yield say("has {count} {what} of {node}, which has {wanted}").format(
+                count=count, what=what, node=named(node), wanted=wanted
+            )
     for place, name in enumerate(node.input[:given]):
         if not name and schema.is_needed(place):
-            yield f"leaves out input {place} of {named(node)}"
+            yield say("leaves out input {place} of {node}").format(place=place, node=named(node))
 
 
 def _kinds(node: Any, said: dict[str, Any], schema: _Schema) -> Iterator[str]:
     """Kinds of attributes, and those that have to be there."""
     for name, each in said.items():
         if name in schema.kinds and each.type != schema.kinds[name]:
-            yield f"has an attribute {name} of {named(node)} of another kind than the operator's"
+            yield say(
+                "has an attribute {name} of {node} of another kind than the operator's"
+            ).format(name=name, node=named(node))
     for name in schema.required:
         if name not in said:
-            yield f"has no {name} at {named(node)}"
+            yield say("has no {name} at {node}").format(name=name, node=named(node))
 
 
 def _beyond_schema(node: Any, said: dict[str, Any]) -> Iterator[str]:
@@ -92,14 +106,20 @@ def _beyond_schema(node: Any, said: dict[str, Any]) -> Iterator[str]:
     for name in said.keys() & _PLACES:
         for place in said[name].ints or (said[name].i,):
             if abs(place) > _MOST_AXES:
-                yield f"has the {name} {place} of {named(node)}, and no tensor so many axes"
+                yield say("has the {name} {place} of {node}, and no tensor so many axes").format(
+                    name=name, place=place, node=named(node)
+                )
     if node.op_type == "Constant" and len(said) != 1:
-        yield f"has {len(said)} values of {named(node)}, which has one"
+        yield say("has {count} values of {node}, which has one").format(
+            count=len(said), node=named(node)
+        )
     if node.op_type == "Split":
         parts = len(said["split"].ints) if "split" in said else count
         parts = said["num_outputs"].i if "num_outputs" in said else parts
         if parts != count:
-            yield f"splits into {parts} parts and names {count} at {named(node)}"
+            yield say("splits into {parts} parts and names {count} at {node}").format(
+                parts=parts, count=count, node=named(node)
+            )
     if node.op_type == "Scan" and "num_scan_inputs" in said:
         yield from _scanned(node, said)
     yield from _bodies(node, said)
@@ -108,10 +128,14 @@ def _beyond_schema(node: Any, said: dict[str, Any]) -> Iterator[str]:
 def _scanned(node: Any, said: dict[str, Any]) -> Iterator[str]:
     reads = said["num_scan_inputs"].i
     if not 1 <= reads <= len(node.input):
-        yield f"has {len(node.input)} inputs of {named(node)}, and num_scan_inputs is {reads}"
+        yield say("has {count} inputs of {node}, and num_scan_inputs is {reads}").format(
+            count=len(node.input), node=named(node), reads=reads
+        )
     for each in ("scan_input_axes", "scan_input_directions", "directions"):
         if each in said and len(said[each].ints) != reads:
-            yield f"has {len(said[each].ints)} {each} of {named(node)} for {reads} inputs"
+            yield say("has {count} {each} of {node} for {reads} inputs").format(
+                count=len(said[each].ints), each=each, node=named(node), reads=reads
+            )
 
 
 def _bodies(node: Any, said: dict[str, Any]) -> Iterator[str]:
@@ -128,10 +152,14 @@ def _bodies(node: Any, said: dict[str, Any]) -> Iterator[str]:
 def _fits_body(node: Any, body: Any, fed: int) -> Iterator[str]:
     own = _BODIES.get(node.op_type, 0)
     if len(body.input) != fed and not (node.op_type == "Scan" and len(body.input) == fed - 1):
-        yield f"gives the body of {named(node)} {fed} inputs, it has {len(body.input)}"
+        yield say("gives the body of {node} {fed} inputs, it has {count}").format(
+            node=named(node), fed=fed, count=len(body.input)
+        )
     if len(body.output) - own < len(node.output):
         have = max(0, len(body.output) - own)
-        yield f"wants {len(node.output)} results of the body of {named(node)}, it has {have}"
+        yield say("wants {count} results of the body of {node}, it has {have}").format(
+            count=len(node.output), node=named(node), have=have
+        )
 
 
 def _told(names: Any) -> int:

@@ -14,6 +14,7 @@ from npusim.graph.onnx_checks import check
 from npusim.reading.limits import MOST_NODES
 from npusim.values.dtypes import FLOAT, DType, dtype
 from npusim.values.errors import ArgumentError, DTypeError, FileError
+from npusim.values.language import say
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec
 
@@ -70,7 +71,9 @@ class Source:
         file = onnx_file.OnnxFile(self.path, model, dict(self.known))
         made, fed = self.within(shapes), [each.name for each in file.inputs()]
         if unmade := [name for name in shapes if name not in made and name not in fed]:
-            problem = f"the model has no input {unmade[0]} and no value of that name"
+            problem = say("the model has no input {unmade} and no value of that name").format(
+                unmade=unmade[0]
+            )
             hint = did_you_mean(unmade[0], [*fed, *self._values])
             raise ArgumentError(problem, hint or f"Its inputs: {', '.join(fed)}.")
         found = axes.bind(
@@ -81,7 +84,10 @@ class Source:
             axes.must_fit(file, made)
             onnx_file.resolve(file, partial(self._hint, made))
         if len(file.graph.node) > MOST_NODES:
-            raise FileError(self.path, f"has more than {MOST_NODES:,} operators")
+            raise FileError(
+                self.path,
+                say("has more than {most_nodes:,} operators").format(most_nodes=MOST_NODES),
+            )
         return file, found
 
     def within(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -164,8 +170,10 @@ def _network(file: OnnxFile) -> Network:
         if node.op_type in CONTROL:
             raise FileError(
                 file.path,
-                f"how often or which body of {name} ({node.op_type}) runs depends on data",
-                "Export the model with that part unrolled, or cut it before that node.",
+                say("how often or which body of {name} ({op_type}) runs depends on data").format(
+                    name=name, op_type=node.op_type
+                ),
+                say("Export the model with that part unrolled, or cut it before that node."),
             )
         inputs = [
             _known(file, values, given, name, node) if given else None for given in node.input
@@ -183,8 +191,12 @@ def _values(file: OnnxFile) -> dict[str, Value]:
         shape = onnx_file.shape_of(value)
         kind = _dtype(value.type.tensor_type.elem_type)
         if min(shape or (), default=0) < 0:
-            problem = f"comes to {list(shape or ())} for the shape of {value.name}"
-            remedy = "Look at what makes it: its attributes don't fit the shapes that it is given."
+            problem = say("comes to {value} for the shape of {name}").format(
+                value=list(shape or ()), name=value.name
+            )
+            remedy = say(
+                "Look at what makes it: its attributes don't fit the shapes that it is given."
+            )
             raise FileError(file.path, problem, remedy)
         if shape is not None and kind is not None:
             found[value.name] = Value(value.name, shape, kind)
@@ -220,16 +232,25 @@ def _unknown(
     roots = _roots(file, values)
     why = onnx_file.why_not(file)
     if any(f"op_type:{each.op_type}," in why.replace(")", ",") for each in roots.values()):
-        return FileError(file.path, f"ONNX can't infer the shape of {next(iter(roots))}: {why}")
+        return FileError(
+            file.path,
+            say("ONNX can't infer the shape of {next}: {why}").format(
+                next=next(iter(roots)), why=why
+            ),
+        )
     sizes = {each.name: onnx_file.value_sizes(each) for each in file.graph.value_info}
     told = " ".join(
         f"--shape {root}={axes.spelled(sizes.get(root))}" for root in list(roots)[:_MOST_NAMED]
     )
     return FileError(
         file.path,
-        f"the shape of {name} isn't known, which the node {node_name} ({node.op_type}) works "
-        "on: it depends on data, or on an operator without shape inference",
-        f"Say how large it is, or at most: {told} with a number for N." if told else "",
+        say(
+            "the shape of {name} isn't known, which the node {node_name} ({op_type}) works on: "
+            "it depends on data, or on an operator without shape inference"
+        ).format(name=name, node_name=node_name, op_type=node.op_type),
+        say("Say how large it is, or at most: {told} with a number for N.").format(told=told)
+        if told
+        else "",
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.graph.onnx_bodies import Writer
 from npusim.graph.onnx_nodes import GraphError, named
 from npusim.reading.limits import MOST_UNFOLDED
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,11 @@ class Sequences:
     def _hold(self, node: Any, held: list[str]) -> list[Any]:
         self._count += len(held)
         if self._count > _MOST_HELD:
-            raise GraphError(f"has sequences of more than {_MOST_HELD:,} tensors together")
+            raise GraphError(
+                say("has sequences of more than {most_held:,} tensors together").format(
+                    most_held=_MOST_HELD
+                )
+            )
         self._held[node.output[0]] = held
         return []
 
@@ -99,7 +104,11 @@ class Sequences:
             return None
         axis = _number(node, "axis")
         if not -len(shape) <= axis < len(shape):
-            raise GraphError(f"splits axis {axis} of {list(shape)} at {named(node)}")
+            raise GraphError(
+                say("splits axis {axis} of {shape} at {node}").format(
+                    axis=axis, shape=list(shape), node=named(node)
+                )
+            )
         axis %= len(shape)
         size = shape[axis]
         if told and known[told].ndim:
@@ -107,7 +116,11 @@ class Sequences:
         else:
             each = int(known[told]) if told else 1
             if each < 1 or size // each > MOST_UNFOLDED:
-                raise GraphError(f"splits {size} into parts of {each} at {named(node)}")
+                raise GraphError(
+                    say("splits {size} into parts of {each} at {node}").format(
+                        size=size, each=each, node=named(node)
+                    )
+                )
             parts = [min(each, size - first) for first in range(0, size, each)]
         names = [f"{node.output[0]}/{place}" for place in range(len(parts))]
         self._held[node.output[0]] = names
@@ -127,7 +140,11 @@ def _place(node: Any, count: int, known: Mapping[str, NDArray[Any]]) -> int | No
         return None
     place = int(known[name].reshape(-1)[0])
     if not -count <= place <= count - (node.op_type != "SequenceInsert"):
-        raise GraphError(f"asks for place {place} of {count} at {named(node)}")
+        raise GraphError(
+            say("asks for place {place} of {count} at {node}").format(
+                place=place, count=count, node=named(node)
+            )
+        )
     return place + count if place < 0 else place
 
 

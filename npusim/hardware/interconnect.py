@@ -38,31 +38,39 @@ Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
 
 
 class Level(Group):
-    """Links that join up to `ranks` ranks; each step over them takes `step_us` beside its bytes."""
+    """Links that join ranks."""
 
-    ranks: Count
-    shape: Literal["mesh", "ports"]
-    gbps: Speed
-    step_us: Microseconds
+    ranks: Count = Field(description="most ranks that the links join")
+    shape: Literal["mesh", "ports"] = Field(
+        description=(
+            "`mesh`: every pair of ranks has a link; `ports`: every rank has one into a switch"
+        )
+    )
+    gbps: Speed = Field(description="rate of a link or port one way, GB/s")
+    step_us: Microseconds = Field(
+        description="what each step over them takes beside its bytes, microseconds"
+    )
+    write_us: Microseconds = Field(
+        default=0.0,
+        description="what a core's store to another rank takes longer than to its own memory",
+    )
 
 
 class Driver(Group):
-    """What moves the data: copies by SDMA, vector cores, or tasks that an AI CPU or host queues.
+    """What moves the data: copies by SDMA, vector cores, or tasks that an AI CPU or host queues."""
 
-    A collective takes `start_us` once and `step_us` for each step, and steps over links at least
-    `least_us`. A step takes up to `rise_us` more, the whole of it when a link moves `rise_bytes`
-    or more. `rate_fraction` of a link's rate is reached, `reduce_fraction` of that where data is
-    reduced. Inside a network each step takes `in_graph_us` more: ranks don't arrive at once.
-    """
-
-    start_us: Microseconds
-    step_us: Microseconds
-    rise_us: Microseconds
-    rise_bytes: Bytes
-    least_us: Microseconds
-    rate_fraction: Fraction
-    reduce_fraction: Fraction
-    in_graph_us: Microseconds
+    start_us: Microseconds = Field(description="a collective once")
+    step_us: Microseconds = Field(description="each step")
+    rise_us: Microseconds = Field(description="most that a step takes more as its bytes grow")
+    rise_bytes: Bytes = Field(
+        description="bytes over a link from which on it takes the whole of that"
+    )
+    least_us: Microseconds = Field(description="least time of steps over links")
+    rate_fraction: Fraction = Field(description="part of a link's rate that is reached")
+    reduce_fraction: Fraction = Field(description="part of that where data is reduced")
+    in_graph_us: Microseconds = Field(
+        description="more for each step inside a network, where ranks don't arrive at once"
+    )
 
     def rise(self, nbytes: float) -> float:
         """Microseconds that a step takes more when the busiest pair moves `nbytes`."""
@@ -71,17 +79,20 @@ class Driver(Group):
 
 
 class Choice(Group):
-    """What HCCL takes for operations, message sizes and numbers of ranks; None sets no limit.
+    """What HCCL takes for operations, message sizes and numbers of ranks."""
 
-    `most_bytes` limits the tensor that a rank gives, `most_shard_bytes` a rank's part of the whole.
-    """
-
-    operations: Annotated[tuple[Operation, ...], BeforeValidator(as_tuple)]
-    algorithm: Algorithm
-    engine: str
-    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(as_tuple)] = None
-    most_bytes: Bytes | None = None
-    most_shard_bytes: Bytes | None = None
+    operations: Annotated[tuple[Operation, ...], BeforeValidator(as_tuple)] = Field(
+        description="collectives that it is for"
+    )
+    algorithm: Algorithm = Field(description="how they run")
+    engine: str = Field(description="what moves their data, a key of `engines`")
+    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(as_tuple)] = Field(
+        None, description="numbers of ranks; none: any"
+    )
+    most_bytes: Bytes | None = Field(None, description="largest tensor of a rank, bytes; none: any")
+    most_shard_bytes: Bytes | None = Field(
+        None, description="largest part of the whole that a rank gives, bytes; none: any"
+    )
 
     def fits(self, operation: str, ranks: int, nbytes: float, shard_bytes: float) -> bool:
         """Whether HCCL takes this for the collective."""
@@ -94,15 +105,19 @@ class Choice(Group):
 
 
 class Interconnect(Group):
-    """The links of a server and beyond; `levels` from the innermost outwards."""
+    """The links of a server and beyond."""
 
-    name: str
-    title: str
-    server_ranks: Count
-    levels: Mapping[str, Level]
-    engines: Mapping[str, Driver]
-    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple)]
-    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
+    name: str = Field(description="name of the file")
+    title: str = Field(description="what people call it")
+    server_ranks: Count = Field(description="ranks of a server")
+    levels: Mapping[str, Level] = Field(description="name -> links, from the innermost outwards")
+    engines: Mapping[str, Driver] = Field(description="name -> what moves data")
+    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple)] = Field(
+        description="what HCCL takes, the first that fits"
+    )
+    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)] = Field(
+        description="key -> source and confidence"
+    )
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -27,6 +27,7 @@ from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import FileError, ProfileError, UsageError
+from npusim.values.language import say
 
 # As the key is written in a block of YAML; a file that writes it otherwise isn't remembered.
 _INHERITS = re.compile(r"""^["']?inherits["']?\s*:\s*["']?([\w.-]+)""", re.MULTILINE)
@@ -72,8 +73,16 @@ def add_profiles(added: Path) -> None:
     for file in sorted(added.glob("*.yaml")) if added.is_dir() else [added]:
         name = profile_in(file).name
         if name in _files() or name != file.stem:
-            problem = "is there already" if name in _files() else "isn't what the file is called"
-            raise FileError(file, f"its chip {name} {problem}", "Rename the chip and the file.")
+            problem = (
+                say("is there already")
+                if name in _files()
+                else say("isn't what the file is called")
+            )
+            raise FileError(
+                file,
+                say("its chip {name} {problem}").format(name=name, problem=problem),
+                say("Rename the chip and the file."),
+            )
     _registered.append(added)
     _files.cache_clear()
 
@@ -81,7 +90,10 @@ def add_profiles(added: Path) -> None:
 def remove_profiles(added: Path) -> None:
     """Take an added file or folder out again; raises UsageError where it wasn't added."""
     if added not in _registered:
-        raise UsageError(f"{added} isn't registered", "Give what `register_profile` was given.")
+        raise UsageError(
+            say("{added} isn't registered").format(added=added),
+            say("Give what `register_profile` was given."),
+        )
     _registered.remove(added)
     _files.cache_clear()
 
@@ -128,7 +140,9 @@ def _read_layer(text: str, file: str) -> _Layer:
     base = _inherited(raw.pop("inherits", None), file)
     problems: list[Problem] = []
     if "provenance" in raw:
-        problems.append(Problem("provenance", raw.pop("provenance"), "a provenance in each group"))
+        problems.append(
+            Problem("provenance", raw.pop("provenance"), say("a provenance in each group"))
+        )
     sources = dict(base.sources)
     if "sources" in raw:
         sources |= read_sources(raw.pop("sources"), "sources", problems)
@@ -152,7 +166,9 @@ def _inherited(parent: object, file: str) -> _Layer:
         return _Layer({}, {}, built_in_sources())
     found = _parents().get(str(parent))
     if found is None:
-        raise ProfileError(file, "inherits", parent, f"one of {', '.join(_parents())}")
+        raise ProfileError(
+            file, "inherits", parent, say("one of {parents}").format(parents=", ".join(_parents()))
+        )
     layer = _read_layer(read_text(found), str(found))
     if layer.problems:
         raise refusal(str(found), layer.problems)

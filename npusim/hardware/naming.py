@@ -20,6 +20,7 @@ from npusim.hardware.loading import (
 from npusim.hardware.products import Product, ProductLine, product_lines, products
 from npusim.reading.files import kind_of
 from npusim.values.errors import UnknownNameError, expect
+from npusim.values.language import say
 from npusim.values.takes import PATH, takes
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 _PREFIX = "ascend"
 _UNTIMED = ("310B", "950")  # families that the catalogue knows and no profile is of
 _FIRST_GENERATION = "Ascend910B"
-_NOTE_910B = (
-    "910B without a digit is the first generation (30 cores, Atlas training); "
-    "if you mean Atlas A2, ask for 910B1, 910B2, 910B3 or 910B4 (-s 910B3)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +45,41 @@ def resolve_soc(text: str) -> Resolution:
     Products are known by their English and Chinese names and nicknames; a product line stands for
     one chip of it, and the note says which.  Raises UnknownNameError with near misses.
     """
-    expect(text, str, "the name of a chip")
+    expect(text, str, say("the name of a chip"))
     key = _key(text)
     for spelling in (key, _PREFIX + key):
         if name := _chips().get(spelling):
-            return Resolution(name, _NOTE_910B if name == _FIRST_GENERATION else _beside(name))
-    if found := _sold().get(key) or _nicknames().get(key):
-        return found
+            return Resolution(name, _note_910b() if name == _FIRST_GENERATION else _beside(name))
+    if item := _sold().get(key):
+        return Resolution(item.soc, _note(item))
+    if found := _nicknames().get(key):
+        alias, name = found
+        return Resolution(name, say("{alias} is {name}.").format(alias=alias, name=name))
     for family in _UNTIMED:
         if key.removeprefix(_PREFIX).startswith(family.casefold()):
-            remedy = (
-                f"{plural(family)} can't be timed, npusim has no profile of them; what runs there "
-                "says `npusim check`."
-            )
+            remedy = say(
+                "{plural} can't be timed, npusim has no profile of them; what runs there says "
+                "`npusim check`."
+            ).format(plural=plural(family))
             raise UnknownNameError("chip or product", text, (), remedy)
     raise UnknownNameError(
-        "chip or product", text, _spellings(key), "`npusim profiles` lists what there is."
+        "chip or product",
+        text.replace("昇腾", "Ascend"),
+        _spellings(key),
+        say("`npusim profiles` lists what there is."),
     )
 
 
 def caution_of(soc: str) -> str:
     """What to say beside an answer about this chip where readers may take it for another one."""
-    return f"{soc}: {_NOTE_910B}" if soc == _FIRST_GENERATION else ""
+    return f"{soc}: {_note_910b()}" if soc == _FIRST_GENERATION else ""
+
+
+def _note_910b() -> str:
+    return say(
+        "910B without a digit is the first generation (30 cores, Atlas training); "
+        "if you mean Atlas A2, ask for 910B1, 910B2, 910B3 or 910B4 (-s 910B3)."
+    )
 
 
 @takes(name_or_path=PATH)
@@ -108,7 +118,7 @@ def _place(path: str | PathLike[str]) -> Path:
 
 
 def _forget() -> None:
-    for names in (_chips, _nicknames, _known, _beside):
+    for names in (_chips, _nicknames, _known):
         names.cache_clear()
 
 
@@ -118,8 +128,12 @@ def _known(text: str) -> Profile:
 
 
 def _key(text: str) -> str:
-    """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same."""
-    return re.sub(r"[\W_]+", "", text.casefold())
+    """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same.
+
+    So are ``昇腾910B3`` and ``Ascend 910B3``, with the maker in front or not.
+    """
+    word = re.sub(r"[\W_]+", "", text.casefold()).removeprefix("华为").removeprefix("huawei")
+    return word.replace("昇腾", _PREFIX, 1)
 
 
 @cache
@@ -128,37 +142,41 @@ def _chips() -> dict[str, str]:
 
 
 @cache
-def _sold() -> dict[str, Resolution]:
-    found: dict[str, Resolution] = {}
+def _sold() -> dict[str, Product | ProductLine]:
+    found: dict[str, Product | ProductLine] = {}
     for item in _named():
         families = (item.family,) if isinstance(item, ProductLine) else ()
         for name in (*item.names, *families):
-            found.setdefault(_key(name), Resolution(item.soc, _note(item)))
+            found.setdefault(_key(name), item)
     return found
 
 
 @cache
-def _nicknames() -> dict[str, Resolution]:
+def _nicknames() -> dict[str, tuple[str, str]]:
     """The aliases in the profiles; asked last, because every profile must be read for them."""
-    found: dict[str, Resolution] = {}
+    found: dict[str, tuple[str, str]] = {}
     for name in profile_names():
         for alias in profile_named(name).aliases:
-            found.setdefault(_key(alias), Resolution(name, f"{alias} is {name}."))
+            found.setdefault(_key(alias), (alias, name))
     return found
 
 
-@cache
 def _beside(name: str) -> str:
     """What tells a chip from those that its boards are sold with under the same name."""
     others = [each for each in profile_names() if each.startswith(f"{name}-")]
-    told = [
-        f"{each.name} has {each.memory.capacity_bytes / 2**30:.0f} GiB at "
-        f"{each.memory.hbm_nominal_gbps:g} GB/s"
-        for each in map(profile_named, (name, *others))
-    ]
     if not others:
         return ""
-    return f"{'; '.join(told)}. Boards of both are called {name.removeprefix('Ascend')}."
+    told = [
+        say("{name} has {capacity_bytes:.0f} GiB at {hbm_nominal_gbps:g} GB/s").format(
+            name=each.name,
+            capacity_bytes=each.memory.capacity_bytes / 2**30,
+            hbm_nominal_gbps=each.memory.hbm_nominal_gbps,
+        )
+        for each in map(profile_named, (name, *others))
+    ]
+    return say("{told}. Boards of both are called {name}.").format(
+        told="; ".join(told), name=name.removeprefix("Ascend")
+    )
 
 
 def _spellings(key: str) -> list[str]:
@@ -175,8 +193,16 @@ def _named() -> tuple[Product | ProductLine, ...]:
 
 def _note(item: Product | ProductLine) -> str:
     if isinstance(item, ProductLine):
-        note = f"{item.name_en} are several chips; {item.soc} is taken for them."
+        note = say("{name_en} are several chips; {soc} is taken for them.").format(
+            name_en=item.name_en, soc=item.soc
+        )
     else:
         chips = item.chips_per_card * item.cards_per_server
-        note = f"{item.name_en}: one {item.soc} of up to {chips}." if chips > 1 else ""
+        note = (
+            say("{name_en}: one {soc} of up to {chips}.").format(
+                name_en=item.name_en, soc=item.soc, chips=chips
+            )
+            if chips > 1
+            else ""
+        )
     return f"{note} {item.notes}".strip()

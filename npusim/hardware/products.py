@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from npusim.hardware.groups import Family, Group, as_tuple
 from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
+from npusim.values.language import say
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
@@ -19,14 +20,14 @@ Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 class _Named(Group):
     """Anything in the list of products: names, chip, how chips are linked, and who says so."""
 
-    name_en: str
-    name_zh: str
-    aliases: Names = ()
-    soc: str
-    interconnect: str
-    source: str
-    confidence: str
-    notes: str = ""
+    name_en: str = Field(description="name in English")
+    name_zh: str = Field(description="name in Chinese")
+    aliases: Names = Field((), description="other names")
+    soc: str = Field(description="its chip")
+    interconnect: str = Field(description="how its chips are linked: a file of `interconnects`")
+    source: str = Field(description="a key of sources.yaml")
+    confidence: str = Field(description="how sure the row is")
+    notes: str = Field("", description="what a reader should know")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -35,24 +36,22 @@ class _Named(Group):
 
 
 class Product(_Named):
-    """A card or a server: how many chips on a card, how many cards in a server (the most it takes).
+    """A card or a server: what is sold, and the chips in it."""
 
-    Memory in bytes per chip; power in watts per card, None where nobody publishes it; `purpose` is
-    the series that it is sold in.
-    """
+    purpose: Literal["training", "inference"] = Field(description="series that it is sold in")
 
-    purpose: Literal["training", "inference"]
-
-    chips_per_card: Count
-    cards_per_server: Count
-    memory_bytes_per_chip: Bytes
-    power_w: Positive | None
+    chips_per_card: Count = Field(description="chips on a card")
+    cards_per_server: Count = Field(description="most cards of a server")
+    memory_bytes_per_chip: Bytes = Field(description="device memory of a chip, bytes")
+    power_w: Positive | None = Field(
+        description="power of a card, watts; none where nobody publishes it"
+    )
 
 
 class ProductLine(_Named):
     """A heading of the operators' support tables, and the chip of the line that we take for it."""
 
-    family: Family
+    family: Family = Field(description="family of the line")
 
 
 _Entry = TypeVar("_Entry", bound=_Named)
@@ -96,8 +95,8 @@ def _read(section: str, model: type[_Entry]) -> tuple[_Entry, ...]:
 def _unsourced(entry: _Named, at: str) -> list[Problem]:
     problems = []
     if entry.source not in built_in_sources():
-        problems.append(Problem(f"{at}.source", entry.source, "a key of sources.yaml"))
+        problems.append(Problem(f"{at}.source", entry.source, say("a key of sources.yaml")))
     if entry.confidence not in CONFIDENCES:
-        allowed = f"one of {', '.join(CONFIDENCES)}"
+        allowed = say("one of {confidences}").format(confidences=", ".join(CONFIDENCES))
         problems.append(Problem(f"{at}.confidence", entry.confidence, allowed))
     return problems

@@ -1,7 +1,7 @@
 """The model of one chip: every number the simulator needs.
 
 A profile is data; the numbers stand in ``hw_profiles/*.yaml``, and `npusim.hardware.loading` reads
-them into the groups of `npusim.hardware.groups`.
+them into the groups of `npusim.hardware.groups` and `npusim.hardware.execution`.
 """
 
 from __future__ import annotations
@@ -13,30 +13,26 @@ from typing import Annotated
 from pydantic import Field
 
 from npusim.hardware import codes, groups
+from npusim.hardware.execution import AiCpu, Cube, Launch, RandomEngine, Scalar, Vector
 from npusim.hardware.groups import (
-    AiCpu,
     Buffers,
     Clocks,
     Cores,
-    Cube,
     Family,
     Features,
     Group,
     Intrinsics,
-    Launch,
     Memory,
     Path,
     Paths,
     Published,
-    RandomEngine,
-    Scalar,
     Software,
-    Vector,
     Words,
 )
 from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
+from npusim.values.language import say
 from npusim.values.takes import takes
 
 _FEATURES = frozenset(Features.model_fields)
@@ -45,28 +41,38 @@ _FEATURES = frozenset(Features.model_fields)
 class Profile(Group):
     """One chip. Load it with `npusim.load_profile`."""
 
-    name: Annotated[str, Field(min_length=1)]
-    family: Family
-    product_line: Annotated[str, Field(min_length=1)]
-    architecture: Annotated[str, Field(min_length=1)]
-    npu_arch: Count
-    aliases: Words = ()
-    cores: Cores
-    clocks: Clocks
-    buffers: Buffers
-    memory: Memory
-    paths: Paths
-    vector: Vector
-    scalar: Scalar
-    ai_cpu: AiCpu
-    random_engine: RandomEngine = RandomEngine.model_construct()
-    cube: Cube
-    launch: Launch
-    features: Features
-    software: Software
-    intrinsics: Intrinsics
-    published: Published = Published.model_construct()
-    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
+    name: Annotated[str, Field(min_length=1)] = Field(description="SoC name")
+    family: Family = Field(description="family of products that it is of")
+    product_line: Annotated[str, Field(min_length=1)] = Field(
+        description="line of products on the operator pages"
+    )
+    architecture: Annotated[str, Field(min_length=1)] = Field(
+        description="microarchitecture, e.g. dav-c220"
+    )
+    npu_arch: Count = Field(description="number of the microarchitecture (NpuArch)")
+    aliases: Words = Field((), description="other names, in any case")
+    cores: Cores = Field(description="how many cores of which kind")
+    clocks: Clocks = Field(description="clocks, MHz")
+    buffers: Buffers = Field(description="on-chip memories of a core, bytes")
+    memory: Memory = Field(description="HBM, L2 and atomics")
+    paths: Paths = Field(description="ways for data through a core")
+    vector: Vector = Field(description="the vector unit")
+    scalar: Scalar = Field(description="the scalar unit")
+    ai_cpu: AiCpu = Field(description="the AI CPUs")
+    random_engine: RandomEngine = Field(
+        RandomEngine.model_construct(), description="the engine that draws random numbers"
+    )
+    cube: Cube = Field(description="the matrix unit")
+    launch: Launch = Field(description="what a task costs beside its kernel")
+    features: Features = Field(description="abilities that are no instruction")
+    software: Software = Field(description="which generation of kernels runs")
+    intrinsics: Intrinsics = Field(description="which instruction takes which dtypes")
+    published: Published = Field(
+        Published.model_construct(), description="peaks as advertised, to compare with"
+    )
+    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)] = Field(
+        description="key -> source and confidence"
+    )
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -107,7 +113,10 @@ class Profile(Group):
         """
         expect(itemsize, int, "itemsize")
         if itemsize < 1:
-            raise ArgumentError(f"itemsize is {brief(itemsize)}", "Give 1 byte or more.")
+            raise ArgumentError(
+                say("itemsize is {itemsize}").format(itemsize=brief(itemsize)),
+                say("Give 1 byte or more."),
+            )
         cores = self.cores.vector_cores + self.cores.extra_vector_cores
         elements = self.vector.repeat_bytes // itemsize
         return 2 * cores * elements * self.clocks.vector_mhz * 1e6 / 1e12
@@ -135,7 +144,7 @@ class Profile(Group):
 
     def vector_dtypes(self, intrinsic: str) -> tuple[str, ...]:
         """The dtypes that a vector intrinsic takes, spelled out; empty if the chip lacks it."""
-        expect(intrinsic, str, "an intrinsic")
+        expect(intrinsic, str, say("an intrinsic"))
         return self._vector_dtypes.get(intrinsic, ())
 
     def supports_vector(self, intrinsic: str, dtype_name: str) -> bool:

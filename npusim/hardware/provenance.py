@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from npusim.values.language import say
+
 # From the surest to the least sure; hw_profiles/confidence.yaml puts a number to each.
 CONFIDENCES = ("vendor_file", "measured", "vendor_document", "fitted", "derived", "assumed")
 SOURCE_KINDS = ("vendor_file", "vendor_document", "vendor_tool", "measurement", "secondary", "own")
@@ -79,18 +81,22 @@ def read_sources(raw: object, where: str, problems: list[Problem]) -> dict[str, 
     """The sources of a file's mapping ``key -> {repository, snapshot, path, kind}``."""
     found: dict[str, Source] = {}
     if not isinstance(raw, Mapping):
-        problems.append(Problem(where, raw, "a mapping from source keys to repository, path, kind"))
+        problems.append(
+            Problem(where, raw, say("a mapping from source keys to repository, path, kind"))
+        )
         return found
     for key, entry in raw.items():
         at = f"{where}.{key}"
         if not isinstance(entry, Mapping) or not {"repository", "kind"} <= set(entry):
-            problems.append(Problem(at, entry, "a mapping with at least repository and kind"))
+            problems.append(Problem(at, entry, say("a mapping with at least repository and kind")))
             continue
         if extra := set(entry) - {"repository", "kind", "snapshot", "path"}:
-            problems.append(Problem(at, sorted(extra), "repository, snapshot, path and kind only"))
+            problems.append(
+                Problem(at, sorted(extra), say("repository, snapshot, path and kind only"))
+            )
             continue
         if entry["kind"] not in SOURCE_KINDS:
-            allowed = f"one of {', '.join(SOURCE_KINDS)}"
+            allowed = say("one of {source_kinds}").format(source_kinds=", ".join(SOURCE_KINDS))
             problems.append(Problem(f"{at}.kind", entry["kind"], allowed))
             continue
         found[key] = Source(key=key, **{name: str(text) for name, text in entry.items()})
@@ -107,7 +113,7 @@ def read_group(
     """The provenance of each value of a group, by dotted key; appends mistakes to `problems`."""
     at = f"{group}.provenance"
     if not isinstance(raw, Mapping):
-        problems.append(Problem(at, raw, "a mapping that says where the values come from"))
+        problems.append(Problem(at, raw, say("a mapping that says where the values come from")))
         return {}
     entries: dict[str, Provenance] = {}
     broken = False
@@ -123,12 +129,18 @@ def read_group(
     for leaf in leaves(values):
         name = _most_specific(leaf, entries)
         if name is None:
-            problems.append(Problem(f"{at}.{leaf}", None, "a source, or a default for the group"))
+            problems.append(
+                Problem(f"{at}.{leaf}", None, say("a source, or a default for the group"))
+            )
         else:
             used.add(name)
             found[f"{group}.{leaf}"] = entries[name]
     problems += [
-        Problem(f"{at}.{name}", "an entry", f"only keys that {group} has in this file")
+        Problem(
+            f"{at}.{name}",
+            say("an entry"),
+            say("only keys that {group} has in this file").format(group=group),
+        )
         for name in entries
         if name not in used and name != _DEFAULT
     ]
@@ -148,21 +160,31 @@ def _read_entry(
     at: str, entry: object, sources: Mapping[str, Source], problems: list[Problem]
 ) -> Provenance | None:
     if not isinstance(entry, Mapping) or not {"source", "confidence"} <= set(entry):
-        problems.append(Problem(at, entry, "a mapping with source and confidence"))
+        problems.append(Problem(at, entry, say("a mapping with source and confidence")))
         return None
     if extra := set(entry) - _ENTRY_KEYS:
-        problems.append(Problem(at, sorted(map(str, extra)), "source, confidence and notes only"))
+        problems.append(
+            Problem(at, sorted(map(str, extra)), say("source, confidence and notes only"))
+        )
         return None
     confidence = entry["confidence"]
     if not isinstance(confidence, str) or confidence not in CONFIDENCES:
-        problems.append(Problem(f"{at}.confidence", confidence, f"one of {', '.join(CONFIDENCES)}"))
+        problems.append(
+            Problem(
+                f"{at}.confidence",
+                confidence,
+                say("one of {confidences}").format(confidences=", ".join(CONFIDENCES)),
+            )
+        )
         return None
     named = entry["source"]
     keys = named if isinstance(named, list) else [named]
     unknown = [key for key in keys if not isinstance(key, str) or key not in sources]
     if unknown or not keys:
         got = unknown[0] if unknown else named
-        problems.append(Problem(f"{at}.source", got, f"one of {', '.join(sources)}"))
+        problems.append(
+            Problem(f"{at}.source", got, say("one of {sources}").format(sources=", ".join(sources)))
+        )
         return None
     return Provenance(
         sources=tuple(sources[key] for key in keys),

@@ -16,6 +16,7 @@ from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ProfileError, UnknownNameError, expect
+from npusim.values.language import say
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -111,9 +112,11 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]
         value = entry["input"]
         allowed = entry["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
         if entry["type"] == "missing":
-            value, allowed = None, "a value; the key is required"
+            value, allowed = None, say("a value; the key is required")
         elif entry["type"] == "extra_forbidden":
-            allowed = f"one of the keys {', '.join(_keys(model, entry['loc'][:-1]))}"
+            allowed = say("one of the keys {keys}").format(
+                keys=", ".join(_keys(model, entry["loc"][:-1]))
+            )
         problems.append(Problem(key, value, allowed))
     return problems
 

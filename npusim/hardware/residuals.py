@@ -34,13 +34,13 @@ _LEAST_ROWS, _LEAST_CASES = 3, 2
 
 
 class _Rows(_Frozen):
-    """Rows behind quantiles.
+    """Rows behind quantiles."""
 
-    ``cases`` counts pairs of workload and shapes among the rows, all of them where it isn't told.
-    """
-
-    rows: Annotated[int, Field(ge=1)]
-    cases: Annotated[int, Field(ge=1)] | None = None
+    rows: Annotated[int, Field(ge=1)] = Field(description="measured rows behind the quantiles")
+    cases: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="pairs of workload and shapes among them; as many as rows where it isn't told",
+    )
 
     @property
     def calibrates(self) -> bool:
@@ -51,8 +51,10 @@ class _Rows(_Frozen):
 class Spread(_Rows):
     """Quantiles of measured over simulated time, by simulated time."""
 
-    low: tuple[Positive, ...]
-    high: tuple[Positive, ...]
+    low: tuple[Positive, ...] = Field(
+        description="10 % quantile of measured over simulated time, for each of the sizes"
+    )
+    high: tuple[Positive, ...] = Field(description="90 % quantile, for each of the sizes")
 
     def at(self, simulated_us: float, sizes_us: Sequence[float]) -> tuple[float, float]:
         """Both ends for a simulated time; in between the ``sizes_us`` they go over smoothly."""
@@ -70,8 +72,8 @@ class Spread(_Rows):
 class Residuals(_Frozen):
     """Spreads of one chip, or of all measured chips of a microarchitecture."""
 
-    everything: Spread
-    classes: Mapping[str, Spread]
+    everything: Spread = Field(description="all operators")
+    classes: Mapping[str, Spread] = Field(description="class of operators -> its own")
 
     def of(self, kind: str) -> Spread | None:
         """The spread of a class of operators, if enough rows of it are known."""
@@ -82,27 +84,27 @@ class Residuals(_Frozen):
 class Yardstick(_Frozen):
     """Efficiencies and static costs of a roofline."""
 
-    compute_efficiency: Positive
-    memory_efficiency: Positive
-    matrix_static_us: Positive
-    vector_static_us: Positive
-    provenance: Mapping[str, str]
+    compute_efficiency: Positive = Field(description="part of the peak that is reached")
+    memory_efficiency: Positive = Field(description="part of the memory's rate that is reached")
+    matrix_static_us: Positive = Field(description="matrix products, beside their work")
+    vector_static_us: Positive = Field(description="other operators, beside their work")
+    provenance: Mapping[str, str] = Field(description="key -> where it is from")
 
 
 class Family(_Rows):
     """Quantiles of measured over roofline time, with the median by which a roofline is raised."""
 
-    low: Positive
-    high: Positive
-    median: Positive
+    low: Positive = Field(description="10 % quantile of measured over roofline time")
+    high: Positive = Field(description="90 % quantile")
+    median: Positive = Field(description="median, by which a roofline is raised")
 
 
 class Rooflines(_Frozen):
     """What measurements left over from rooflines, by family of operators that have no kernel."""
 
-    yardstick: Yardstick
-    everything: Family
-    classes: Mapping[str, Family]
+    yardstick: Yardstick = Field(description="the roofline")
+    everything: Family = Field(description="all families")
+    classes: Mapping[str, Family] = Field(description="family of operators -> its own")
 
     def of(self, family: str) -> Family:
         """The spread of a family, or that of everything where too few rows are known."""
@@ -115,17 +117,25 @@ class Calibration(_Frozen):
     Spreads say how wide bands are at the simulated times ``sizes_us``.
     """
 
-    unmeasured_widening: Positive
-    sizes_us: tuple[Positive, ...]
-    architectures: Mapping[str, Residuals]
-    chips: Mapping[str, Residuals]
+    unmeasured_widening: Positive = Field(
+        description="how much wider bands are where nothing was measured"
+    )
+    sizes_us: tuple[Positive, ...] = Field(
+        description="simulated times at which spreads are told, microseconds"
+    )
+    architectures: Mapping[str, Residuals] = Field(
+        description="microarchitecture -> residuals of its measured chips"
+    )
+    chips: Mapping[str, Residuals] = Field(description="chip -> its own")
 
 
 class Networks(_Frozen):
     """Spreads of whole networks by chip: device time, by the mean time of an operator."""
 
-    sizes_us: tuple[Positive, ...]
-    chips: Mapping[str, Spread]
+    sizes_us: tuple[Positive, ...] = Field(
+        description="mean times of an operator at which spreads are told, microseconds"
+    )
+    chips: Mapping[str, Spread] = Field(description="chip -> spread of whole networks")
 
 
 _Known = TypeVar("_Known", Calibration, Rooflines, Networks)

@@ -67,7 +67,7 @@ class Mapped(Kernel):
     ) -> None:
         inside, outside = tuple(each.size for each in maps), tuple(each.out for each in maps)
         planes = x.numel // max(1, prod(inside))
-        if x.shape[-len(maps) :] != inside or y.numel != planes * prod(outside):
+        if not maps or x.shape[-len(maps) :] != inside or y.numel != planes * prod(outside):
             raise RefusedTaskError(self.op_type, f"{x.shape} doesn't become {y.shape}")
         self.reads, self.writes = (x,), (y,)
         self.x, self.y, self.maps = x.view(x.numel), y.view(y.numel), tuple(maps)

@@ -20,46 +20,54 @@ from npusim.llm.parts import (
     State,
     Tower,
 )
+from npusim.values.language import say
 
 
 class Architecture(Part):
-    """Sizes of a transformer; `width` is that of a dense layer's unit, `stack` its layers by kind.
+    """Sizes of a transformer."""
 
-    A unit that isn't `gated` is a product, the activation and a product. `gated_heads`: attention's
-    results are gated by as many columns as there are queries. `rotated` is the share of a head that
-    is turned by positions. `window` is how far layers of that kind look back. `crossed` layers
-    attend to what the tower heard as well. Without a `head` there are no logits, and what isn't
-    `causal` reads a text at once and keeps no cache. `drafts` are layers that propose a token more
-    (MTP) and stay out of `parameters`. `approximated` says of which parts the time is a guess, why.
-    """
-
-    name: str
-    stack: tuple[Block, ...] = Field(min_length=1)
-    hidden: Size
-    heads: Size
-    kv_heads: Size
-    head_dim: Size
-    width: Size
-    vocabulary: Size
-    qk_norm: bool = False
-    qkv_bias: bool = False
-    tied: bool = False
-    activation: Literal["silu", "gelu"] = "silu"
-    gated: bool = True
-    gated_heads: bool = False
-    rotated: float = Field(1.0, ge=0, le=1)
-    norms: int = Field(2, ge=2, le=4)
-    positions: Some = 0
-    window: Some = 0
-    head: bool = True
-    causal: bool = True
-    crossed: bool = False
-    drafts: Layers = 0
-    latent: Latent | None = None
-    state: State | None = None
-    experts: Experts | None = None
-    tower: Tower | None = None
-    approximated: tuple[tuple[str, str], ...] = ()
+    name: str = Field(description="what it is called")
+    stack: tuple[Block, ...] = Field(min_length=1, description="layers by kind")
+    hidden: Size = Field(description="width of a token")
+    heads: Size = Field(description="heads of queries")
+    kv_heads: Size = Field(description="heads of keys and values")
+    head_dim: Size = Field(description="size of a head")
+    width: Size = Field(description="width of a dense layer's unit")
+    vocabulary: Size = Field(description="tokens that there are")
+    qk_norm: bool = Field(False, description="whether queries and keys are normalised")
+    qkv_bias: bool = Field(False, description="whether queries, keys and values have a bias")
+    tied: bool = Field(False, description="whether embeddings are the head too")
+    activation: Literal["silu", "gelu"] = Field("silu", description="activation of a unit")
+    gated: bool = Field(
+        True,
+        description="whether units are gated; else each is a product, the activation, a product",
+    )
+    gated_heads: bool = Field(
+        False,
+        description="whether attention's results are gated by as many columns as there are queries",
+    )
+    rotated: float = Field(1.0, ge=0, le=1, description="share of a head that positions turn")
+    norms: int = Field(2, ge=2, le=4, description="norms of a layer")
+    positions: Some = Field(0, description="learned positions; 0: none")
+    window: Some = Field(0, description="how far layers of that kind look back; 0: there are none")
+    head: bool = Field(True, description="whether there are logits")
+    causal: bool = Field(
+        True,
+        description=(
+            "whether tokens see those before alone; else a text is read at once and no cache kept"
+        ),
+    )
+    crossed: bool = Field(
+        False, description="whether layers attend to what the tower heard as well"
+    )
+    drafts: Layers = Field(0, description="layers that propose a token more (MTP)")
+    latent: Latent | None = Field(None, description="latent attention")
+    state: State | None = Field(None, description="linear attention")
+    experts: Experts | None = Field(None, description="a mixture of experts")
+    tower: Tower | None = Field(None, description="what sees or hears")
+    approximated: tuple[tuple[str, str], ...] = Field(
+        (), description="parts of which the time is a guess, and why"
+    )
 
     @field_validator("kv_heads")
     @classmethod
@@ -67,7 +75,7 @@ class Architecture(Part):
         """Each is read by as many heads."""
         if (heads := so_far.data.get("heads", kv_heads)) % kv_heads:
             raise PydanticCustomError(
-                "uneven", "doesn't divide the {heads} heads", {"heads": heads}
+                "uneven", say("doesn't divide the {heads} heads"), {"heads": heads}
             )
         return kv_heads
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.llm.work import Part, part, tensor
 from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 _LEAST_PIECE = 128  # tokens of a prompt that kernels look at together
+_BLOCK = 16  # columns of a value that the cube multiplies at once
 _MASK = 2048  # rows of the mask that stands for any causal one (sparse mode 3)
 
 
@@ -205,7 +207,7 @@ def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int
     """Latent attention (MLA) of one layer: decoding absorbs the products that widen the cache."""
     latent = model.latent
     if latent is None:
-        raise TypeError("the model has no latent attention")
+        raise TypeError(say("the model has no latent attention"))
     heads, tokens, kind = model.heads // tp, batch.tokens, to.precision.activations
     whole = heads * (latent.nope + latent.rope)
     if latent.query_rank:
@@ -282,7 +284,8 @@ def choose(
 ) -> None:
     """The indexer of a sparse attention: small heads score every key, and the best are kept.
 
-    Scores are taken to cost what attention of as many heads does; every rank makes all of them.
+    Scores are taken to cost what attention of as many heads does, to values of one block where
+    each sequence has one query; every rank makes all of them.
     """
     indexer, tokens = latent.indexer, sequences * queries
     if indexer is None:
@@ -291,16 +294,23 @@ def choose(
     to.product(tokens, hidden, indexer.size + indexer.heads, plain=True)
     if keys <= indexer.top:
         return  # all are kept
-    attend_all(to, Heads(indexer.heads, 1, indexer.size), sequences, queries, keys)
+    if queries == 1:
+        half = indexer.size // 2  # of a head: a query's and a key's come in two parts
+        _attend_latent(to, half, indexer.size - half, indexer.heads, sequences, keys, _BLOCK)
+    else:
+        attend_all(to, Heads(indexer.heads, 1, indexer.size), sequences, queries, keys)
     scores, order = tensor(FLOAT, tokens, keys), tensor(INT32, tokens, indexer.top)
     best = tensor(FLOAT, tokens, indexer.top)
     to.work.run(part("TopKV2", (scores, tensor(INT32, 1)), (best, order), k=indexer.top))
 
 
 def _attend_latent(
-    to: Projections, rank: int, rope: int, heads: int, sequences: int, keys: int
+    to: Projections, rank: int, rope: int, heads: int, sequences: int, keys: int, wide: int = 0
 ) -> None:
+    """Attention of heads in two parts; values are the first of keys, or ``wide``."""
     kind = to.precision.activations
     query, query_rope = (tensor(kind, sequences, 1, heads, size) for size in (rank, rope))
     key, key_rope = (tensor(kind, sequences, keys, 1, size) for size in (rank, rope))
-    to.work.run(part("MLA", (query, query_rope, key, key_rope, key), (query,)))
+    value = tensor(kind, sequences, keys, 1, wide) if wide else key
+    out = tensor(kind, sequences, 1, heads, wide or rank)
+    to.work.run(part("MLA", (query, query_rope, key, key_rope, value), (out,)))

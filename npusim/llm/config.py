@@ -26,6 +26,8 @@ from npusim.llm.towers import tower_of
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value, yaml_mapping
 from npusim.values.errors import FileError, brief
+from npusim.values.language import say
+from npusim.values.takes import takes
 
 _NEEDED: Final = ("layers", "hidden", "heads", "vocabulary")
 _PASSED_ON: Final = (
@@ -59,6 +61,7 @@ class LanguageModel:
         return f"<LanguageModel {self.name}: {self.architecture.name}, {kind}>"
 
 
+@takes()
 def read_model(path: Path | str, description: Path | str | None = None) -> LanguageModel:
     """Read a ``config.json``, a folder with one, or the id of a model that is in the hub's cache.
 
@@ -66,9 +69,9 @@ def read_model(path: Path | str, description: Path | str | None = None) -> Langu
     Raises FileError for what isn't there, isn't a config, or lacks a size that nothing stands for.
     """
     file, name = config_file(path)
-    raw = json_value(read_text(file, "Give a config.json or the folder that it is in."), file)
+    raw = json_value(read_text(file, say("Give a config.json or the folder that it is in.")), file)
     if not isinstance(raw, dict):
-        raise FileError(file, "holds no mapping of keys to values")
+        raise FileError(file, say("holds no mapping of keys to values"))
     check_numbers(raw, file)
     _, inner = names.first_in(raw, names.WITHIN)
     inner = inner if isinstance(inner, dict) else {}
@@ -110,16 +113,16 @@ def _known(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any
     if outer is None and within is None:
         return _guessed({**raw, **inner})
     if outer is None and within is not None and names.first_in(raw, names.SEEING)[1]:
-        said = "what sees or hears isn't known: taken as plain layers over patches"
+        said = say("what sees or hears isn't known: taken as plain layers over patches")
         return {**within, "tower": "plain", "approximated": {"tower": said}}
     return {**(within or {}), **(outer or {})}
 
 
 def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """Traits of a class that nobody described: what its keys show."""
-    said = _GUESSED
+    said = say(_GUESSED)
     if strange := names.unread(raw, (each for found in names.ALL.values() for each in found)):
-        said += f"; nobody here reads its {', '.join(strange[:6])}"
+        said += say("; nobody here reads its {strange}").format(strange=", ".join(strange[:6]))
     traits: dict[str, Any] = {"approximated": {"layers": said}}
     if all(
         names.first_in(raw, names.LATENT[each])[0] for each in ("rank", "nope", "rope", "value")
@@ -135,14 +138,20 @@ def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 def _described(path: Path | str) -> Mapping[str, Any]:
     found = yaml_mapping(read_text(Path(path)), str(path))
     if unknown := sorted(map(str, set(found) - set(_TRAITS))):
-        raise FileError(path, f"has {unknown[0]}", f"Known keys are {', '.join(_TRAITS)}.")
+        raise FileError(
+            path,
+            f"has {unknown[0]}",
+            say("Known keys are {traits}.").format(traits=", ".join(_TRAITS)),
+        )
     for name, of in (
-        ("keys", "those of the config"),
+        ("keys", say("those of the config")),
         ("defaults", "numbers"),
         ("approximated", "reasons"),
     ):
         if not isinstance(found.get(name, {}), dict):
-            raise FileError(path, f"its {name} are no mapping of our names to {of}")
+            raise FileError(
+                path, say("its {name} are no mapping of our names to {of}").format(name=name, of=of)
+            )
     return found
 
 
@@ -175,15 +184,21 @@ def _architecture(
 
     lacking = [called[each][0] for each in _NEEDED if not names.one_of(said(each))]
     if lacking:
-        raise FileError(file, f"has no {', '.join(lacking)}", "A config of this kind says them.")
+        raise FileError(
+            file,
+            say("has no {lacking}").format(lacking=", ".join(lacking)),
+            say("A config of this kind says them."),
+        )
     try:
         return Architecture.model_validate(_values(said, traits, kind, whole))
     except MisfitError as error:
         name, value = error.args
         raise FileError(
             file,
-            f"{key_of(name)} is {brief(value)}, which says nothing of layers",
-            "Leave it out, or write it as the publisher does.",
+            say("{key_of} is {value}, which says nothing of layers").format(
+                key_of=key_of(name), value=brief(value)
+            ),
+            say("Leave it out, or write it as the publisher does."),
         ) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

@@ -15,25 +15,28 @@ from npusim.values.errors import UnknownNameError
 
 
 class Engine(Group):
-    """What an engine costs: microseconds of the host for a step, and memory beside the model.
+    """What an engine costs: microseconds of the host for a step, and memory beside the model."""
 
-    A captured graph costs `graph_step_us` a step. One in pieces (attention apart) costs at least
-    `piecewise_layer_us` a layer and, where ranks share layers, `piecewise_sequence_us` a sequence;
-    without a graph the host needs `eager_launch_us` for an operator. Ranks begin a step spread over
-    `rank_spread_us`. Of a product and the collective beside it, made or taken piece by piece,
-    `overlap_share` of the shorter is hidden.
-    """
-
-    graph_step_us: Microseconds
-    piecewise_layer_us: Microseconds
-    piecewise_sequence_us: Microseconds
-    eager_launch_us: Microseconds
-    rank_spread_us: Microseconds
-    overlap_share: Fraction
-    memory_share: Fraction
-    buffer_bytes: Bytes
-    block_tokens: Count
-    provenance: Annotated[dict[str, Provenance], Field(exclude=True, repr=False)]
+    graph_step_us: Microseconds = Field(description="a step of a captured graph")
+    piecewise_layer_us: Microseconds = Field(
+        description="least time of a layer of a graph in pieces"
+    )
+    piecewise_sequence_us: Microseconds = Field(
+        description="a sequence, where ranks share layers of a graph in pieces"
+    )
+    eager_launch_us: Microseconds = Field(description="an operator without a graph")
+    rank_spread_us: Microseconds = Field(description="how far apart ranks begin a step")
+    overlap_share: Fraction = Field(
+        description=(
+            "of a product and the collective beside it, the part of the shorter that is hidden"
+        )
+    )
+    memory_share: Fraction = Field(description="part of a device's memory that the engine uses")
+    buffer_bytes: Bytes = Field(description="memory of its own buffers, bytes")
+    block_tokens: Count = Field(description="tokens of a block of the cache")
+    provenance: Annotated[dict[str, Provenance], Field(exclude=True, repr=False)] = Field(
+        description="key -> source and confidence"
+    )
 
 
 @cache

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import FileError, brief
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ def check_numbers(raw: Mapping[str, Any], file: Path) -> None:
     finite.
     """
     for where, problem in _problems(raw, ""):
-        raise FileError(file, f"{where} is {problem}", "Take the config as it was published.")
+        raise FileError(file, f"{where} is {problem}", say("Take the config as it was published."))
 
 
 def _problems(value: Any, where: str) -> Iterator[tuple[str, str]]:
@@ -44,12 +45,12 @@ def _problems(value: Any, where: str) -> Iterator[tuple[str, str]]:
         for each in value:
             yield from _problems(each, where)
     elif isinstance(value, float) and not isfinite(value):
-        yield where, f"{value}: no number"
+        yield where, say("{value}: no number").format(value=value)
 
 
 def _uncounted(value: Any, where: str) -> Iterator[tuple[str, str]]:
     for each in value if isinstance(value, list) else [value]:
         if each is not None and (isinstance(each, bool) or not isinstance(each, int)):
-            yield where, f"{brief(each)}: no whole number"
+            yield where, say("{each}: no whole number").format(each=brief(each))
         elif each is not None and abs(each) > _MOST:
-            yield where, f"{brief(each)}: more than {_MOST:,}"
+            yield where, say("{each}: more than {most:,}").format(each=brief(each), most=_MOST)

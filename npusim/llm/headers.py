@@ -9,6 +9,7 @@ from typing import Final
 from npusim.reading.files import opened, read_text
 from npusim.reading.markup import json_value
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 _LENGTH_BYTES: Final = 8
 _MOST_HEADER: Final = 64 << 20
@@ -35,10 +36,10 @@ def dtype_of_weights(folder: Path) -> str | None:
     with opened(file) as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if not 0 < length <= _MOST_HEADER:
-            raise FileError(file, "has no header of safetensors")
+            raise FileError(file, say("has no header of safetensors"))
         header = json_value(stream.read(length), file)
     if not isinstance(header, dict):
-        raise FileError(file, "has no header of safetensors")
+        raise FileError(file, say("has no header of safetensors"))
     counts = Counter(
         str(each.get("dtype"))
         for each in header.values()

@@ -11,6 +11,7 @@ from typing import Final
 
 from npusim.reading.files import kind_of
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 CONFIG: Final = "config.json"
@@ -36,8 +37,12 @@ def config_file(path: Path | str) -> tuple[Path, str]:
                 return place / CONFIG, text.rpartition("/")[2]
         raise FileError(
             text,
-            "no file or folder; as the id of a model on a hub it isn't in this machine's cache",
-            f"Only its {CONFIG} is needed: hf download {text} {CONFIG}, and ask again.",
+            say(
+                "no file or folder; as the id of a model on a hub it isn't in this machine's cache"
+            ),
+            say("Only its {config} is needed: hf download {text} {config}, and ask again.").format(
+                config=CONFIG, text=text
+            ),
         )
     return file, (file.parent.name if file.name == CONFIG else file.stem)
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
 
 
+@tells
 @dataclass(frozen=True)
 class Layout:
     """Ranks: `tp` share every layer, `pp` share the layers, `dp` have requests of their own.
@@ -34,8 +37,10 @@ class Layout:
                 raise ArgumentError(f"--{name} {value}", "Say 1 to 4096.")
         if self.experts not in (1, self.tp * self.dp):
             raise ArgumentError(
-                f"--ep {self.experts} with tp {self.tp} and dp {self.dp}",
-                "Experts are dealt over all of them: "
+                say("--ep {experts} with tp {tp} and dp {dp}").format(
+                    experts=self.experts, tp=self.tp, dp=self.dp
+                ),
+                say("Experts are dealt over all of them: ")
                 + " or ".join(f"--ep {each}" for each in sorted({1, self.tp * self.dp}))
                 + ".",
             )
@@ -50,18 +55,23 @@ class Layout:
         """Whether data-parallel ranks exchange tokens with the same experts, and wait for them."""
         return self.experts > 1 and self.dp > 1
 
+    @takes()
     def check(self, model: Architecture) -> None:
         """ArgumentError where the model can't be cut so."""
         if model.heads % self.tp:
             raise ArgumentError(
-                f"{model.heads} heads can't be shared by {self.tp} ranks", "Choose another --tp."
+                say("{heads} heads can't be shared by {tp} ranks").format(
+                    heads=model.heads, tp=self.tp
+                ),
+                "Choose another --tp.",
             )
         if self.pp > model.layers:
             raise ArgumentError(
-                f"{self.pp} stages for {model.layers} layers", "Choose another --pp."
+                say("{pp} stages for {layers} layers").format(pp=self.pp, layers=model.layers),
+                "Choose another --pp.",
             )
         if self.experts > 1 and model.experts is None:
-            raise ArgumentError("the model has no experts", "Leave --ep away.")
+            raise ArgumentError(say("the model has no experts"), "Leave --ep away.")
 
     def __str__(self) -> str:
         parts = (("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts))
@@ -75,7 +85,8 @@ def layout_of(text: str) -> Layout:
         name, _, size = word.strip().partition("=")
         if name not in ("tp", "pp", "dp", "ep") or not size.isdecimal() or name in sizes:
             raise ArgumentError(
-                f"a layout {text!r}", "Say tp, pp, dp, ep with their sizes, for example tp=4,dp=8."
+                f"a layout {text!r}",
+                say("Say tp, pp, dp, ep with their sizes, for example tp=4,dp=8."),
             )
         sizes[name] = int(size)
     return Layout(sizes.get("tp", 1), sizes.get("pp", 1), sizes.get("dp", 1), sizes.get("ep", 1))

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from npusim.values.language import say
+
 Size = Annotated[int, Field(gt=0, le=1 << 24, strict=True)]
 Some = Annotated[int, Field(ge=0, le=1 << 24, strict=True)]
 Layers = Annotated[int, Field(ge=0, le=10_000, strict=True)]
@@ -22,22 +24,24 @@ class Part(BaseModel):
 
 
 class Indexer(Part):
-    """What chooses the `top` tokens that a sparse attention looks at: small heads of its own."""
+    """What chooses the tokens that a sparse attention looks at: small heads of its own."""
 
-    heads: Size
-    size: Size
-    top: Size
+    heads: Size = Field(description="its heads")
+    size: Size = Field(description="size of a head")
+    top: Size = Field(description="tokens that it chooses")
 
 
 class Latent(Part):
-    """Latent attention (MLA): ranks of queries (None: full) and of keys and values, head sizes."""
+    """Latent attention (MLA)."""
 
-    query_rank: Size | None
-    rank: Size
-    nope: Size
-    rope: Size
-    value: Size
-    indexer: Indexer | None = None
+    query_rank: Size | None = Field(description="rank of queries; none: full")
+    rank: Size = Field(description="rank of keys and values")
+    nope: Size = Field(description="part of a head that positions don't turn")
+    rope: Size = Field(description="part that they turn")
+    value: Size = Field(description="size of a head's value")
+    indexer: Indexer | None = Field(
+        None, description="what chooses tokens, where attention is sparse"
+    )
 
     def weights(self, hidden: int, heads: int) -> int:
         """Weights of one layer's attention."""
@@ -65,12 +69,14 @@ class State(Part):
     decays and a gate.
     """
 
-    kind: Literal["delta", "kda", "lightning"]
-    key_heads: Size
-    value_heads: Size
-    key_size: Size
-    value_size: Size
-    convolution: Some = 0
+    kind: Literal["delta", "kda", "lightning"] = Field(
+        description="gated delta net, Kimi's, or lightning attention"
+    )
+    key_heads: Size = Field(description="heads of keys")
+    value_heads: Size = Field(description="heads of values")
+    key_size: Size = Field(description="size of a key's head")
+    value_size: Size = Field(description="size of a value's head")
+    convolution: Some = Field(0, description="width of the short convolution; 0: none")
 
     @property
     def columns(self) -> int:
@@ -107,53 +113,53 @@ class State(Part):
 
 
 class Experts(Part):
-    """A mixture: `count` experts of `width`, `active` for a token, and what every token takes."""
+    """A mixture of experts."""
 
-    count: Size
-    active: Size
-    width: Size
-    shared_width: Some = 0
+    count: Size = Field(description="experts of a layer")
+    active: Size = Field(description="experts of a token")
+    width: Size = Field(description="width of an expert")
+    shared_width: Some = Field(0, description="width of what every token takes; 0: nothing")
 
     @field_validator("active")
     @classmethod
     def _of_them(cls, active: int, so_far: ValidationInfo) -> int:
         if active > (count := so_far.data.get("count", active)):
-            raise PydanticCustomError("more", "there are {count} experts", {"count": count})
+            raise PydanticCustomError("more", say("there are {count} experts"), {"count": count})
         return active
 
 
 class Block(Part):
-    """`count` layers alike: how they mix tokens, and whether they have experts."""
+    """Layers alike."""
 
-    count: Size
-    mixer: Mixer = "full"
-    mixed: bool = False
+    count: Size = Field(description="layers")
+    mixer: Mixer = Field(
+        "full",
+        description="how they mix tokens: attention to all before, to the last ones, or a state",
+    )
+    mixed: bool = Field(False, description="whether they have experts")
 
 
 class Tower(Part):
-    """What sees or hears: layers over patches (or frames) that all attend to each other.
+    """What sees or hears: layers over patches (or frames) that all attend to each other."""
 
-    A patch has `inputs` numbers. `merged` patches become one token of the model, by a product to
-    `projected` (0: none between) and one to the model's own width; of a merger there are `mergers`.
-    `near` patches attend to each other in all but `wide_layers` layers; 0: all do in every layer.
-    An image has `patch` pixels a side of each; None where what is heard has always `fixed` frames.
-    """
-
-    layers: Size
-    hidden: Size
-    heads: Size
-    width: Size
-    inputs: Size
-    gated: bool = False
-    merged: Size = 1
-    projected: Some = 0
-    mergers: Size = 1
-    near: Some = 0
-    wide_layers: Layers = 0
-    patch: Size | None = None
-    fixed: Some = 0
-    positions: Some = 0
-    pooled: bool = False
+    layers: Size = Field(description="layers")
+    hidden: Size = Field(description="width of a patch")
+    heads: Size = Field(description="heads of attention")
+    width: Size = Field(description="width of a unit")
+    inputs: Size = Field(description="numbers of a patch")
+    gated: bool = Field(False, description="whether units are gated")
+    merged: Size = Field(1, description="patches that become one token")
+    projected: Some = Field(0, description="width of the product between; 0: none")
+    mergers: Size = Field(1, description="mergers")
+    near: Some = Field(
+        0,
+        description="patches that attend to each other in all but `wide_layers` layers; 0: all do",
+    )
+    wide_layers: Layers = Field(0, description="layers in which all attend to all")
+    patch: Size | None = Field(None, description="pixels of a patch's side; none for what is heard")
+    fixed: Some = Field(0, description="frames of what is heard; 0: as many as there are")
+    positions: Some = Field(0, description="learned positions; 0: none")
+    pooled: bool = Field(False, description="whether patches are averaged before they are merged")
 
     def weights(self, out: int) -> int:
         """Weights of the tower and of what brings its results into a model `out` wide."""

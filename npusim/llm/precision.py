@@ -10,6 +10,7 @@ from typing import Any, Final
 from npusim.llm.headers import described_beside
 from npusim.values.dtypes import BFLOAT16, FLOAT16, INT4, INT8, DType
 from npusim.values.errors import FileError, UnknownNameError
+from npusim.values.language import say
 
 _FLOATS: Final = {"bf16": BFLOAT16, "fp16": FLOAT16}
 SCHEMES: Final[Mapping[str, tuple[DType, bool] | None]] = {
@@ -88,7 +89,7 @@ def quantisation_of(config: Mapping[str, Any], file: Path) -> str:
         return "w8a8"
     if isinstance(bits, int):
         return _scheme(f"w{bits}a16", file)
-    return _scheme(method or "an unnamed way", file)
+    return _scheme(method or say("an unnamed way"), file)
 
 
 def _compressed(said: Mapping[str, Any], file: Path) -> str:
@@ -111,6 +112,8 @@ def _scheme(said: str, file: Path) -> str:
         return ""
     if name not in SCHEMES:
         raise FileError(
-            file, f"is quantised as {said}", f"Say --dtype, one of {', '.join(SCHEMES)}."
+            file,
+            say("is quantised as {said}").format(said=said),
+            say("Say --dtype, one of {schemes}.").format(schemes=", ".join(SCHEMES)),
         )
     return name

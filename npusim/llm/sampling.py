@@ -8,6 +8,7 @@ from typing import Final
 from npusim.llm.work import Part, Work, part, tensor
 from npusim.values.dtypes import FLOAT, INT32, INT64
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.top_k <= 1 << 24:
-            raise ArgumentError(f"--top-k {self.top_k}", "Say 0 (all tokens) or more.")
+            raise ArgumentError(f"--top-k {self.top_k}", say("Say 0 (all tokens) or more."))
         if not 0 < self.top_p <= 1:
-            raise ArgumentError(f"--top-p {self.top_p:g}", "Say more than 0, up to 1.")
+            raise ArgumentError(f"--top-p {self.top_p:g}", say("Say more than 0, up to 1."))
 
     @property
     def sorts(self) -> bool:

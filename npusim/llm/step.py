@@ -21,6 +21,8 @@ from npusim.model.retiming import retime
 from npusim.model.step import Step
 from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from npusim.llm.layout import Layout
     from npusim.llm.precision import Precision
     from npusim.llm.sampling import Sampling
-    from npusim.llm.work import Exchange
+    from npusim.llm.work import Exchange, Part
     from npusim.llm.workload import Batch
     from npusim.model.results import StepResult
 
@@ -43,6 +45,7 @@ _MOST_FUSED: Final = 8
 _ENGINE: Final = "DSA"  # tasks of the engine that draws random numbers
 
 
+@takes()
 def step(
     model: LanguageModel,
     chip: Profile,
@@ -68,14 +71,16 @@ def step(
     batch = _readable(sizes, batch)
     chosen = graph or ("full" if batch.phase == "decode" else "eager")
     if chosen not in GRAPHS:
-        raise ArgumentError(f"--graph {graph}", f"Say one of {', '.join(GRAPHS)}.")
+        raise ArgumentError(
+            f"--graph {graph}", say("Say one of {graphs}.").format(graphs=", ".join(GRAPHS))
+        )
     engine = load_engine()
     precision = precision_on(model, chip, dtype)
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     if layout.cards > links.most_ranks:
         raise ArgumentError(
             f"{layout} takes {layout.cards} x {chip.name}",
-            f"Links join {links.most_ranks} of them.",
+            say("Links join {most_ranks} of them.").format(most_ranks=links.most_ranks),
         )
     work = work_of(
         model.architecture, chip, layout, precision,
@@ -110,7 +115,7 @@ def _readable(model: Architecture, batch: Batch) -> Batch:
     """The batch, with what is heard by a model that hears; ArgumentError where it can't be."""
     if not model.causal and batch.sequences:
         raise ArgumentError(
-            f"{model.name} reads texts and writes none",
+            say("{name} reads texts and writes none").format(name=model.name),
             "Say --phase prefill.",
         )
     if model.crossed and model.tower is not None and batch.prompts:
@@ -169,8 +174,12 @@ def precision_on(model: LanguageModel, chip: Profile, dtype: str | None) -> Prec
         wanted = floating
     if dtype is None and wanted in UNREADABLE:
         raise ArgumentError(
-            f"{model.name} is published as {wanted}, which {chip.name} can't compute with",
-            f"Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim.",
+            say("{name} is published as {wanted}, which {name_2} can't compute with").format(
+                name=model.name, wanted=wanted, name_2=chip.name
+            ),
+            say(
+                "Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim."
+            ).format(floating=floating),
         )
     if wanted.casefold() == "bf16" and floating == "fp16" and not chip.features.bfloat16:
         wanted = "fp16"
@@ -181,11 +190,17 @@ def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str,
     notes = []
     asked = "bf16" in (dtype, model.dtype if dtype != "fp16" else "")
     if asked and not chip.features.bfloat16:
-        notes.append(f"{chip.name} has no bfloat16: activations are float16")
+        notes.append(say("{name} has no bfloat16: activations are float16").format(name=chip.name))
     if dtype is None and model.quantisation in CONVERTED:
         notes.append(
-            f"published as {model.quantisation}, which {chip.name} can't compute with: weights are "
-            f"converted to {'bf16' if chip.features.bfloat16 else 'fp16'} (or say --dtype w8a8)"
+            say(
+                "published as {quantisation}, which {name} can't compute with: weights are "
+                "converted to {value} (or say --dtype w8a8)"
+            ).format(
+                quantisation=model.quantisation,
+                name=chip.name,
+                value="bf16" if chip.features.bfloat16 else "fp16",
+            )
         )
     return tuple(notes)
 
@@ -193,6 +208,13 @@ def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str,
 def device_time(work: Work, chip: Profile) -> StepResult:
     """The tasks of some work on a chip; what was timed once is remembered."""
     return retime(Step("", "calls", tuple(work.items)), chip, timer=_timer(chip))
+
+
+def _alone_us(task: Part, chip: Profile) -> float:
+    """One task on a chip, by itself."""
+    alone = Work(chip)
+    alone.run(task)
+    return device_time(alone, chip).device_us
 
 
 def exchanged(
@@ -205,7 +227,10 @@ def exchanged(
     """The collectives of some work, each kind with its time, and what of it is hidden."""
     found = []
     for each in work.exchanges:
-        once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
+        if each.kernel is not None:
+            once_us = _alone_us(each.kernel, work.chip)
+        else:
+            once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
         found.append(
             ExchangeTime(
                 each.operation, each.why, each.ranks, round(each.nbytes), each.count,
@@ -234,9 +259,7 @@ def _hiding(
         chosen = exchange.operation == "reducescatter" and fused if overlap is None else overlap
         if not chosen or exchange.product is None:
             return 0.0
-        alone = Work(chip)
-        alone.run(exchange.product)
-        return engine.overlap_share * min(once_us, device_time(alone, chip).device_us)
+        return engine.overlap_share * min(once_us, _alone_us(exchange.product, chip))
 
     return hidden_us
 

@@ -19,6 +19,8 @@ from npusim.llm.work import Work, part, tensor
 from npusim.values.display import latency
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ _SAVED: Final = 34  # bytes of a layer for each token and column of the hidden s
 _SAVED_INPUT: Final = 2
 
 
+@tells
 @dataclass(frozen=True)
 class Training:
     """What is trained: tokens of a sequence, sequences of a micro-batch and of a whole step."""
@@ -49,29 +52,43 @@ class Training:
     zero: int = 0
     virtual: int = 1
 
+    @takes()
     def micro_batches(self, layout: Layout) -> int:
         """Micro-batches of one rank; ArgumentError where the step isn't whole ones."""
         each = self.micro_batch * layout.dp
         if self.recompute not in RECOMPUTE:
-            raise ArgumentError(f"--recompute {self.recompute}", "Say none or full.")
+            raise ArgumentError(f"--recompute {self.recompute}", say("Say none or full."))
         if min(self.length, self.micro_batch, self.global_batch, self.virtual) < 1:
-            raise ArgumentError("a batch of nothing", "Say 1 or more of everything.")
+            raise ArgumentError(say("a batch of nothing"), say("Say 1 or more of everything."))
         if self.length * self.micro_batch > _MOST_TOKENS:
             raise ArgumentError(
-                f"{self.micro_batch} sequences of {self.length} tokens at once",
-                f"A micro-batch has at most {_MOST_TOKENS} tokens.",
+                say("{micro_batch} sequences of {length} tokens at once").format(
+                    micro_batch=self.micro_batch, length=self.length
+                ),
+                say("A micro-batch has at most {most_tokens} tokens.").format(
+                    most_tokens=_MOST_TOKENS
+                ),
             )
         if self.zero not in (0, 1):
-            raise ArgumentError(f"--zero {self.zero}", "Say 0 or 1: the optimizer's states shared.")
+            raise ArgumentError(
+                f"--zero {self.zero}", say("Say 0 or 1: the optimizer's states shared.")
+            )
         if self.global_batch % each:
             raise ArgumentError(
-                f"a batch of {self.global_batch} isn't whole micro-batches of {self.micro_batch} "
-                f"on {layout.dp} groups",
-                f"Choose a multiple of {each}.",
+                say(
+                    "a batch of {global_batch} isn't whole micro-batches of {micro_batch} on "
+                    "{dp} groups"
+                ).format(
+                    global_batch=self.global_batch, micro_batch=self.micro_batch, dp=layout.dp
+                ),
+                say("Choose a multiple of {each}.").format(each=each),
             )
         if (count := self.global_batch // each) > _MOST_MICRO_BATCHES:
             raise ArgumentError(
-                f"a step of {count} micro-batches", f"It has at most {_MOST_MICRO_BATCHES}."
+                say("a step of {count} micro-batches").format(count=count),
+                say("It has at most {most_micro_batches}.").format(
+                    most_micro_batches=_MOST_MICRO_BATCHES
+                ),
             )
         return count
 
@@ -133,6 +150,7 @@ class TrainingStep:
         return f"<TrainingStep of {self.model.name} on {self.soc}, {self.layout}: {time}>"
 
 
+@takes()
 def train(
     model: LanguageModel,
     chip: Profile,
@@ -146,14 +164,17 @@ def train(
     sizes = model.architecture
     if not sizes.plain:
         raise ArgumentError(
-            f"training of {sizes.name} isn't modelled",
-            "Its steps are: npusim llm step.",
+            say("training of {name} isn't modelled").format(name=sizes.name),
+            say("Its steps are: npusim llm step."),
         )
     layout.check(sizes)
     count = training.micro_batches(layout)
     if training.virtual > (most := ceil(sizes.layers / layout.pp)):
         raise ArgumentError(
-            f"{training.virtual} chunks of a stage of {most} layers", "Choose a smaller --virtual."
+            say("{virtual} chunks of a stage of {most} layers").format(
+                virtual=training.virtual, most=most
+            ),
+            "Choose a smaller --virtual.",
         )
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     floating = model.dtype if chip.features.bfloat16 else "fp16"

@@ -36,7 +36,8 @@ class Part:
 class Exchange:
     """A collective of a step: `nbytes` as `npusim collective` counts, `count` times.
 
-    `product` is the one that makes what is sent, or that takes what comes.
+    `product` is the one that makes what is sent, or that takes what comes. `kernel` is the task
+    that does it where that is no collective of HCCL's.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class Exchange:
     count: int
     why: str
     product: Part | None = None
+    kernel: Part | None = None
 
 
 def part(
@@ -84,6 +86,11 @@ class Work:
         self._refused: dict[tuple[object, ...], bool] = {}
 
     @property
+    def chip(self) -> Profile:
+        """The chip."""
+        return self._chip
+
+    @property
     def fixed_scales(self) -> bool:
         """Whether products of bytes scale by columns alone: on chips without a fixpipe.
 
@@ -116,16 +123,24 @@ class Work:
             refused.append(lacking[0])
 
     def exchange(
-        self, operation: str, ranks: int, nbytes: float, why: str, *, product: str = ""
+        self,
+        operation: str,
+        ranks: int,
+        nbytes: float,
+        why: str,
+        *,
+        product: str = "",
+        kernel: Part | None = None,
     ) -> None:
         """Let ranks exchange; nothing where there is one rank or nothing to say.
 
-        `product` says which one it could overlap with: the ``last`` or the ``next``.
+        `product` says which one it could overlap with: the ``last`` or the ``next``. A `kernel`
+        does it by itself.
         """
         if ranks < 2 or nbytes <= 0:
             return
         beside = self._product if product == "last" else None
-        self.exchanges.append(Exchange(operation, ranks, nbytes, self.times, why, beside))
+        self.exchanges.append(Exchange(operation, ranks, nbytes, self.times, why, beside, kernel))
         if product == "next":
             self._open = len(self.exchanges) - 1
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 _MOST = 1 << 24
 _MOST_CAPTURED = 512
@@ -14,6 +16,7 @@ _MOST_TOKENS = 1 << 20
 _MOST_SEQUENCES = 1 << 14
 
 
+@tells
 @dataclass(frozen=True)
 class Batch:
     """A step of one data-parallel rank.
@@ -40,14 +43,21 @@ class Batch:
         )  # fmt: skip
         if any(not 0 <= each <= _MOST for each in given):
             raise ArgumentError(
-                f"a step's numbers are {', '.join(map(str, given))}", f"Each is 0 to {_MOST:,}."
+                say("a step's numbers are {given}").format(given=", ".join(map(str, given))),
+                say("Each is 0 to {most:,}.").format(most=_MOST),
             )
         if not self.tokens:
-            raise ArgumentError("a step needs sequences or prompts", "Say --batch 1 or more.")
+            raise ArgumentError(
+                say("a step needs sequences or prompts"), say("Say --batch 1 or more.")
+            )
         if self.tokens > _MOST_TOKENS or self.rows > _MOST_SEQUENCES:
             raise ArgumentError(
-                f"a step of {self.rows} sequences with {self.tokens} tokens",
-                f"A step has at most {_MOST_SEQUENCES} sequences and {_MOST_TOKENS} tokens.",
+                say("a step of {rows} sequences with {tokens} tokens").format(
+                    rows=self.rows, tokens=self.tokens
+                ),
+                say(
+                    "A step has at most {most_sequences} sequences and {most_tokens} tokens."
+                ).format(most_sequences=_MOST_SEQUENCES, most_tokens=_MOST_TOKENS),
             )
 
     @property
@@ -72,6 +82,7 @@ class Batch:
         """Tokens that are in the cache after the step."""
         return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
 
+    @takes()
     def captured(self, tp: int) -> Batch:
         """Decoding in a captured graph: the smallest that holds it, with rows for nobody.
 
@@ -99,4 +110,4 @@ def batch_of(phase: str, batch: int, context: int, *, chunk: int = 0, prompts: i
         return Batch(prompts=batch, chunk=chunk or context, before=context if chunk else 0)
     if phase == "mixed":
         return Batch(batch, context, prompts, chunk or 2048)
-    raise ArgumentError(f"--phase {phase}", "Say prefill, decode or mixed.")
+    raise ArgumentError(f"--phase {phase}", say("Say prefill, decode or mixed."))

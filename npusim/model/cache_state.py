@@ -47,7 +47,8 @@ class Tensors:
         """What an operation reads and writes, which are new tensors."""
         seen: Counter[str] = Counter()
         reads = [self._read(key, seen) for _, key in operation.read_tensors]
-        return reads, [self._write(key) for _, key in operation.written_tensors]
+        written = zip(operation.written_tensors, pieces_of(operation), strict=True)
+        return reads, [self._write(key, is_piece=piece) for (_, key), piece in written]
 
     def _read(self, key: str | None, seen: Counter[str]) -> Read:
         written = () if key is None else self._written.get(key, ())
@@ -57,7 +58,9 @@ class Tensors:
         seen[key] += 1
         return Read(written[place], True)
 
-    def _write(self, key: str) -> int:
+    def _write(self, key: str, *, is_piece: bool) -> int:
+        if is_piece and key in self._written:
+            return self._written[key][0]
         number = next(self._numbers)
         self._written.setdefault(key, deque(maxlen=_ALIKE)).appendleft(number)
         return number
@@ -68,6 +71,11 @@ class Read(NamedTuple):
 
     number: int
     is_written: bool
+
+
+def pieces_of(operation: Operation) -> tuple[bool, ...]:
+    """Which of what an operation writes is a piece of a tensor that others write to as well."""
+    return operation.pieces or (False,) * len(operation.written_tensors)
 
 
 def readers_of(operations: Iterable[Operation]) -> Counter[int]:
@@ -108,9 +116,13 @@ class Follower:
         driven_out = 0.0
         for (nbytes, _), each in zip(given, reads, strict=True):
             driven_out += self._lines.touch(each.number, nbytes)
-        for (nbytes, _), number in zip(made, writes, strict=True):
+        pieces = pieces_of(operation)
+        for (nbytes, _), number, is_piece in zip(made, writes, pieces, strict=True):
             again = self._take(nbytes)
-            driven_out += self._lines.touch(number, nbytes, modified=nbytes, in_place=again)
+            held, changed = self._lines.of(number) if is_piece else (0.0, 0.0)
+            driven_out += self._lines.touch(
+                number, held + nbytes, modified=changed + nbytes, in_place=again
+            )
         if self._readers is not None:
             self._count_down({each.number for each in reads if each.is_written})
             written = sum(nbytes for nbytes, _ in made)
@@ -165,6 +177,10 @@ class _Lines:
     def held(self, number: int) -> float:
         """Bytes of a tensor."""
         return self._held.get(number, 0.0)
+
+    def of(self, number: int) -> tuple[float, float]:
+        """Bytes of a tensor, and how many of them are modified."""
+        return self.held(number), self._modified.get(number, 0.0)
 
     def touch(
         self, number: int, nbytes: float, *, modified: float = 0.0, in_place: float = 0.0

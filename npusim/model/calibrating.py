@@ -28,7 +28,7 @@ from npusim.runtime.device import Device
 from npusim.validation.fitting import CONSTANTS, capped_error, descend, value_of, with_values
 from npusim.values.errors import FileError, UsageError
 from npusim.values.language import say
-from npusim.values.takes import CALL, FLAG, PATH, TEXT, maybe, of, takes
+from npusim.values.takes import FLAG, LISTENER, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -118,7 +118,7 @@ class _Sample:
 
 @takes(
     file=PATH, device=of(Device, Profile, str), step=TEXT, device_id=TEXT, any_chip=FLAG,
-    progress=maybe(CALL),
+    progress=maybe(LISTENER),
 )  # fmt: skip
 def calibrate(
     file: str | PathLike[str],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.graph import from_torch
 from npusim.model.model import Model
 from npusim.values.errors import UsageError
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from npusim.model.results import StepResult
@@ -26,6 +27,7 @@ class Compiled:
 
     models: list[Model] = field(default_factory=list)
 
+    @takes()
     def estimate(self, soc: str) -> list[StepResult]:
         """A step of each on a chip, as `npusim.Model.estimate`; times of graphs add up."""
         return [each.estimate(soc) for each in self.models]

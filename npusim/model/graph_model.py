@@ -222,6 +222,7 @@ def _item(task: Task) -> Item:
         weights=task.weights,
         reads=task.reads,
         writes=task.writes,
+        pieces=task.pieces,
     )
     return Item(operation, measured_us=given_us, layers=task.node.covers)
 

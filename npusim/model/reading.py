@@ -104,7 +104,7 @@ def read_model(
         from npusim.model.profile_table import read_profile
 
         return FixedModel(read_profile(file, step, device_id))
-    with opened(file, _HINT):
+    with opened(file, say(_HINT)):
         pass  # what isn't there has no ending worth a word
     if how is not None or ending in NETWORKS:
         return read_compiled(file, how)
@@ -112,7 +112,7 @@ def read_model(
         from npusim.model.call_list import read_calls
 
         return read_calls(file)
-    raise FileError(file, f"npusim model doesn't read {ending or 'such'} files", _HINT)
+    raise FileError(file, f"npusim model doesn't read {ending or 'such'} files", say(_HINT))
 
 
 def read_compiled(file: Path, how: Compilation | None = None) -> NetworkModel | ProgramModel:

@@ -57,8 +57,9 @@ class Operation:
     `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
     says why. `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the
     inputs that stay on the device; every repetition has its own.  `reads` and `writes` name the
-    tensors, where the file says which is which.  `others` is the work with other attributes that
-    the file allows, `assumption` what was taken for what it doesn't say.
+    tensors, where the file says which is which, and `pieces` says which of the written ones are
+    pieces of a tensor of that name.  `others` is the work with other attributes that the file
+    allows, `assumption` what was taken for what it doesn't say.
     """
 
     op: str
@@ -68,6 +69,7 @@ class Operation:
     weights: tuple[TensorSpec, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    pieces: tuple[bool, ...] = ()
     others: tuple[TaskSpec, ...] = ()
     assumption: str = ""
 

@@ -13,6 +13,7 @@ from typing import Any
 from npusim.operators.contract import Argument, Call, Contract, Parameter, TensorArg
 from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError, brief
 from npusim.values.formats import Format
+from npusim.values.language import say
 from npusim.values.layouts import blocks_of
 from npusim.values.spelling import tensors_in
 from npusim.values.tensors import TensorSpec, parse_tensor
@@ -71,7 +72,9 @@ def parameter_of(contract: Contract, name: str) -> Parameter:
             return parameter
     names = [parameter.name for parameter in contract.parameters]
     remedy = f"`npusim ops show {contract.name}` explains them."
-    raise UnknownNameError(f"parameter of {contract.name}", name, names, remedy)
+    raise UnknownNameError(
+        say("parameter of {name}").format(name=contract.name), name, names, remedy
+    )
 
 
 def complete(call: Call) -> Call:
@@ -114,7 +117,9 @@ def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[s
         if spelling not in spellings:
             names = [parameter.name for parameter in contract.parameters]
             remedy = f"Parameters: {', '.join(_shortened(names))}."
-            raise UnknownNameError(f"parameter of {contract.name}", spelling, names, remedy)
+            raise UnknownNameError(
+                say("parameter of {name}").format(name=contract.name), spelling, names, remedy
+            )
         name = spellings[spelling]
         if name in given:
             raise ArgumentError(f"{contract.name}: {name} is given twice", f"Drop {spelling}.")

@@ -7,6 +7,7 @@ prints (hicann/ops-math, operator error check header), so that a search for it f
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
     from npusim.operators.contract import Argument, Call, Finding, Parameter
     from npusim.values.dtypes import DType
+
+
+MADE_FOR_OTHERS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What Python raises in a rule or a plan that wasn't made for such ranks, sizes or numbers."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def note(what: str, error: Exception) -> None:
+    """Tell developers (DEBUG) which mistake of ours an *unknown* hides; fuzzers listen."""
+    _LOG.debug("%s raised", what, exc_info=error)
 
 
 class Objection(NamedTuple):
@@ -49,7 +61,8 @@ def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
     for check in checks:
         try:
             finding = check.test(call)
-        except (ArithmeticError, LookupError, TypeError, ValueError):  # other ranks than it knows
+        except MADE_FOR_OTHERS as error:
+            note(f"a check of {call.contract.name}, {check.title!r}", error)
             sentence = f"Whether {check.title} can't be told of such tensors and attributes."
             unknown = unknown or Objection(Status.unknown(sentence), {})
             continue

@@ -15,6 +15,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from npusim.values.errors import ArgumentError, expect
+from npusim.values.takes import tells
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
@@ -200,6 +201,7 @@ class Aclnn(Prototype):
             yield replace(self, name=name, tensors=tensors, in_place=False, also=())
 
 
+@tells
 @dataclass(frozen=True)
 class Operator(Prototype):
     """An operator type as profilers name it.

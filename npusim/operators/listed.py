@@ -19,6 +19,7 @@ from npusim.operators.registry import definition, has_kernel, is_fused, prototyp
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError, brief
 from npusim.values.formats import Format
+from npusim.values.language import say
 from npusim.values.spelling import is_null, is_tensor
 from npusim.values.status import Action, StatusCode
 from npusim.values.tensors import TensorSpec, parse_tensor
@@ -294,7 +295,9 @@ def _kinds(
         own = _known(subject, name) if subject.kind == names.API else name
         if own is None:
             every = [each for each, _, _ in facts.catalogue().spellings_of(subject.apis[0])]
-            raise UnknownNameError(f"parameter of {subject.name}", name, every)
+            raise UnknownNameError(
+                say("parameter of {name}").format(name=subject.name), name, every
+            )
         found[name] = own, _kind(name, value)
     return found
 

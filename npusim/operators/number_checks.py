@@ -45,6 +45,18 @@ def between(name: str, least: float, most: float) -> Check:
     return invalid(f"{name} isn't between {least} and {most}", test)
 
 
+def zero_or_from(name: str, least: float) -> Check:
+    """161002 for a number below a limit other than 0, which stands for none."""
+
+    def test(call: Call) -> Finding:
+        value = _real(call, name)
+        if not value or not value < least:
+            return None
+        return f"The value of {name} has to be 0 or at least {least}, but current is {value}."
+
+    return invalid(f"{name} is below {least}", test)
+
+
 def steps_lead(start: str, end: str, step: str) -> Check:
     """161002 for steps of zero, or away from the end."""
 

@@ -20,6 +20,7 @@ from npusim.operators.contract import Contract, Plan
 from npusim.operators.definition import Operator, expect_definition
 from npusim.operators.folders import Names, Provided
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError, brief
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -36,6 +37,7 @@ _NOTHING = Provided()
 _registered: list[Definition | str] = []
 
 
+@takes()
 def register(*definitions: Definition | str) -> None:
     """Add operators: definitions, or packages by name that have a ``definitions.py``.
 
@@ -52,6 +54,7 @@ def register(*definitions: Definition | str) -> None:
             raise FileError(place, why, "Mend it, or choose another name.")
 
 
+@takes()
 def unregister(*definitions: Definition | str) -> None:
     """Take out operators that were registered; raises UsageError for what wasn't."""
     _expect_definitions(definitions)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task, made
+from npusim.operators.checks import MADE_FOR_OTHERS, note
 from npusim.operators.registry import builder
 from npusim.values.errors import KernelError, expect
 
@@ -53,8 +54,20 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
 
 
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
-    """The same on tensors that are there already; outputs may be left out where they follow."""
-    kernels = builder(task.op_type)(task)
+    """The same on tensors that are there already; outputs may be left out where they follow.
+
+    None for results without elements: hosts launch nothing then. KernelError where a kernel isn't
+    made for inputs that have none.
+    """
+    if task.outputs and not any(each.numel for each in task.outputs):
+        return ()
+    try:
+        kernels = builder(task.op_type)(task)
+    except MADE_FOR_OTHERS:
+        tensors = [each for each in task.inputs if each is not None]
+        if not tensors or any(each.numel for each in tensors):
+            raise
+        raise task.refused("results of tensors without elements aren't modelled") from None
     expect(kernels, tuple, f"what makes the kernels of {task.op_type}")
     return kernels
 
@@ -93,7 +106,8 @@ def refusing_nonsense(op_type: str, given: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except MADE_FOR_OTHERS as error:
+        note(f"what makes the tasks of {op_type}", error)
         raise KernelError(op_type, f"no call{given}: they don't fit one another") from error
 
 

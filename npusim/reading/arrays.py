@@ -14,6 +14,7 @@ from npusim.reading.files import opened
 from npusim.reading.limits import MOST_ARRAYS, MOST_HEADER_BYTES
 from npusim.values.errors import FileError
 from npusim.values.host import require_bytes
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,9 @@ def array_in(path: str | PathLike[str]) -> Array:
     file = Path(path)
     with opened(file) as stream:
         if stream.read(2) == b"PK":
-            raise FileError(file, "is an archive of several arrays", "Pass it with --inputs.")
+            raise FileError(
+                file, say("is an archive of several arrays"), say("Pass it with --inputs.")
+            )
         return _array(file, "", stream, file.stat().st_size)
 
 
@@ -55,15 +58,22 @@ def arrays_in(path: str | PathLike[str]) -> dict[str, Array]:
     file = Path(path)
     with opened(file) as stream:
         if stream.read(len(_MAGIC)) == _MAGIC:
-            raise FileError(file, "holds one array without a name", "Pass it as NAME=FILE.npy.")
+            raise FileError(
+                file, say("holds one array without a name"), say("Pass it as NAME=FILE.npy.")
+            )
         try:
             archive = zipfile.ZipFile(stream)
         except _BROKEN as error:
-            raise FileError(file, "is not a readable .npy or .npz file", _REMEDY) from error
+            raise FileError(
+                file, say("is not a readable .npy or .npz file"), say(_REMEDY)
+            ) from error
         with archive:
             entries = archive.infolist()
             if len(entries) > MOST_ARRAYS:
-                raise FileError(file, f"holds more than {MOST_ARRAYS:,} arrays")
+                raise FileError(
+                    file,
+                    say("holds more than {most_arrays:,} arrays").format(most_arrays=MOST_ARRAYS),
+                )
             require_bytes(sum(entry.file_size for entry in entries), str(file))
             return {
                 entry.filename.removesuffix(".npy"): _entry(file, archive, entry)
@@ -77,7 +87,11 @@ def _entry(file: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Arra
         with archive.open(entry) as stream:
             return _array(file, name, stream, entry.file_size)
     except _BROKEN as error:
-        raise FileError(file, f"{name}is damaged: {_first_line(error)}", _REMEDY) from error
+        raise FileError(
+            file,
+            say("{name}is damaged: {first_line}").format(name=name, first_line=_first_line(error)),
+            say(_REMEDY),
+        ) from error
 
 
 def _array(file: Path, name: str, stream: IO[bytes], size: int) -> Array:
@@ -89,19 +103,27 @@ def _array(file: Path, name: str, stream: IO[bytes], size: int) -> Array:
         head = stream.read(12)
         version, length = head[6], int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
         if head[:6] != _MAGIC or version not in (1, 2) or length > MOST_HEADER_BYTES:
-            raise FileError(file, f"{name}is not a readable .npy or .npz file", _REMEDY)
+            raise FileError(
+                file,
+                say("{name}is not a readable .npy or .npz file").format(name=name),
+                say(_REMEDY),
+            )
         stream.seek(8)
         read = npy.read_array_header_1_0 if version == 1 else npy.read_array_header_2_0
         shape, _, kind = read(stream)
         need = math.prod(shape) * kind.itemsize
         if not kind.itemsize or need > size - stream.tell():
-            raise FileError(file, f"{name}is damaged: its end is missing", _REMEDY)
+            raise FileError(
+                file, say("{name}is damaged: its end is missing").format(name=name), say(_REMEDY)
+            )
         require_bytes(need, f"{file}: {name}".rstrip(": "))
         stream.seek(0)
         found: Array = npy.read_array(stream, allow_pickle=False)
     except _BROKEN as error:
-        problem = f"{name}is damaged, not a readable .npy or .npz file: {_first_line(error)}"
-        raise FileError(file, problem, _REMEDY) from error
+        problem = say("{name}is damaged, not a readable .npy or .npz file: {first_line}").format(
+            name=name, first_line=_first_line(error)
+        )
+        raise FileError(file, problem, say(_REMEDY)) from error
     return found
 
 

@@ -14,6 +14,7 @@ from typing import IO
 
 from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 _read: set[tuple[int, int]] = set()
 """Device and inode of each file that was read; nothing that was read is written over."""
@@ -39,8 +40,10 @@ def _require_allowed(path: str | PathLike[str]) -> None:
     place = Path(os.path.realpath(path))
     folders = [Path(os.path.realpath(each)) for each in named.split(os.pathsep) if each]
     if not any(place.is_relative_to(each) for each in folders):
-        remedy = f"Choose a path in {', '.join(map(str, folders)) or 'none: there is no folder'}."
-        raise FileError(path, "lies outside the folders that may be used", remedy)
+        remedy = say("Choose a path in {value}.").format(
+            value=", ".join(map(str, folders)) or say("none: there is no folder")
+        )
+        raise FileError(path, say("lies outside the folders that may be used"), remedy)
 
 
 def kind_of(path: str | PathLike[str]) -> str:
@@ -55,9 +58,9 @@ def kind_of(path: str | PathLike[str]) -> str:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return ""
-        raise FileError(path, error.strerror or str(error), "Choose another path.") from error
+        raise FileError(path, error.strerror or str(error), say("Choose another path.")) from error
     except ValueError as error:
-        raise FileError(path, f"is no path: {error}") from None
+        raise FileError(path, say("is no path: {error}").format(error=error)) from None
     if stat.S_ISREG(mode):
         return "file"
     return "folder" if stat.S_ISDIR(mode) else "device"
@@ -88,7 +91,7 @@ def forget_what_was_read() -> None:
 def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
     """A file to read bytes from; FileError where there is none, or where reading it fails."""
     if isinstance(file, Path) and (kind := kind_of(file)) != "file":
-        raise FileError(file, _NOT_READ[kind], remedy)
+        raise FileError(file, say(_NOT_READ[kind]), remedy)
     try:
         with file.open("rb") as stream:
             if isinstance(file, Path):
@@ -97,7 +100,9 @@ def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
             yield stream
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileError(str(file), f"can't be read: {reason}", remedy) from error
+        raise FileError(
+            str(file), say("can't be read: {reason}").format(reason=reason), remedy
+        ) from error
 
 
 def read_bytes(file: Traversable | Path, most: int = MOST_TEXT_BYTES, remedy: str = "") -> bytes:
@@ -107,7 +112,11 @@ def read_bytes(file: Traversable | Path, most: int = MOST_TEXT_BYTES, remedy: st
         size = stream.seek(0, SEEK_END)
         stream.seek(0)
         if size > most:
-            raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
+            raise FileError(
+                str(file),
+                say("is larger than the {most} MiB that are read").format(most=most >> 20),
+                remedy,
+            )
         return stream.read(size)
 
 
@@ -121,4 +130,8 @@ def read_text(file: Traversable | Path, remedy: str = "") -> str:
 
 def not_utf8(file: str | PathLike[str], error: UnicodeDecodeError, remedy: str = "") -> FileError:
     """The error for a file in another encoding."""
-    return FileError(file, f"isn't text in UTF-8 ({error.reason})", remedy or "Save it as UTF-8.")
+    return FileError(
+        file,
+        say("isn't text in UTF-8 ({reason})").format(reason=error.reason),
+        remedy or say("Save it as UTF-8."),
+    )

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from npusim.reading.limits import LONGEST_NUMBER, MOST_DEPTH, MOST_NODES
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
-_TOO_DEEP: Final = f"has more than {MOST_DEPTH} lists and mappings inside one another"
 _SCANNER_LIMIT: Final = "exceeded maximum nesting depth"  # LibYAML's own, since 0.2.6
 # Possessive, its end optional: a string that never ends is passed over once, not from each quote.
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -27,10 +27,10 @@ def json_value(text: str | bytes, file: str | PathLike[str]) -> Any:
     try:
         decoded = text if isinstance(text, str) else text.decode()
         if _depth(decoded) > MOST_DEPTH:
-            raise FileError(file, _TOO_DEEP)
+            raise FileError(file, _too_deep())
         return json.loads(decoded)
     except (ValueError, RecursionError) as error:
-        raise FileError(file, f"is not JSON: {error}") from None
+        raise FileError(file, say("is not JSON: {error}").format(error=error)) from None
 
 
 def _depth(text: str) -> int:
@@ -53,7 +53,7 @@ def yaml_mapping(text: str, file: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise FileError(file, _words(error)) from error
     if not isinstance(raw, dict):
-        raise FileError(file, "holds no mapping of keys to values")
+        raise FileError(file, say("holds no mapping of keys to values"))
     return raw
 
 
@@ -69,7 +69,7 @@ def _measure(text: str, file: str) -> None:
             begun.append((event.anchor or "", total))
             total += 1
             if len(begun) > MOST_DEPTH + 1:
-                raise FileError(file, f"{_line(event)} {_TOO_DEEP}")
+                raise FileError(file, f"{_line(event)} {_too_deep()}")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = begun.pop()
             sizes[anchor] = total - before
@@ -80,11 +80,15 @@ def _measure(text: str, file: str) -> None:
             if any(anchor == event.anchor for anchor, _ in begun):
                 raise FileError(
                     file,
-                    f"{_line(event)} has *{event.anchor}, which stands for what it is a part of",
+                    say("{line} has *{anchor}, which stands for what it is a part of").format(
+                        line=_line(event), anchor=event.anchor
+                    ),
                 )
             total += sizes.get(event.anchor or "", 0)
         if total > MOST_NODES:
-            problem = f"is one of more than {MOST_NODES:,} values, aliases written out"
+            problem = say("is one of more than {most_nodes:,} values, aliases written out").format(
+                most_nodes=MOST_NODES
+            )
             raise FileError(file, f"{_line(event)} {problem}")
 
 
@@ -110,7 +114,9 @@ def _loader() -> Any:
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 pass
             shown = str(node.value)[:40] + ("..." if len(node.value) > 40 else "")
-            problem = f"{shown!r} is no {node.tag.rpartition(':')[2]}"
+            problem = say("{shown!r} is no {tag}").format(
+                shown=shown, tag=node.tag.rpartition(":")[2]
+            )
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     return Loader
@@ -120,7 +126,13 @@ def _words(error: Exception) -> str:
     """What is wrong and where, in one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or not problem:
-        return f"is no YAML: {' '.join(str(error).split())}"
+        return say("is no YAML: {error}").format(error=" ".join(str(error).split()))
     if problem == _SCANNER_LIMIT:  # reached before the first of the events that _measure counts
-        return f"line {mark.line + 1} {_TOO_DEEP}"
-    return f"is no YAML: line {mark.line + 1}, column {mark.column + 1}: {problem}"
+        return f"line {mark.line + 1} {_too_deep()}"
+    return say("is no YAML: line {line}, column {column}: {problem}").format(
+        line=mark.line + 1, column=mark.column + 1, problem=problem
+    )
+
+
+def _too_deep() -> str:
+    return say("has more than {most} lists and mappings inside one another").format(most=MOST_DEPTH)

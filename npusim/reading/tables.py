@@ -22,6 +22,7 @@ from npusim.reading.limits import (
     MOST_UNPACKED_TIMES,
 )
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 _OFTEN = 1024  # lines between two looks at how much has been unpacked
 _UTF8 = "utf-8-sig"
@@ -49,7 +50,11 @@ class Lines:
             for line in iter(partial(self._text.readline, LONGEST_LINE), ""):
                 self.number += 1
                 if len(line) == LONGEST_LINE:
-                    raise self.wrong(f"is longer than {LONGEST_LINE:,} characters")
+                    raise self.wrong(
+                        say("is longer than {longest_line:,} characters").format(
+                            longest_line=LONGEST_LINE
+                        )
+                    )
                 blank += line.isspace()
                 if self.number % _OFTEN == 0:
                     self._refuse_bombs(blank)
@@ -57,7 +62,9 @@ class Lines:
         except UnicodeDecodeError as error:
             raise not_utf8(self._file, error) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            problem = f"line {self.number + 1}: can't be unpacked: {error}"
+            problem = say("line {number}: can't be unpacked: {error}").format(
+                number=self.number + 1, error=error
+            )
             raise FileError(self._file, problem) from error
 
     def share(self) -> float:
@@ -70,12 +77,19 @@ class Lines:
 
     def _refuse_bombs(self, blank: int) -> None:
         if blank > MOST_BLANK_LINES:
-            raise self.wrong(f"is one of more than {MOST_BLANK_LINES:,} blank lines")
+            raise self.wrong(
+                say("is one of more than {most_blank_lines:,} blank lines").format(
+                    most_blank_lines=MOST_BLANK_LINES
+                )
+            )
         if self._plain is not self._raw:
             unpacked, packed = self._plain.tell(), self._raw.tell()
             if unpacked > max(MOST_UNPACKED_BYTES, MOST_UNPACKED_TIMES * packed):
                 times = f"{unpacked >> 20} MiB from {packed / 2**20:.2g} MiB"
-                raise self.wrong(f"unpacks to suspiciously much, {times}", "Give it unpacked.")
+                raise self.wrong(
+                    say("unpacks to suspiciously much, {times}").format(times=times),
+                    say("Give it unpacked."),
+                )
 
 
 @contextmanager
@@ -118,11 +132,15 @@ class Table:
         width, reader = len(self.header), self._reader
         for fields in self._fields():
             if len(fields) < width:
-                has = f"{len(fields)} fields instead of {width}"
+                has = say("{count} fields instead of {width}").format(
+                    count=len(fields), width=width
+                )
                 raise FileError(
                     self._file,
-                    f"line {reader.line_num}: {has}; the row ends before its last column",
-                    "The file may have been cut off; export it again, or delete that row.",
+                    say("line {line_num}: {has}; the row ends before its last column").format(
+                        line_num=reader.line_num, has=has
+                    ),
+                    say("The file may have been cut off; export it again, or delete that row."),
                 )
             yield reader.line_num, fields
 

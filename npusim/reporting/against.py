@@ -33,17 +33,18 @@ _Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Task(BaseModel):
-    name: str
-    duration_us: _Microseconds
-    launch_us: _Microseconds | None = None
-    """Not in files of versions that didn't print it."""
-    pipes: dict[str, _Microseconds] = {}
+    name: str = Field(description="kernel")
+    duration_us: _Microseconds = Field(description="time, microseconds")
+    launch_us: _Microseconds | None = Field(
+        None, description="part of it that is the launch; none in files of older versions"
+    )
+    pipes: dict[str, _Microseconds] = Field({}, description="pipe -> microseconds that it is busy")
 
 
 class _Operator(BaseModel):
-    op: str
-    tensors: str
-    total_us: _Microseconds
+    op: str = Field(description="operator")
+    tensors: str = Field(description="its tensors")
+    total_us: _Microseconds = Field(description="time of all its calls, microseconds")
 
 
 class _Answer(BaseModel):
@@ -56,12 +57,14 @@ class _Answer(BaseModel):
             return {**told, "duration_us": 1e3 * told["step_ms"], "band_us": band_us, "batch": None}
         return told
 
-    soc: str
-    batch: int | None = None
-    duration_us: _Microseconds | None = None
-    band_us: tuple[_Microseconds, _Microseconds] = (0.0, 0.0)
-    tasks: list[dict[str, Any]] = []
-    operators: list[_Operator] | None = None
+    soc: str = Field(description="chip")
+    batch: int | None = Field(None, description="batch of a model")
+    duration_us: _Microseconds | None = Field(None, description="time, microseconds")
+    band_us: tuple[_Microseconds, _Microseconds] = Field(
+        (0.0, 0.0), description="its band, microseconds"
+    )
+    tasks: list[dict[str, Any]] = Field([], description="kernels of a call")
+    operators: list[_Operator] | None = Field(None, description="operators of a model")
 
     @cached_property
     def parts(self) -> Mapping[str, _Task]:
@@ -83,10 +86,14 @@ class _Answer(BaseModel):
 
 
 class _Told(BaseModel):
-    op: str | None = None
-    arguments: dict[str, Any] | None = None
-    """None where nobody says them, as of results in Python."""
-    answers: Annotated[list[_Answer], Field(min_length=1)]
+    op: str | None = Field(None, description="operator of a call")
+    arguments: dict[str, Any] | None = Field(
+        None,
+        description="arguments of a call; none where nobody says them, as of results in Python",
+    )
+    answers: Annotated[list[_Answer], Field(min_length=1)] = Field(
+        description="one for each chip and batch"
+    )
 
 
 @dataclass(frozen=True)

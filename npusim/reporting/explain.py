@@ -72,8 +72,8 @@ def pipes_table(name: str, told: Explanation) -> Table:
     rows = [
         (
             pipe.pipe,
-            latency(pipe.worked_us),
-            percent(pipe.worked_us / told.seen_us) if told.seen_us else "",
+            latency(pipe.busy_us),
+            percent(pipe.busy_us / told.seen_us) if told.seen_us else "",
             _first(pipe.worked),
             latency(pipe.idle_us),
             _first(pipe.waited),
@@ -87,10 +87,12 @@ def pipes_table(name: str, told: Explanation) -> Table:
         else say("; shares are of its first {seen_us}").format(seen_us=latency(told.seen_us))
     )
     return Table(
-        ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
+        ("pipe", "busy", "of the core's time", "mostly", "waited", "mostly for"),
         rows,
-        ("worked", "of the core's time", "waited"),
-        say("{name}: the slowest core, {core_us} behind a launch of {launch_us}{part}").format(
+        ("busy", "of the core's time", "waited"),
+        say(
+            "{name}: the slowest core alone, {core_us} behind a launch of {launch_us}{part}"
+        ).format(
             name=name, core_us=latency(told.core_us), launch_us=latency(told.launch_us), part=part
         ),
         ("mostly", "mostly for"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.document import Facts, Page, Section, Table
 from npusim.reporting.renderers.jsonout import fields
 from npusim.values.errors import UnknownNameError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.hardware.products import Product
@@ -93,7 +94,9 @@ def profile_rows(profile: Profile, prefix: str = "") -> Iterator[dict[str, Any]]
 def _refuse_none(profile: Profile, prefix: str) -> None:
     if prefix and next(_sourced(profile, prefix), None) is None:
         groups = dict.fromkeys(key.partition(".")[0] for key, _ in _sourced(profile, ""))
-        raise UnknownNameError(f"number of {profile.name}", prefix, tuple(groups))
+        raise UnknownNameError(
+            say("number of {name}").format(name=profile.name), prefix, tuple(groups)
+        )
 
 
 def _sourced(profile: Profile, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from npusim.engine.arrows import linked
+from npusim.engine.program import Pipe
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -35,10 +36,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class PipeTime:
-    """What one pipe did from the core's start to its end."""
+    """What one pipe did from the core's start to its end.
+
+    `busy_us` is as the profiler counts: until the data of an instruction have arrived, and for a
+    Fixpipe with a unit flag from its issue on. `worked` is what instructions occupied the pipe for.
+    """
 
     pipe: str
-    worked_us: float
+    busy_us: float
     idle_us: float
     worked: tuple[Share, ...]
     waited: tuple[Share, ...]
@@ -93,14 +98,17 @@ def _pipe_time(name: str, spans: Sequence[_Linked], record: CoreRecord, clock: f
         gap = span.start - before
         if gap > 0:
             waited[_reason(origins)] += gap
-        before = max(before, span.end)
+        before = max(before, span.end + span.instruction.latency)
     if record.end > before and len(spans) < _MOST_SPANS:
         waited["the end of other pipes", ""] += record.end - before
-    busy = sum(worked.values())
     idle = sum(waited.values())
-    return PipeTime(
-        name, busy / clock, idle / clock, _shares(worked, clock), _shares(waited, clock)
-    )
+    if len(spans) < _MOST_SPANS:
+        idle = max(0.0, record.end - record.busy[Pipe(name)])
+        busy = record.end - idle
+    else:
+        busy = sum(worked.values())
+    shares = _shares(worked, clock), _shares(waited, clock)
+    return PipeTime(name, busy / clock, idle / clock, *shares)
 
 
 def _reason(origins: Sequence[Span]) -> tuple[str, str]:

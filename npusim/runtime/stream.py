@@ -20,6 +20,7 @@ from npusim.runtime.timeline import Timeline
 from npusim.values import locks
 from npusim.values.errors import ArgumentError, KernelError, expect
 from npusim.values.status import Status, StatusCode
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -57,6 +58,7 @@ class Stream:
     def __reduce__(self) -> tuple[object, ...]:
         raise ArgumentError("a stream belongs to its process", "Copy the device; create another.")
 
+    @takes()
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
         """Phase two: queue the executor's tasks.
 

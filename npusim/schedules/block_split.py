@@ -90,13 +90,13 @@ def compiled_split(
     """Blocks for a result of ``shape`` where kernels are compiled for one shape, else None."""
     if not profile.software.compiled_for_shape:
         return None
-    whole = shape or (1,)
-    least = least_bytes(profile, whole, itemsize, tensors)
-    return block_split(whole, itemsize, profile.cores.vector_cores, least)
+    least = least_bytes(profile, shape or (1,), itemsize, tensors)
+    return block_split(shape, itemsize, profile.cores.vector_cores, least)
 
 
 def block_split(shape: Sequence[int], itemsize: int, cores: int, least: int) -> BlockSplit:
     """Blocks for a result of ``shape``, at least ``least`` bytes each while cores are left."""
+    shape = tuple(shape) or (1,)
     nbytes = prod(shape) * itemsize
     wanted = max(1, min(cores, ceil(nbytes / least)))
     axis, parts = _first_axis(shape, wanted)

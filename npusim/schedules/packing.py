@@ -77,7 +77,7 @@ class PackedTiling:
         outer, units, rows = plane.outer, plane.rows, 1
         if deep:
             outer, units, rows = plane.outer[:-1], plane.outer[-1], plane.rows
-        size = rows * plane.columns
+        size = max(1, rows * plane.columns)
         per_core = max(1, split.elements // size)
         if outer and prod(outer) * ceil(units / per_core) > split.block_dim:
             per_core = divisor_at_least(units, per_core)

@@ -19,6 +19,7 @@ from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.serving.plan import LlmPlan, is_language_model, llm_plan_of
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 from npusim.values.takes import CALL, COUNT, PATH, REAL, TEXT, each, maybe, of, path_or, takes
 
 if TYPE_CHECKING:
@@ -153,12 +154,15 @@ def wanted_plan(
         wanted = llm_plan_of(raw, file)
         if budget_s is not None:
             raise ArgumentError(
-                "a budget for a language model's plan, which has none", "Leave it out."
+                say("a budget for a language model's plan, which has none"), say("Leave it out.")
             )
     else:
         wanted = plan_in(file, raw) if said is None else plan_of(raw)
         if budget_s is not None and not 0 < budget_s < inf:
-            raise ArgumentError(f"a budget of {budget_s:g} s", "Give some seconds: --budget 300.")
+            raise ArgumentError(
+                say("a budget of {budget_s:g} s").format(budget_s=budget_s),
+                say("Give some seconds: --budget 300."),
+            )
     given = {"seed": seed, "budget_s": budget_s}
     update = {name: value for name, value in given.items() if value is not None}
     return wanted.model_copy(update={"simulation": wanted.simulation.model_copy(update=update)})

@@ -17,6 +17,8 @@ from npusim.serving.costs import StepCosts, step_costs
 from npusim.serving.engine import Stage, serve_in_stages
 from npusim.serving.results import Served, check_objectives, served
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import takes
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -40,6 +42,7 @@ class Deployment:
     costs: StepCosts
     memory: LlmMemory
 
+    @takes()
     def serve(
         self,
         requests: Requests,
@@ -74,6 +77,7 @@ class Deployment:
         """Tokens that the caches of all groups have room for."""
         return self.policy.kv_tokens * self.layout.dp
 
+    @takes()
     def stage(self, groups: int, instances: int = 1) -> Stage:
         """So many of its groups, as they are played."""
         return Stage(self.costs, self.policy, groups, self.layout.shares_experts, instances)
@@ -103,8 +107,8 @@ def serve_apart(
     per_token = prompts.memory.kv_bytes_per_token
     if cards > links.most_ranks:
         raise ArgumentError(
-            f"caches sent among {cards} x {prompts.chip.name}",
-            f"Links join {links.most_ranks} of them.",
+            say("caches sent among {cards} x {name}").format(cards=cards, name=prompts.chip.name),
+            say("Links join {most_ranks} of them.").format(most_ranks=links.most_ranks),
         )
 
     @cache
@@ -127,6 +131,7 @@ def serve_apart(
     )
 
 
+@takes()
 def deploy(
     model: LanguageModel,
     chip: Profile,
@@ -154,9 +159,16 @@ def deploy(
     )  # fmt: skip
     if memory.kv_tokens < 1:
         raise ArgumentError(
-            f"{model.name} as {precision.name} leaves no room for a cache on {layout.cards} x "
-            f"{chip.name} ({layout})",
-            "Take more or larger cards, or fewer bits.",
+            say(
+                "{name} as {name_2} leaves no room for a cache on {cards} x {name_3} ({layout})"
+            ).format(
+                name=model.name,
+                name_2=precision.name,
+                cards=layout.cards,
+                name_3=chip.name,
+                layout=layout,
+            ),
+            say("Take more or larger cards, or fewer bits."),
         )
     blocks = memory.kv_tokens // engine.block_tokens
     fitting = replace(policy, block=engine.block_tokens, kv_blocks=blocks)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.serving.clients import Book, Clients
 from npusim.serving.group import Group
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.serving.costs import StepCosts
@@ -82,8 +83,10 @@ def serve_in_stages(
     longest = int((requests.input_tokens + requests.output_tokens).max())
     if longest > room:
         raise ArgumentError(
-            f"a request of {longest} tokens, and room for {room} in the cache",
-            "Take more or larger cards, fewer bits, or shorter requests.",
+            say("a request of {longest} tokens, and room for {room} in the cache").format(
+                longest=longest, room=room
+            ),
+            say("Take more or larger cards, fewer bits, or shorter requests."),
         )
     book = Book(requests)
     return _Play(book, Clients(requests, book, concurrency), stages, handover_ms).run()

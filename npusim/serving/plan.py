@@ -32,6 +32,7 @@ from npusim.hardware.numbers import Positive
 from npusim.llm import Sampling, is_id
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Sizes = Annotated[
@@ -53,10 +54,14 @@ UNTITLED = "language model"
 class LlmSampling(PlanPart):
     """How tokens are taken from logits, as `npusim.llm.Sampling` has it."""
 
-    greedy: bool = False
-    top_k: Annotated[int, Field(ge=0, le=1 << 24)] = 20
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    penalties: bool = False
+    greedy: bool = Field(False, description="take the largest logit")
+    top_k: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
+        20, description="tokens to draw from; 0: all"
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.95, description="share of the probability to draw from"
+    )
+    penalties: bool = Field(False, description="whether repeated tokens are penalised")
 
     def as_sampling(self) -> Sampling:
         """The same for a step."""
@@ -64,27 +69,43 @@ class LlmSampling(PlanPart):
 
 
 class LlmWorkload(PlanPart):
-    """The model and what is asked of it; lengths lie evenly within `spread` of the means.
+    """The model and what is asked of it.
 
-    With a `draft` of so many tokens, of which `accepted` are on average, plans try both.
+    Plans try steps with a draft and without.
     """
 
-    config: str
-    architecture: str | None = None
-    dtypes: Names = ("",)
-    input_tokens: Tokens
-    output_tokens: Tokens
-    spread: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    prefix_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    requests_per_s: Rate
-    sampling: LlmSampling = LlmSampling()
-    draft: Annotated[int, Field(ge=0, le=15)] = 0
-    accepted: Annotated[float, Field(ge=0, le=15)] = 0.0
+    config: str = Field(
+        description="config.json, its folder, or the id of a model in this machine's cache"
+    )
+    architecture: str | None = Field(
+        None, description="a file that describes a model whose class isn't known"
+    )
+    dtypes: Names = Field(("",), description="dtypes to try; empty: the config's")
+    input_tokens: Tokens = Field(description="tokens of a prompt in the mean")
+    output_tokens: Tokens = Field(description="tokens of an answer in the mean")
+    spread: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="how far lengths lie from the mean, as a share of it"
+    )
+    prefix_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="share of a prompt that the cache holds already"
+    )
+    requests_per_s: Rate = Field(description="requests/s to be answered")
+    sampling: LlmSampling = Field(LlmSampling(), description="how tokens are taken from logits")
+    draft: Annotated[int, Field(ge=0, le=15)] = Field(
+        0, description="tokens that a draft proposes; 0: no draft"
+    )
+    accepted: Annotated[float, Field(ge=0, le=15)] = Field(
+        0.0, description="tokens of a draft that are accepted in the mean"
+    )
 
     @model_validator(mode="after")
     def _accepts_what_is_drafted(self) -> LlmWorkload:
         if self.accepted > self.draft:
-            raise ValueError(f"{self.accepted:g} accepted of a draft of {self.draft}")
+            raise ValueError(
+                say("{accepted:g} accepted of a draft of {draft}").format(
+                    accepted=self.accepted, draft=self.draft
+                )
+            )
         return self
 
     @property
@@ -98,54 +119,73 @@ class LlmWorkload(PlanPart):
 
 
 class LlmObjective(PlanPart):
-    """Limits that `quantile` of the requests have to meet."""
+    """Limits that requests have to meet."""
 
-    ttft_ms: Positive
-    tpot_ms: Positive
-    quantile: Annotated[Share, BeforeValidator(as_share)] = 0.9
+    ttft_ms: Positive = Field(description="limit of the time to the first token, ms")
+    tpot_ms: Positive = Field(description="limit of the time of each further token, ms")
+    quantile: Annotated[Share, BeforeValidator(as_share)] = Field(
+        0.9, description="share of the requests that must meet each: p90 or 0.9"
+    )
 
 
 class LlmFleet(PricedProducts):
-    """What is searched: products, and on each every layout, or those with `tensor_parallel` ranks.
+    """What is searched: products, and on each every layout or some."""
 
-    ``mixed`` cards read prompts and answer, ``apart`` some do either; `max_sequences` of a step
-    follow from the limits where they aren't said. Steps of `most_layouts` of a product are timed.
-    """
-
-    serving: Literal["both", "mixed", "apart"] = "both"
-    tensor_parallel: Sizes | None = None
-    max_sequences: Sizes | None = None
-    graphs: Graphs = ("",)
-    most_layouts: Annotated[int, Field(ge=1, le=1000)] = 12
-    max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = 8192
-    spare_replicas: Annotated[int, Field(ge=0, le=100)] = 0
+    serving: Literal["both", "mixed", "apart"] = Field(
+        "both",
+        description=(
+            "`mixed`: cards read prompts and answer; `apart`: some do either; `both`: "
+            "either is tried"
+        ),
+    )
+    tensor_parallel: Sizes | None = Field(
+        None, description="ranks of tensor parallelism to try; else all layouts"
+    )
+    max_sequences: Sizes | None = Field(
+        None,
+        description="limits of sequences in a step to try; else what follows from the objective",
+    )
+    graphs: Graphs = Field(
+        ("",), description="how steps are launched; empty: as the engine does by default"
+    )
+    most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
+        12, description="layouts of a product of which steps are timed"
+    )
+    max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = Field(
+        8192, description="most tokens of a step"
+    )
+    spare_replicas: Annotated[int, Field(ge=0, le=100)] = Field(
+        0, description="replicas that may be down"
+    )
 
 
 class LlmSimulation(PlanPart):
-    """How many requests a run has, and the seed of arrivals and lengths.
+    """How many requests a run has, and the seed of arrivals and lengths."""
 
-    Layouts are compared by runs of `requests`; the answer is confirmed by several runs that get
-    longer, up to `max_requests`, until they tell.
-    """
-
-    requests: Annotated[int, Field(ge=50, le=1_000_000)] = 300
-    max_requests: Annotated[int, Field(ge=50, le=1_000_000)] = 8_000
-    seed: Annotated[int, Field(ge=0)] = 0
+    requests: Annotated[int, Field(ge=50, le=1_000_000)] = Field(
+        300, description="requests of a run that compares layouts"
+    )
+    max_requests: Annotated[int, Field(ge=50, le=1_000_000)] = Field(
+        8_000, description="requests that a confirming run may grow to"
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(
+        0, description="what arrivals and lengths follow from"
+    )
 
 
 class LlmPlan(PlanPart):
     """A whole plan."""
 
-    title: str = UNTITLED
-    llm: LlmWorkload
-    objective: LlmObjective
-    fleet: LlmFleet
-    simulation: LlmSimulation = LlmSimulation()
+    title: str = Field(UNTITLED, description="heading of the page")
+    llm: LlmWorkload = Field(description="the model and what is asked of it")
+    objective: LlmObjective = Field(description="what must hold")
+    fleet: LlmFleet = Field(description="what is searched")
+    simulation: LlmSimulation = Field(LlmSimulation(), description="how much is simulated")
 
     @model_validator(mode="after")
     def _fits_a_step(self) -> LlmPlan:
         if max(self.fleet.max_sequences or (0,)) > self.fleet.max_tokens:
-            raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
+            raise ValueError(say("fleet.max_tokens must be no less than fleet.max_sequences"))
         return self
 
 

@@ -19,6 +19,7 @@ from npusim.serving.results import Course, course_of
 from npusim.serving.search import Search
 from npusim.serving.sizing import Sizer
 from npusim.values.display import Tabular
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm import LanguageModel
@@ -176,7 +177,7 @@ class _Planner:
             return self._confirmed_apart(option)
         found = self.needed(option)
         if found is None:
-            said = "no number of replicas keeps the objective in long runs"
+            said = say("no number of replicas keeps the objective in long runs")
             return Option(candidate, problem=said, tried=option.tried)
         ready = self._deployed(candidate)
         slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))

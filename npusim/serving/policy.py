@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
+from npusim.values.takes import tells
 
 SCHEDULES: Final = ("chunked", "prefill_first")
 _MOST_TOKENS: Final = 1 << 20
 _MOST_SEQUENCES: Final = 1 << 14
 
 
+@tells
 @dataclass(frozen=True)
 class Policy:
     """The limits of one data-parallel group.
@@ -33,7 +36,8 @@ class Policy:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise ArgumentError(
-                f"--schedule {self.schedule}", f"Say one of {', '.join(SCHEDULES)}."
+                f"--schedule {self.schedule}",
+                say("Say one of {schedules}.").format(schedules=", ".join(SCHEDULES)),
             )
         limits = (
             ("--max-sequences", self.max_sequences, 1, _MOST_SEQUENCES),
@@ -46,8 +50,10 @@ class Policy:
 
         if self.max_tokens < self.max_sequences:
             raise ArgumentError(
-                f"steps of {self.max_tokens} tokens for {self.max_sequences} sequences",
-                "Choose --max-tokens no less than --max-sequences.",
+                say("steps of {max_tokens} tokens for {max_sequences} sequences").format(
+                    max_tokens=self.max_tokens, max_sequences=self.max_sequences
+                ),
+                say("Choose --max-tokens no less than --max-sequences."),
             )
 
     @property

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from npusim.reading.limits import MOST_SERVED
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,11 +56,15 @@ def json_requests(path: Path, usual_output: int) -> list[Asked]:
         except _WrongError as wrong:
             raise FileError(path, f"{place} {wrong}") from None
         if len(found) > MOST_SERVED:
-            raise FileError(path, f"has more than {MOST_SERVED:,} requests", "Cut it.")
+            raise FileError(
+                path,
+                say("has more than {most_served:,} requests").format(most_served=MOST_SERVED),
+                "Cut it.",
+            )
     if not found:
-        raise FileError(path, "has no requests")
+        raise FileError(path, say("has no requests"))
     if len({each.at_ms is None for each in found}) > 1:
-        raise FileError(path, "has times of some requests, and none of others")
+        raise FileError(path, say("has times of some requests, and none of others"))
     return found
 
 
@@ -104,21 +109,21 @@ def _of_line(line: str, path: Path, number: int) -> Any:
 
 def _asked(row: Any, usual_output: int) -> Iterator[Asked]:
     if not isinstance(row, Mapping):
-        raise _WrongError(f"is no mapping with {_FORMS}")
+        raise _WrongError(say("is no mapping with {forms}").format(forms=say(_FORMS)))
     for keys, read in _READERS:
         if any(key in row for key in keys):
             yield from read(row, usual_output)
             return
-    raise _WrongError(f"has none of {_FORMS}")
+    raise _WrongError(say("has none of {forms}").format(forms=say(_FORMS)))
 
 
 def _counted(row: Mapping[str, Any], _: int) -> Iterator[Asked]:
     names = ("input_length", "output_length")
     if not all(name in row for name in names):
-        raise _WrongError(f"lacks one of {', '.join(names)}")
+        raise _WrongError(say("lacks one of {names}").format(names=", ".join(names)))
     contents = row.get("hash_ids", [])
     if not isinstance(contents, list) or not all(isinstance(each, int) for each in contents):
-        raise _WrongError("has hash_ids that are no list of whole numbers")
+        raise _WrongError(say("has hash_ids that are no list of whole numbers"))
     at_ms = _number(row["timestamp"], "timestamp") if "timestamp" in row else None
     inputs, outputs = (_tokens(row[name], name) for name in names)
     yield Asked(at_ms, inputs, outputs, tuple(contents))
@@ -131,7 +136,9 @@ def _results(row: Mapping[str, Any], _: int) -> Iterator[Asked]:
     starts = row.get("start_times")
     lists = columns if starts is None else [*columns, starts]
     if not all(isinstance(each, list) and len(each) == len(lists[0] or ()) for each in lists):
-        raise _WrongError(f"lacks one of {', '.join(names)} as lists of one length")
+        raise _WrongError(
+            say("lacks one of {names} as lists of one length").format(names=", ".join(names))
+        )
     for number, (inputs, outputs) in enumerate(zip(*columns, strict=True)):
         at_ms = None if starts is None else 1e3 * _number(starts[number], "start_times")
         yield Asked(at_ms, _tokens(inputs, names[0]), _tokens(outputs, names[1]))
@@ -142,7 +149,7 @@ def _talked(row: Mapping[str, Any], usual_output: int) -> Iterator[Asked]:
     key = "conversations" if "conversations" in row else "messages"
     turns = row[key]
     if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
-        raise _WrongError(f"has {key} that are no list of mappings")
+        raise _WrongError(say("has {key} that are no list of mappings").format(key=key))
     said = 0
     for turn in turns:
         text = _text(turn.get("value", turn.get("content")), key)
@@ -179,19 +186,27 @@ def _text(value: Any, key: str) -> int:
     if isinstance(value, list):
         return sum(_text(each.get("text", ""), key) for each in value if isinstance(each, Mapping))
     if not isinstance(value, str):
-        raise _WrongError(f"has {key} with something that is no text")
+        raise _WrongError(say("has {key} with something that is no text").format(key=key))
     return -(-len(value.encode("utf-8", "replace")) // BYTES_OF_A_TOKEN)
 
 
 def _number(value: Any, name: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (abs(value) < 1e18 and isfinite(value)) or value < 0:
-        raise _WrongError(f"has {name} {str(value)[:40]!r}: say a number, 0 or more")
+        raise _WrongError(
+            say("has {name} {value!r}: say a number, 0 or more").format(
+                name=name, value=str(value)[:40]
+            )
+        )
     return float(value)
 
 
 def _tokens(value: Any, name: str) -> int:
     found = _number(value, name)
     if found > _MOST_TOKENS or found != int(found):
-        raise _WrongError(f"has {name} {str(value)[:40]!r}: say whole tokens, up to {_MOST_TOKENS}")
+        raise _WrongError(
+            say("has {name} {value!r}: say whole tokens, up to {most_tokens}").format(
+                name=name, value=str(value)[:40], most_tokens=_MOST_TOKENS
+            )
+        )
     return max(1, int(found))

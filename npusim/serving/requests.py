@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.reading.limits import MOST_SERVED
 from npusim.values.errors import ArgumentError, FileError
+from npusim.values.language import say
+from npusim.values.takes import takes, tells
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +19,7 @@ PREFIX_TOKENS: Final = 512
 """Tokens that a name of a trace's prefixes stands for (Mooncake's traces)."""
 
 
+@tells
 @dataclass(frozen=True, eq=False)
 class Requests:
     """Requests in the order in which they come; milliseconds and tokens.
@@ -33,6 +36,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ms)
 
+    @takes()
     def first(self, count: int) -> Requests:
         """The first so many."""
         return Requests(
@@ -42,6 +46,7 @@ class Requests:
             self.prefixes and self.prefixes[:count],
         )
 
+    @takes()
     def every(self, groups: int) -> Requests:
         """What the first of `groups` gets when they take turns."""
         return Requests(
@@ -52,6 +57,7 @@ class Requests:
         )
 
 
+@takes()
 def even_lengths(
     count: int,
     input_tokens: int,
@@ -71,10 +77,15 @@ def even_lengths(
         raise ArgumentError(f"{count} requests", f"Say 1 to {MOST_SERVED}.")
     if input_tokens < 1 or output_tokens < 1 or max(input_tokens, output_tokens) > 1 << 24:
         raise ArgumentError(
-            f"{input_tokens} tokens in and {output_tokens} out", "Say 1 or more of each."
+            say("{input_tokens} tokens in and {output_tokens} out").format(
+                input_tokens=input_tokens, output_tokens=output_tokens
+            ),
+            say("Say 1 or more of each."),
         )
     if not 0 <= spread < 1:
-        raise ArgumentError(f"a spread of {spread:g}", "Say 0 to less than 1.")
+        raise ArgumentError(
+            say("a spread of {spread:g}").format(spread=spread), say("Say 0 to less than 1.")
+        )
     rng = _dice(seed)
     at_ms = _arrivals(count, rate_per_s, rng)
 
@@ -85,6 +96,7 @@ def even_lengths(
     return Requests(at_ms, lengths(input_tokens), lengths(output_tokens))
 
 
+@takes()
 def read_requests(
     path: Path, *, rate_per_s: float | None = None, seed: int = 0, output_tokens: int = 256
 ) -> Requests:
@@ -101,8 +113,10 @@ def read_requests(
         times = _arrivals(len(lengths), rate_per_s, _dice(seed))
     elif rate_per_s is not None:
         raise ArgumentError(
-            f"{rate_per_s:g} requests a second, and {path.name} says when each comes",
-            "Leave --rate away, or the times in the file.",
+            say("{rate_per_s:g} requests a second, and {name} says when each comes").format(
+                rate_per_s=rate_per_s, name=path.name
+            ),
+            say("Leave --rate away, or the times in the file."),
         )
     order = np.argsort(times, kind="stable")
     times, lengths = times[order], lengths[order]
@@ -156,7 +170,7 @@ def _dice(seed: int) -> np.random.Generator:
     import numpy as np
 
     if seed < 0:
-        raise ArgumentError(f"--seed {seed}", "Say 0 or more.")
+        raise ArgumentError(f"--seed {seed}", say("Say 0 or more."))
     return np.random.default_rng(seed)
 
 
@@ -169,5 +183,8 @@ def _arrivals(
     if rate_per_s is None:
         return np.zeros(count)
     if not 0 < rate_per_s < float("inf"):
-        raise ArgumentError(f"{rate_per_s:g} requests a second", "Say more than 0.")
+        raise ArgumentError(
+            say("{rate_per_s:g} requests a second").format(rate_per_s=rate_per_s),
+            say("Say more than 0."),
+        )
     return np.cumsum(rng.exponential(1e3 / rate_per_s, count))

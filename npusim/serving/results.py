@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.values.display import latency, significant
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +110,7 @@ def check_objectives(**limits_ms: float | None) -> None:
     """ArgumentError for a limit that nothing, or not even a number, could be within."""
     for name, limit_ms in limits_ms.items():
         if limit_ms is not None and not 0 < limit_ms < inf:
-            raise ArgumentError(f"{name} is {limit_ms:g}", "Say more than 0 milliseconds.")
+            raise ArgumentError(f"{name} is {limit_ms:g}", say("Say more than 0 milliseconds."))
 
 
 def served(

@@ -23,6 +23,7 @@ from npusim.serving.layouts import layouts_of
 from npusim.serving.options import Candidate, Option
 from npusim.serving.screening import Asked, Steady, steady
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.capacity.boards import Board
@@ -131,10 +132,12 @@ class Search:
     def _left_out(self, guess: _Guess, fewest: float, number: int) -> str:
         """Why a guess isn't simulated; nothing where it is. All that a plan names itself are."""
         if not guess.cards:
-            return "not simulated: by its steps no sequence decodes in time beside prompts"
+            return say("not simulated: by its steps no sequence decodes in time beside prompts")
         named = self._plan.fleet.tensor_parallel is not None and guess.candidate.decode is None
         if not named and (guess.cards > _NEAR * fewest or number >= _SIMULATED):
-            return f"not simulated: by its steps it takes some {guess.cards} cards"
+            return say("not simulated: by its steps it takes some {cards} cards").format(
+                cards=guess.cards
+            )
         return ""
 
     def _places(self, board: Board, like: Candidate) -> tuple[list[_Place], list[Option]]:
@@ -184,8 +187,12 @@ class Search:
         )  # fmt: skip
         if memory.kv_tokens < self._sizer.longest:
             raise ArgumentError(
-                f"{model.name} as {precision.name} leaves room for {memory.kv_tokens} tokens "
-                f"({layout})"
+                say("{name} as {name_2} leaves room for {kv_tokens} tokens ({layout})").format(
+                    name=model.name,
+                    name_2=precision.name,
+                    kv_tokens=memory.kv_tokens,
+                    layout=layout,
+                )
             )
         return bound_of(
             model, chip, layout, precision, memory, context=asked.context, tpot_ms=asked.tpot_ms
@@ -197,11 +204,15 @@ class Search:
         for place in places:
             said = ""
             if inf > place.least >= best:
-                said = f"it takes {ceil(place.least)} cards at least, and others fewer"
+                said = say("it takes {ceil} cards at least, and others fewer").format(
+                    ceil=ceil(place.least)
+                )
             elif len(screened) >= self._plan.fleet.most_layouts:
-                said = f"not searched: {len(screened)} other layouts were (most_layouts)"
+                said = say("not searched: {count} other layouts were (most_layouts)").format(
+                    count=len(screened)
+                )
             if said or place.least == inf:
-                said = said or "its memory can't be read fast enough for one sequence in time"
+                said = said or say("its memory can't be read fast enough for one sequence in time")
                 left_out.append(Option(place.like, problem=said, simulated=place.least == inf))
                 continue
             self._progress(f"{place.like.product} {place.layout} {place.like.dtype}")

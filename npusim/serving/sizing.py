@@ -12,6 +12,7 @@ from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths
 from npusim.serving.results import Served
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm import LanguageModel, Layout
@@ -84,7 +85,11 @@ class Sizer:
             **self.options(candidate.graph),
         )  # fmt: skip
         if ready.policy.kv_tokens < self.longest:
-            raise ArgumentError(f"room for {ready.policy.kv_tokens} tokens in the cache")
+            raise ArgumentError(
+                say("room for {kv_tokens} tokens in the cache").format(
+                    kv_tokens=ready.policy.kv_tokens
+                )
+            )
         self.keep(candidate, ready)
         return ready
 
@@ -153,7 +158,7 @@ class Sizer:
     def fleet(self, candidate: Candidate, counts: tuple[int, int], requests: Requests) -> Served:
         """So many instances that read prompts and that answer, beside each other."""
         if candidate.decode is None:
-            raise TypeError("the candidate has cards of one kind")
+            raise TypeError(say("the candidate has cards of one kind"))
         limits = self._plan.objective
         return serve_apart(
             self.deployed(candidate, candidate.layout),

@@ -17,7 +17,7 @@ from npusim.sweeping.results import ResultFile, read_rows
 from npusim.sweeping.running import run
 from npusim.sweeping.spec import read_spec, spec_of
 from npusim.values.display import frame, notebook_html
-from npusim.values.takes import CALL, FLAG, PATH, TEXT, WHOLE, each, maybe, path_or, takes
+from npusim.values.takes import FLAG, LISTENER, PATH, TEXT, WHOLE, each, maybe, path_or, takes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class SweepResult:
 
 @takes(
     question=path_or(Mapping), products=each(TEXT), l2=maybe(TEXT), exact=maybe(FLAG),
-    workers=WHOLE, path=maybe(PATH), resume=FLAG, force=FLAG, progress=maybe(CALL),
+    workers=WHOLE, path=maybe(PATH), resume=FLAG, force=FLAG, progress=maybe(LISTENER),
 )  # fmt: skip
 def sweep(
     question: str | PathLike[str] | Mapping[str, Any],

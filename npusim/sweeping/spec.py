@@ -46,6 +46,7 @@ from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
 from npusim.values.errors import FileError, brief
+from npusim.values.language import say
 
 MAX_AXIS_VALUES = 100_000
 """More values than anybody would sweep along one axis: a range that long is a typing error."""
@@ -113,23 +114,32 @@ Points = Annotated[tuple[dict[Variable, Value], ...], BeforeValidator(as_tuple)]
 class CallSpec(Group):
     """One operator, or several with the same arguments; what it leaves out is the sweep's."""
 
-    op: Words
-    arguments: dict[str, Any]
-    axes: Axes = Field(default_factory=dict)
-    points: Points = ()
-    products: Words | None = None
-    assume: dict[str, float] = Field(default_factory=dict)
+    op: Words = Field(description="an operator, or several with the same arguments")
+    arguments: dict[str, Any] = Field(
+        description="name -> value or tensor, in which `{AXIS}` stands for a value of an axis"
+    )
+    axes: Axes = Field(default_factory=dict, description="axes of this call alone")
+    points: Points = Field((), description="points of this call alone")
+    products: Words | None = Field(None, description="products of this call alone")
+    assume: dict[str, float] = Field(
+        default_factory=dict, description="what data would decide, by name"
+    )
 
 
 class SweepSpec(Group):
     """A whole sweep, as its file says it."""
 
-    calls: Annotated[tuple[CallSpec, ...], BeforeValidator(as_tuple), Field(min_length=1)]
-    products: Words = ()
-    axes: Axes = Field(default_factory=dict)
-    points: Points = ()
-    l2: str = "cold"
-    exact: bool = False
+    calls: Annotated[tuple[CallSpec, ...], BeforeValidator(as_tuple), Field(min_length=1)] = Field(
+        description="the calls to time"
+    )
+    products: Words = Field((), description="products to time them on; `all` is every chip")
+    axes: Axes = Field(
+        default_factory=dict,
+        description="name -> values: a list, or first, last and step or factor; all are combined",
+    )
+    points: Points = Field((), description="values of axes that belong together")
+    l2: str = Field("cold", description="what L2 holds when a call begins")
+    exact: bool = Field(False, description="whether every instruction is played")
 
     @field_validator("l2")
     @classmethod
@@ -155,7 +165,7 @@ def spec_of(said: Mapping[str, Any], file: str) -> SweepSpec:
     except ValidationError as error:
         lines = [
             f"{problem.key} is missing"
-            if problem.allowed == "a value; the key is required"
+            if problem.allowed == say("a value; the key is required")
             else f"{problem.key} = {brief(problem.value)} is not allowed; "
             f"expected {problem.allowed}"
             for problem in problems_of(error, SweepSpec)

@@ -10,6 +10,7 @@ from npusim.runtime.device import Device
 from npusim.triton.launching import Shaped, timing_only
 from npusim.triton.programs import triton_on_npu
 from npusim.values.errors import ArgumentError, KernelError
+from npusim.values.takes import takes
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 
 
+@takes()
 def estimate(
     kernel: Any, grid: Grid, arguments: Mapping[str, Any], *, device: Device | str = "Ascend910B3"
 ) -> Result:

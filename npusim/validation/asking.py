@@ -16,7 +16,7 @@ from npusim.validation.table import read_rows
 from npusim.values.display import frame, notebook_html
 from npusim.values.errors import UnknownNameError
 from npusim.values.host import cores
-from npusim.values.takes import CALL, FLAG, PATH, TEXT, WHOLE, each, maybe, takes
+from npusim.values.takes import FLAG, LISTENER, PATH, TEXT, WHOLE, each, maybe, takes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -116,7 +116,7 @@ class Validation:
 
 @takes(
     table=PATH, chips=each(TEXT), builtin=FLAG, without=maybe(PATH), l2=TEXT, workers=WHOLE,
-    progress=maybe(CALL),
+    progress=maybe(LISTENER),
 )  # fmt: skip
 def validate(
     table: str | PathLike[str],

@@ -25,7 +25,7 @@ from npusim.validation.roofline import roofline_us
 from npusim.values.dtypes import BOOL
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import WORKERS_COLLECT_AFTER, collect_rarely
-from npusim.values.signals import hidden_from_children, in_order
+from npusim.values.signals import end_with_parent, hidden_from_children, in_order
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -114,7 +114,8 @@ def _answers(rows: Sequence[MeasuredRow], l2: str, workers: int) -> _Answers:
 
 
 def _begin() -> None:
-    """Prepare a worker process."""
+    """Prepare a worker process, which ends with the one that asks, however that ends."""
+    end_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     collect_rarely(WORKERS_COLLECT_AFTER)
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from npusim.values.errors import UsageError
+from npusim.values.language import say
 
 MILLISECONDS_FROM_US = 1000.0
 """From which on a time is read in milliseconds."""
@@ -51,7 +52,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     try:
         pandas = import_module("pandas")
     except ImportError:
-        raise UsageError("a data frame needs pandas", "pip install pandas") from None
+        raise UsageError(say("a data frame needs pandas"), say("pip install pandas")) from None
     return pandas.DataFrame(list(rows))
 
 

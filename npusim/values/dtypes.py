@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.errors import DTypeError, brief
+from npusim.values.language import say
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -158,7 +159,9 @@ def dtype(value: object) -> DType:
     # Identity, because NumPy's dtype float64 calls itself equal to float.
     if value is float or value is int or value is complex:
         hint = "Say 'float32', 'float64', 'int32' ..."
-        raise DTypeError(f"Python's {value.__name__} is no dtype of a fixed width", hint)
+        raise DTypeError(
+            say("Python's {name} is no dtype of a fixed width").format(name=value.__name__), hint
+        )
     text = brief(value)
     if text.startswith("torch."):
         return _from_text(text)
@@ -170,7 +173,9 @@ def from_acl(number: int) -> DType:
     try:
         return _BY_ACL[number]
     except KeyError:
-        raise DTypeError(f"aclDataType {number} is not a dtype that operators take") from None
+        raise DTypeError(
+            say("aclDataType {number} is not a dtype that operators take").format(number=number)
+        ) from None
 
 
 @lru_cache(maxsize=256)
@@ -181,7 +186,7 @@ def _from_text(text: str) -> DType:
     found = _BY_SPELLING.get(spelling)
     if found is None:
         hint = did_you_mean(spelling, _BY_SPELLING) or "Known: " + ", ".join(map(str, DTYPES)) + "."
-        raise DTypeError(f"unknown dtype {text!r}", hint)
+        raise DTypeError(say("unknown dtype {text!r}").format(text=text), hint)
     return found
 
 
@@ -194,8 +199,10 @@ def _from_numpy(value: object) -> DType:
     except (RecursionError, TypeError, ValueError):
         kind = None
     if kind is None:
-        hint = "Give a name such as 'float16', a NumPy dtype or ml_dtypes.bfloat16."
-        raise DTypeError(f"a value of type {type(value).__name__} is not a dtype", hint)
+        hint = say("Give a name such as 'float16', a NumPy dtype or ml_dtypes.bfloat16.")
+        raise DTypeError(
+            say("a value of type {kind} is not a dtype").format(kind=type(value).__name__), hint
+        )
     return _of_numpy_dtype(kind)
 
 
@@ -203,13 +210,15 @@ def _from_numpy(value: object) -> DType:
 def _of_numpy_dtype(kind: np.dtype[Any]) -> DType:
     if not kind.isnative:
         raise DTypeError(
-            f"NumPy dtype {kind} has the wrong byte order",
-            'Convert with array.astype(array.dtype.newbyteorder("=")).',
+            say("NumPy dtype {kind} has the wrong byte order").format(kind=kind),
+            say('Convert with array.astype(array.dtype.newbyteorder("=")).'),
         )
     found = _BY_SPELLING.get(kind.name)
     if found is not None and found.numpy == kind:
         return found
-    hint = "Convert it with array.astype."
+    hint = say("Convert it with array.astype.")
     if kind.kind == "V":
-        hint = "View it as what it holds, e.g. array.view(ml_dtypes.bfloat16)."
-    raise DTypeError(f"no aclnn dtype corresponds to NumPy dtype {kind.name!r}", hint)
+        hint = say("View it as what it holds, e.g. array.view(ml_dtypes.bfloat16).")
+    raise DTypeError(
+        say("no aclnn dtype corresponds to NumPy dtype {name!r}").format(name=kind.name), hint
+    )

@@ -31,6 +31,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from npusim.values.language import say
 from npusim.values.status import Verdict, code_name
 from npusim.values.suggest import did_you_mean, near
 
@@ -77,14 +78,18 @@ def brief(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - too many lists in lists, or digits, or its own
-        return f"a value of type {type(value).__name__}"
+        return say("a value of type {kind}").format(kind=type(value).__name__)
     return text if len(text) <= 200 else f"{text[:100]}...{text[-20:]}"
 
 
 def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     """ArgumentError where `what` was given as something of another kind."""
     if not isinstance(value, kind):
-        raise ArgumentError(f"{what} can't be of type {type(value).__name__}: {brief(value)}")
+        raise ArgumentError(
+            say("{what} can't be of type {kind}: {value}").format(
+                what=what, kind=type(value).__name__, value=brief(value)
+            )
+        )
 
 
 class UnknownNameError(UsageError):
@@ -98,8 +103,9 @@ class UnknownNameError(UsageError):
         self.suggestions = tuple(near(word, self.candidates))
         hint = did_you_mean(word, self.candidates)
         if not hint and not remedy and 0 < len(self.candidates) <= 12:
-            hint = f"Known: {', '.join(self.candidates)}."
-        super().__init__(f"unknown {kind} {brief(got)}", f"{hint} {remedy}".strip())
+            hint = say("Known: {candidates}.").format(candidates=", ".join(self.candidates))
+        problem = say("unknown {kind} {got}").format(kind=say(kind), got=brief(got))
+        super().__init__(problem, f"{hint} {remedy}".strip())
 
 
 class ArgumentError(UsageError):
@@ -129,7 +135,9 @@ class ProfileError(UsageError):
         self.key = key
         self.value = value
         self.allowed = allowed
-        problem = f"{key} = {brief(value)} is not allowed; expected {allowed}"
+        problem = say("{key} = {value} is not allowed; expected {allowed}").format(
+            key=key, value=brief(value), allowed=allowed
+        )
         super().__init__(f"{self.file}: {problem}", remedy)
 
 
@@ -139,8 +147,8 @@ class OutputExistsError(UsageError):
     def __init__(self, path: str | PathLike[str], remedy: str = "") -> None:
         self.path = fspath(path)
         super().__init__(
-            f"{self.path} already exists",
-            remedy or "Choose another path, or pass --force to overwrite it.",
+            say("{path} already exists").format(path=self.path),
+            remedy or say("Choose another path, or pass --force to overwrite it."),
         )
 
 
@@ -152,8 +160,13 @@ class HostMemoryError(NpusimError):
         sizes = [f"need {need_bytes / 2**30:.3g} GiB"] if need_bytes else []
         sizes += [] if have_bytes is None else [f"have {have_bytes / 2**30:.3g} GiB"]
         super().__init__(
-            f"{what} is too large for this host: {', '.join(sizes) or 'its memory is full'}",
-            "Ask for smaller tensors, or on a machine with more memory; an estimate needs no data.",
+            say("{what} is too large for this host: {value}").format(
+                what=what, value=", ".join(sizes) or say("its memory is full")
+            ),
+            say(
+                "Ask for smaller tensors, or on a machine with more memory; an estimate needs no "
+                "data."
+            ),
         )
 
 
@@ -243,8 +256,10 @@ class BufferOverflowError(KernelError):
         self.capacity_bytes = capacity_bytes
         super().__init__(
             kernel,
-            f"{buffer} needs {need_bytes} bytes, the chip has {capacity_bytes}",
-            remedy or "Use smaller tiles, fewer buffers or a queue of depth 1.",
+            say("{buffer} needs {need_bytes} bytes, the chip has {capacity_bytes}").format(
+                buffer=buffer, need_bytes=need_bytes, capacity_bytes=capacity_bytes
+            ),
+            remedy or say("Use smaller tiles, fewer buffers or a queue of depth 1."),
         )
 
 
@@ -265,11 +280,17 @@ class UnsupportedIntrinsicError(KernelError):
         self.dtype = dtype
         self.chip = chip
         self.allowed = tuple(allowed)
-        takes = f"it takes {', '.join(self.allowed)}" if allowed else "the chip doesn't have it"
+        takes = (
+            say("it takes {allowed}").format(allowed=", ".join(self.allowed))
+            if allowed
+            else say("the chip doesn't have it")
+        )
         super().__init__(
             kernel,
-            f"{intrinsic} doesn't take {dtype} on {chip}; {takes}",
-            remedy or ("Cast to one of these dtypes first." if self.allowed else ""),
+            say("{intrinsic} doesn't take {dtype} on {chip}; {takes}").format(
+                intrinsic=intrinsic, dtype=dtype, chip=chip, takes=takes
+            ),
+            remedy or (say("Cast to one of these dtypes first.") if self.allowed else ""),
         )
 
 
@@ -284,8 +305,10 @@ class AlignmentError(KernelError):
         self.alignment_bytes = alignment_bytes
         super().__init__(
             kernel,
-            f"{what} is {value_bytes} bytes, not a multiple of {alignment_bytes}",
-            remedy or "Pad it, or use data_copy_pad.",
+            say("{what} is {value_bytes} bytes, not a multiple of {alignment_bytes}").format(
+                what=what, value_bytes=value_bytes, alignment_bytes=alignment_bytes
+            ),
+            remedy or say("Pad it, or use data_copy_pad."),
         )
 
 
@@ -315,11 +338,13 @@ class DeadlockError(KernelError):
         self.core = core
         self.pipe = pipe
         self.waits = tuple(waits)
-        problem = f"deadlock: pipe {pipe} of core {core} waits for a flag that nobody sets"
+        problem = say(
+            "deadlock: pipe {pipe} of core {core} waits for a flag that nobody sets"
+        ).format(pipe=pipe, core=core)
         super().__init__(
             kernel,
             "\n".join((problem, *(f"  {each}" for each in self.waits))),
-            remedy or "Give each wait its set, and each alloc_tensor its free_tensor.",
+            remedy or say("Give each wait its set, and each alloc_tensor its free_tensor."),
         )
 
 

@@ -24,12 +24,15 @@ _ROUNDS = 100
 
 
 @contextmanager
-def guarded_folder(prefix: str, variable: str = "NPUSIM_GUARDED") -> Iterator[str]:
+def guarded_folder(
+    prefix: str, variable: str = "NPUSIM_GUARDED", *, within: Path | None = None
+) -> Iterator[str]:
     """A temporary folder that is gone after the block, or when this process ends in the middle.
 
     Gone then, too, are the processes that were started with `variable`=folder in their environment.
+    It lies `within` a folder, or where temporary ones do.
     """
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=within) as folder:
         if os.name != "posix":
             yield folder
             return

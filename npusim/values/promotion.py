@@ -27,6 +27,7 @@ from npusim.values.dtypes import (
     dtype,
 )
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 _SHORT: dict[str, DType] = {
     "f32": FLOAT, "f16": FLOAT16, "f64": DOUBLE, "bf16": BFLOAT16,
@@ -81,7 +82,7 @@ def promote(*dtypes: object) -> DType | None:
     A dtype always combines with itself, also one that the table doesn't list.
     """
     if not dtypes:
-        raise ArgumentError("promote() needs at least one dtype")
+        raise ArgumentError(say("promote() needs at least one dtype"))
     result, *others = map(dtype, dtypes)
     for other in others:
         if other is result:

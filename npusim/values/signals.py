@@ -18,7 +18,7 @@ _ON_PARENTS_END: Final = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def end_with_parent() -> None:
-    """In a child before its program: Linux ends it when whoever started it ends, SIGKILL too."""
+    """In a child: Linux ends it when the thread that started it ends, SIGKILL too."""
     import ctypes
 
     if sys.platform == "linux":

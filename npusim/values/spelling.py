@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError
 from npusim.values.formats import Format
+from npusim.values.language import say
 from npusim.values.tensors import parse_tensor
 
 if TYPE_CHECKING:
@@ -101,7 +102,12 @@ def value_of(name: str, kind: str, value: object) -> Any:
     try:
         return read(value.strip())
     except ValueError:
-        raise ArgumentError(f"{name}={value} is not {wanted}", example) from None
+        raise ArgumentError(
+            say("{name}={value} is not {wanted}").format(
+                name=name, value=value, wanted=say(wanted)
+            ),
+            say(example),
+        ) from None
 
 
 def wanted_of(kind: str) -> str:

@@ -6,6 +6,8 @@ import difflib
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from npusim.values.language import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -44,4 +46,6 @@ def did_you_mean(got: str, candidates: Iterable[str], n: int = 3) -> str:
     if not names:
         return ""
     *head, last = names
-    return f"Did you mean {', '.join(head)} or {last}?" if head else f"Did you mean {last}?"
+    if not head:
+        return say("Did you mean {last}?").format(last=last)
+    return say("Did you mean {head} or {last}?").format(head=", ".join(head), last=last)

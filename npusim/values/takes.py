@@ -14,9 +14,11 @@ from os import PathLike, fspath
 from typing import Any, Final, ParamSpec, TypeVar
 
 from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
+from npusim.values.language import say
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 MOST_ENTRIES: Final = 1 << 20
 """Of a list that is given as a parameter."""
@@ -60,6 +62,12 @@ def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     return wrap
 
 
+def tells(made: type[_T]) -> type[_T]:
+    """Have the constructor of a class tell parameters that it hasn't, or those that lack."""
+    made.__init__ = takes()(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
 def _refuse_call(
     function: Callable[..., Any],
     signature: inspect.Signature,
@@ -74,10 +82,14 @@ def _refuse_call(
         name = function.__qualname__.removesuffix(".__init__")
         for each in named:
             if each not in known:
-                remedy = f"Parameters: {', '.join(known) or 'none'}."
-                raise UnknownNameError(f"parameter of {name}", each, known, remedy) from None
+                remedy = say("Parameters: {known}.").format(known=", ".join(known) or "-")
+                raise UnknownNameError(
+                    say("parameter of {name}").format(name=name), each, known, remedy
+                ) from None
         problem = f"{name}: {mismatch}"
-        raise ArgumentError(problem, f"Parameters: {', '.join(known)}.") from None
+        raise ArgumentError(
+            problem, say("Parameters: {known}.").format(known=", ".join(known))
+        ) from None
 
 
 def of(*types: type) -> Kind:
@@ -105,7 +117,10 @@ def each(kind: Kind) -> Kind:
 
     def kinds(value: Any, what: str) -> tuple[Any, ...]:
         if isinstance(value, str):
-            raise ArgumentError(f"{what} is a text: {brief(value)}", "Give a list, also of one.")
+            raise ArgumentError(
+                say("{what} is a text: {value}").format(what=what, value=brief(value)),
+                say("Give a list, also of one."),
+            )
         if not isinstance(value, Collection) or isinstance(value, bytes | Mapping):
             raise _wrong(value, what)
         try:
@@ -113,17 +128,23 @@ def each(kind: Kind) -> Kind:
                 raise OverflowError
             entries = tuple(value)
         except OverflowError:
-            remedy = f"Give at most {MOST_ENTRIES:,}."
-            raise ArgumentError(f"{what} has too many entries", remedy) from None
+            remedy = say("Give at most {most_entries:,}.").format(most_entries=MOST_ENTRIES)
+            raise ArgumentError(
+                say("{what} has too many entries").format(what=what), remedy
+            ) from None
         except TypeError:  # an array without axes
             raise _wrong(value, what) from None
-        return tuple(kind(entry, f"an entry of {what}") for entry in entries)
+        return tuple(kind(entry, say("an entry of {what}").format(what=what)) for entry in entries)
 
     return kinds
 
 
 def _wrong(value: object, what: str) -> ArgumentError:
-    return ArgumentError(f"{what} can't be of type {type(value).__name__}: {brief(value)}")
+    return ArgumentError(
+        say("{what} can't be of type {kind}: {value}").format(
+            what=what, kind=type(value).__name__, value=brief(value)
+        )
+    )
 
 
 def _path(value: Any, what: str) -> Any:
@@ -131,7 +152,10 @@ def _path(value: Any, what: str) -> Any:
     text = fspath(value)
     expect(text, str, what)  # not bytes
     if "\0" in text:
-        raise ArgumentError(f"{what} has a zero byte in it: {brief(value)}", "No file is so named.")
+        raise ArgumentError(
+            say("{what} has a zero byte in it: {value}").format(what=what, value=brief(value)),
+            say("No file is so named."),
+        )
     return value
 
 
@@ -144,7 +168,7 @@ def _whole(value: Any, what: str) -> int:
 def _count(value: Any, what: str) -> int:
     number = _whole(value, what)
     if number < 0:
-        raise ArgumentError(f"{what} is {brief(number)}", "Give a whole number of at least 0.")
+        raise ArgumentError(f"{what} is {brief(number)}", say("Give a whole number of at least 0."))
     return number
 
 
@@ -156,7 +180,7 @@ def _real(value: Any, what: str) -> float:
     except OverflowError:
         number = float("inf")
     if not isfinite(number):
-        raise ArgumentError(f"{what} is {brief(value)}", "Give a finite number.")
+        raise ArgumentError(f"{what} is {brief(value)}", say("Give a finite number."))
     return number
 
 
@@ -166,6 +190,25 @@ def _call(value: Any, what: str) -> Any:
     return value
 
 
+def _listener(value: Any, what: str) -> Any:
+    """A function that is told something: ArgumentError where it can't be called with that."""
+    _call(value, what)
+
+    def told(*news: object) -> Any:
+        try:
+            return value(*news)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # it was called
+            problem = say("{what} can't be called with {count} values: {error}")
+            raise ArgumentError(
+                problem.format(what=what, count=len(news), error=error),
+                say("Give a function that takes them."),
+            ) from None
+
+    return told
+
+
 TEXT: Final = of(str)
 FLAG: Final = of(bool)
 PATH: Final[Kind] = _path
@@ -173,3 +216,4 @@ WHOLE: Final[Kind] = _whole
 COUNT: Final[Kind] = _count
 REAL: Final[Kind] = _real
 CALL: Final[Kind] = _call
+LISTENER: Final[Kind] = _listener

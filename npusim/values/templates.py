@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError, UnknownNameError, brief
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,28 +79,42 @@ def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
     try:
         return _number(tree, variables)
     except ZeroDivisionError:
-        raise ArgumentError(f"{{{expression}}} divides by zero") from None
+        raise ArgumentError(
+            say("{{{expression}}} divides by zero").format(expression=expression)
+        ) from None
     except OverflowError:
-        raise ArgumentError(f"{{{expression}}} is too large") from None
+        raise ArgumentError(
+            say("{{{expression}}} is too large").format(expression=expression)
+        ) from None
 
 
 @cache
 def _parse(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
-        raise ArgumentError(f"an expression of {len(expression)} letters", f"{_LONGEST} will do.")
+        raise ArgumentError(
+            say("an expression of {count} letters").format(count=len(expression)),
+            say("{longest} will do.").format(longest=_LONGEST),
+        )
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError):  # ValueError: a null character
-        raise ArgumentError(f"can't read {{{expression}}}", _ALLOWED) from None
+        raise ArgumentError(
+            say("can't read {{{expression}}}").format(expression=expression), say(_ALLOWED)
+        ) from None
     for node in ast.walk(tree):
         if not isinstance(node, _KNOWN) or (
             isinstance(node, ast.Constant) and type(node.value) not in (int, float)
         ):
-            raise ArgumentError(f"can't compute {{{expression}}}", _ALLOWED)
+            raise ArgumentError(
+                say("can't compute {{{expression}}}").format(expression=expression), say(_ALLOWED)
+            )
         if isinstance(node, ast.Call) and not (
             isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
         ):
-            raise ArgumentError(f"can't call that in {{{expression}}}", _ALLOWED)
+            raise ArgumentError(
+                say("can't call that in {{{expression}}}").format(expression=expression),
+                say(_ALLOWED),
+            )
     return tree
 
 
@@ -121,7 +136,9 @@ def _number(node: ast.expr, variables: Mapping[str, Any]) -> Any:
     value = _computed(node, variables)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ArgumentError(
-            f"{ast.unparse(node)} is {brief(value)}, which is no number to compute with"
+            say("{ast} is {value}, which is no number to compute with").format(
+                ast=ast.unparse(node), value=brief(value)
+            )
         )
     if isinstance(value, int) and abs(value) > _LARGEST:
         raise OverflowError
@@ -137,7 +154,9 @@ def _computed(node: ast.expr, variables: Mapping[str, Any]) -> Any:
         return _UNARY[type(node.op)](_number(node.operand, variables))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if not node.args:
-            raise ArgumentError(f"{ast.unparse(node)} has nothing to choose from")
+            raise ArgumentError(
+                say("{ast} has nothing to choose from").format(ast=ast.unparse(node))
+            )
         values = [_number(argument, variables) for argument in node.args]
         return _FUNCTIONS[node.func.id](*values) if len(values) > 1 else values[0]
     assert isinstance(node, ast.BinOp)  # noqa: S101 - _parse lets nothing else through
@@ -155,7 +174,9 @@ def _power(base: Any, exponent: Any) -> Any:
         raise OverflowError
     value = base**exponent
     if isinstance(value, complex) or not math.isfinite(value):
-        raise ArgumentError(f"{base}**{exponent} is no number")
+        raise ArgumentError(
+            say("{base}**{exponent} is no number").format(base=base, exponent=exponent)
+        )
     return value
 
 
@@ -174,5 +195,8 @@ def _text(value: Any) -> str:
 def _balanced(template: str) -> str:
     """The template, if no brace is left over once all pairs are taken out."""
     if any(brace in _BRACES.sub("", template) for brace in "{}"):
-        raise ArgumentError(f"a brace without its partner in {template!r}", "Write e.g. {N}.")
+        raise ArgumentError(
+            say("a brace without its partner in {template!r}").format(template=template),
+            "Write e.g. {N}.",
+        )
     return template

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, NpusimError, brief, expect
 from npusim.values.formats import Format, format_of
+from npusim.values.language import say
 from npusim.values.layouts import BLOCK_ROWS
 from npusim.values.takes import takes
 
@@ -78,8 +79,10 @@ class TensorSpec:
         sizes = _integers("shape", shape)
         steps = contiguous_strides(sizes) if strides is None else _integers("strides", strides)
         if len(steps) != len(sizes):
-            problem = f"{len(steps)} strides for {len(sizes)} dimensions"
-            raise ArgumentError(problem, "Give one stride for each dimension.")
+            problem = say("{count} strides for {count_2} dimensions").format(
+                count=len(steps), count_2=len(sizes)
+            )
+            raise ArgumentError(problem, say("Give one stride for each dimension."))
         (first,) = _integers("offset", (offset,))
         set_field = object.__setattr__
         set_field(self, "shape", sizes)
@@ -109,7 +112,7 @@ class TensorSpec:
         """
         import numpy as np  # whoever has an array has it
 
-        expect(array, (np.ndarray, np.generic), "an array")
+        expect(array, (np.ndarray, np.generic), say("an array"))
         kind = _array_dtype(array, dtype)
         if array.size == 0:
             return cls(array.shape, kind, format)
@@ -117,13 +120,15 @@ class TensorSpec:
         for step in array.strides:
             if step < 0:
                 raise ArgumentError(
-                    "a tensor can't have a negative stride (an array read backwards)",
-                    "Copy it first: np.ascontiguousarray(array).",
+                    say("a tensor can't have a negative stride (an array read backwards)"),
+                    say("Copy it first: np.ascontiguousarray(array)."),
                 )
             if step % width:
                 raise ArgumentError(
-                    f"a stride of {step} bytes is not a multiple of the {width}-byte element",
-                    "Copy it first: np.ascontiguousarray(array).",
+                    say(
+                        "a stride of {step} bytes is not a multiple of the {width}-byte element"
+                    ).format(step=step, width=width),
+                    say("Copy it first: np.ascontiguousarray(array)."),
                 )
         return cls(array.shape, kind, format, tuple(step // width for step in array.strides))
 
@@ -202,7 +207,11 @@ class TensorSpec:
     def addressable(self) -> TensorSpec:
         """This tensor; ArgumentError where it has more elements than 64 bits count."""
         if self.numel > MOST_ELEMENTS or max(self.shape, default=0) > MOST_ELEMENTS:
-            raise ArgumentError(f"{self} has more than {MOST_ELEMENTS:,} elements (2^63 - 1)")
+            raise ArgumentError(
+                say("{value} has more than {most_elements:,} elements (2^63 - 1)").format(
+                    value=self, most_elements=MOST_ELEMENTS
+                )
+            )
         return self
 
     def contiguous(self) -> TensorSpec:
@@ -232,11 +241,13 @@ def parse_tensor(text: str) -> TensorSpec:
         sizes.pop()
     if found is None or not all(part.isdecimal() for part in sizes):
         raise ArgumentError(
-            f"can't read {text!r} as a tensor",
-            "Write DTYPE[SIZE,SIZE,...] or DTYPE[...]:FORMAT, e.g. bf16[2,64,4096].",
+            say("can't read {text!r} as a tensor").format(text=text),
+            say("Write DTYPE[SIZE,SIZE,...] or DTYPE[...]:FORMAT, e.g. bf16[2,64,4096]."),
         )
     if any(len(part) > _MOST_DIGITS for part in sizes):
-        raise ArgumentError(f"a size of {max(map(len, sizes))} digits is no size")
+        raise ArgumentError(
+            say("a size of {sizes} digits is no size").format(sizes=max(map(len, sizes)))
+        )
     shape = [int(part) for part in sizes]
     return TensorSpec(shape, found["dtype"], found["format"] or "UNDEFINED").addressable()
 
@@ -249,11 +260,19 @@ def _integers(what: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
         numbers = tuple(map(operator.index, islice(values, MOST_AXES + 1)))
     except TypeError:
-        raise ArgumentError(f"{what} must be whole numbers, got {brief(values)}") from None
+        raise ArgumentError(
+            say("{what} must be whole numbers, got {values}").format(
+                what=what, values=brief(values)
+            )
+        ) from None
     if len(numbers) > MOST_AXES:
-        raise ArgumentError(f"{what} has more than {MOST_AXES} entries")
+        raise ArgumentError(
+            say("{what} has more than {most_axes} entries").format(what=what, most_axes=MOST_AXES)
+        )
     if any(number < 0 for number in numbers):
-        raise ArgumentError(f"{what} can't be negative, got {list(numbers)}")
+        raise ArgumentError(
+            say("{what} can't be negative, got {numbers}").format(what=what, numbers=list(numbers))
+        )
     return numbers
 
 
@@ -263,14 +282,22 @@ def _array_dtype(array: np.ndarray[Any, Any], told: object) -> DType:
     kind = _dtype_of(told)
     if array.dtype.name.startswith("void"):
         if array.itemsize != kind.itemsize:
-            raise ArgumentError(f"{array.itemsize}-byte raw elements can't hold {kind.name}")
+            raise ArgumentError(
+                say("{itemsize}-byte raw elements can't hold {name}").format(
+                    itemsize=array.itemsize, name=kind.name
+                )
+            )
         return kind
     try:
         actual = _dtype_of(array.dtype)
     except NpusimError as error:
-        problem = f"the array is not {kind.name}: {error.message}"
+        problem = say("the array is not {name}: {message}").format(
+            name=kind.name, message=error.message
+        )
         raise ArgumentError(problem, error.remedy) from None
     if actual is not kind:
-        problem = f"the array holds {actual.name}, not {kind.name}"
-        raise ArgumentError(problem, "Convert it with astype.")
+        problem = say("the array holds {name}, not {name_2}").format(
+            name=actual.name, name_2=kind.name
+        )
+        raise ArgumentError(problem, say("Convert it with astype."))
     return kind

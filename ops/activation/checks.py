@@ -33,6 +33,8 @@ def half_of(half: str, attribute: str, of: str) -> Check:
     def test(call: Call) -> Finding:
         for _, spec in call.given(of):
             shape = list(spec.shape)
+            if not shape:
+                return f"{of} should have an axis to be halved, but has none."
             for axis in entries(call, attribute) or ():
                 shape[axis] //= 2
             for name, found in call.given(half):

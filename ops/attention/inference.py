@@ -9,7 +9,8 @@ Source: ops-transformer attention/prompt_flash_attention and incre_flash_attenti
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.task import Task, made
 from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
@@ -48,6 +49,7 @@ _TOKEN_KEYS = 8192  # of a round of one row
 _LEAST_KEYS = 1024
 _LATENT_KEYS = 512
 _HALF_ROWS = 64
+_GRAIN = 16  # rows that the cube multiplies at once
 _BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
 _CUBE_KEYS = 256  # fewer are multiplied by the vector unit, where heads share no keys
 _UB_SCORES = 10240  # of a round where heads share keys
@@ -83,8 +85,7 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     queries, wide = max(call.query.rows), call.columns
     grouped = _tokens(call) or _one_token(call)
     if call.rope is not None:
-        return Attention(task.profile, grouped or call, op_type=task.op_type, rows=_HALF_ROWS,
-                         keys=_LATENT_KEYS, trimmed=False, asking=FLAGS)  # fmt: skip
+        return _latent_kernel(task, grouped or call)
     if grouped is not None:
         most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
         parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
@@ -95,6 +96,20 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
     return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
                      trimmed=False, asking=LIBRARY)  # fmt: skip
+
+
+def _latent_kernel(task: Task, call: Call) -> Kernel:
+    """Blocks of up to 128 rows on a cluster, half of them on each vector core."""
+    rows = max(call.query.rows)
+    half = min(_HALF_ROWS, round_up(ceil(rows / 2), _GRAIN))
+    given: dict[str, Any] = {
+        "op_type": task.op_type, "rows": half, "keys": _LATENT_KEYS, "asking": FLAGS,
+        "lanes": 1 if rows <= half else None,
+    }  # fmt: skip
+    parts = parts_of(task.profile, call) if max(call.query.rows) <= ROWS else 1
+    if parts > 1:
+        return SplitAttention(task.profile, call, parts, **given)
+    return Attention(task.profile, call, trimmed=False, **given)
 
 
 def _on_one_core(task: Task, call: Call) -> Kernel:
@@ -188,7 +203,7 @@ def _call(
     shift = optional(task, at)
     if shift is not None and shift.dtype is UINT8:  # a record without a slot for shifts
         shift, at = None, at - 1
-    alone = max(q.rows) == 1 and optional(task, at + 1) is None  # sees every key
+    alone = max(q.rows, default=0) == 1 and optional(task, at + 1) is None  # sees every key
     mask = Mask.of(None, 0, (0, 0), lengths) if alone else mask_of(task, at + 1, lengths)
     return Call(q, k, v, Heads.of(out, layout, heads, ends, own), mask, scale_of(task, columns),
                 None if shift is None else Shift(shift), rope=beside)  # fmt: skip

@@ -28,7 +28,7 @@ def inference(
         return []
     usual = "BSH" if query.rank == _WITHOUT_HEADS else "BNSD"
     axes, _, wanted = str(attributes.get("input_layout") or usual).partition("_")
-    if len(axes) != query.rank:
+    if len(axes) != query.rank or not {"D", "H"}.intersection(axes):
         return []
     sizes = dict(zip(axes, query.shape, strict=True))
     heads = sizes.get("N") or int(attributes.get("num_heads") or 1)

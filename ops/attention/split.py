@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import Core, GlobalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.task import made
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.library.asking import Asking
     from npusim.ops.attention.call import Call
 
     Steps = Iterator[Barrier | CoreWait]
@@ -41,9 +42,14 @@ _TINY = 1e-37
 
 
 def parts_of(profile: Profile, call: Call) -> int:
-    """Parts that the keys of a call with one block of rows for each head are split into."""
+    """Parts that the keys of a call with one block of rows for each head are split into.
+
+    Latent heads are dealt to clusters, others to vector cores.
+    """
     cores, heads = profile.cores.vector_cores, call.query.heads * call.query.batch
-    if heads >= _BUSY * cores or call.key.pages is not None or call.rope is not None:
+    if call.rope is not None:
+        cores = profile.cores.cube_cores
+    if heads >= _BUSY * cores or call.key.pages is not None:
         return 1
     if max(call.query.rows) > 1 and max(call.key.rows) < _LONG_KEYS:
         return 1
@@ -54,15 +60,14 @@ class SplitAttention(Attention):
     """Attention whose keys are split; ``call`` has one block of rows for each head."""
 
     def __init__(
-        self, profile: Profile, call: Call, parts: int, *, op_type: str, keys: int
+        self, profile: Profile, call: Call, parts: int, *, asking: Asking = ONE_BY_ONE, **given: Any
     ) -> None:
         self.whole, self.parts = call, parts
         rows, wide = max(call.query.rows), call.value.columns
         place = (call.query.batch * parts, call.query.heads, rows)
         self.partial = made((*place, wide), FLOAT, "partial")
         self.stats = [made((*place, LANES), FLOAT, name) for name in ("maxima", "sums")]
-        super().__init__(profile, self._split(call), op_type=op_type, keys=keys, trimmed=False,
-                         asking=ONE_BY_ONE)  # fmt: skip
+        super().__init__(profile, self._split(call), trimmed=False, asking=asking, **given)
         self.busy, self.block_dim = self.block_dim, profile.cores.cube_cores
         self.reads = tuple(each for each in self.reads if each is not call.out.tensor)
         self.writes = (call.out.tensor,)
@@ -83,8 +88,13 @@ class SplitAttention(Attention):
         )
         bands = tuple(call.mask.bands[b] for b, _ in where)
         mask = replace(call.mask, bands=bands, parts=tuple(where))
+        rope = call.rope and (
+            replace(call.rope[0], starts=tuple(call.rope[0].starts[b] for b, _ in where),
+                    rows=query.rows),
+            _stretches(call.rope[1], where, seen),
+        )  # fmt: skip
         return replace(call, query=query, key=key, value=value, out=out, mask=mask,
-                       maxima=maxima, sums=sums)  # fmt: skip
+                       maxima=maxima, sums=sums, rope=rope)  # fmt: skip
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Clusters that have parts are alike but for what their vector cores merge."""

@@ -21,7 +21,7 @@ _MOST_ROWS, _MOST_COLUMNS = 32, 128  # where heads share keys
 
 def unsuited(task: Task, call: Call) -> str | None:
     """Why a call isn't taken; None where it is."""
-    queries, keys = max(call.query.rows), max(call.key.rows)
+    queries, keys = (max(each.rows, default=0) for each in (call.query, call.key))
     layout, columns = layout_of(task), call.columns
     if layout not in _LAYOUTS:
         return f"layout {layout}; {', '.join(_LAYOUTS)} are taken"

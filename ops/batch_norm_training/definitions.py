@@ -61,6 +61,7 @@ OPERATORS = family(
             infer=with_rows(4)),
         Operator("BNInfer", "x scale offset mean variance -> y", _EPSILON, infer=like),
         Operator("BNInferenceD", "x mean variance scale? b? -> y", _EPSILON, infer=like),
+        Operator("FusionOp_BNInfer_Relu", kernel="BNInferRelu", checks=()),
         Operator("FusionOp_BNTrainingUpdate_ReLUV2", kernel="BNTrainingUpdateRelu", checks=()),
         Operator("FusionOp_BNTrainingUpdate_Add_ReLUV2", kernel="BNTrainingUpdateAddRelu",
             checks=()),

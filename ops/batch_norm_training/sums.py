@@ -72,7 +72,7 @@ class _ChannelSums(PlaneKernel):
             totals = (sums[0, piece], sums[1, piece])
             for turn in core.loop(share.batches, sequential=True):
                 for first, rows in core.tiles(
-                    share.first_row, share.rows, self.tile_rows, sequential=True
+                    share.first_row, share.rows, self.tile_rows, accumulates=True
                 ):
                     place = (turn + share.first_batch, piece + share.first_slice, first)
                     tiles = self.load(*place, rows)
@@ -80,7 +80,7 @@ class _ChannelSums(PlaneKernel):
                     parts = [buffer.get(FLOAT, lanes) for buffer in part_bufs]
                     core.fold_lanes(SUM, *zip(parts, terms, strict=True))
                     for total, part in zip(totals, parts, strict=True):
-                        core.add(total, total, part)
+                        core.accumulate(SUM, total, part)
                     self.release(tiles)
         self._store(core, share, sums_que, sums)
 

@@ -207,16 +207,9 @@ class BNTrainingUpdate(ChannelMap):
         if self.adds:
             core.add(y, y, tiles[1])
         if self.cuts:
-            self._cut_off(core, y)
+            _cut_off(core, y)
             self._store_mask(core, y, where.place)
         return y
-
-    def _cut_off(self, core: Core, y: LocalTensor) -> None:
-        """max(y, 0), by the chip's own instruction where it has one for the type."""
-        if core.profile.supports_vector("vrelu", y.dtype.intrinsic):
-            core.relu(y, y)
-        else:
-            core.maxs(y, y, 0.0)
 
     def _store_mask(
         self, core: Core, y: LocalTensor, place: tuple[Index, Index, Index, int]
@@ -370,8 +363,27 @@ class BNInfer(ChannelMap):
         return self.result(core, "vadd", x, where, "shift")
 
 
+class BNInferRelu(BNInfer):
+    """BNInfer and Relu in one."""
+
+    op_type: str = "FusionOp_BNInfer_Relu"
+
+    def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
+        y = super().compute(core, where, tiles)
+        _cut_off(core, y)
+        return y
+
+
 class BNInferenceD(BNInfer):
     """BNInfer with the tensors in the order x, mean, variance, scale, offset."""
 
     op_type: str = "BNInferenceD"
     order = (3, 4, 1, 2)
+
+
+def _cut_off(core: Core, y: LocalTensor) -> None:
+    """max(y, 0), by the chip's own instruction where it has one for the type."""
+    if core.profile.supports_vector("vrelu", y.dtype.intrinsic):
+        core.relu(y, y)
+    else:
+        core.maxs(y, y, 0.0)

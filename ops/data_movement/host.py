@@ -52,6 +52,8 @@ def cut(
 ) -> Any:
     """Every n-th element of stretches of some axes."""
     rank = len(x.shape)
+    if axes and not rank:
+        raise RefusedTaskError("StridedSlice", "a number has no axis to cut")
     begin, end, strides = [0] * rank, list(x.shape), [1] * rank
     for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = range(*slice(first, last, step).indices(x.shape[axis]))

@@ -24,7 +24,13 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.dtype_checks import convertible, not_all, real_alike, storable
-from npusim.operators.number_checks import elements, steps_lead, whole_power
+from npusim.operators.number_checks import (
+    between,
+    elements,
+    steps_lead,
+    whole_power,
+    zero_or_from,
+)
 from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -332,9 +338,10 @@ OPERATORS = family(
         Composed("aclnnDivMods", "self -> out", (scalar("other"), *_MODE), "divide", in_place=True),
         Composed("aclnnDivs", "self -> out", (scalar("other"),), "divide", in_place=True),
         Composed("aclnnDropoutBackward", "gradOutput mask -> out", (real("scale"),),
-            "dropped_gradient", checks=((bits_of, "gradOutput", "mask"),)),
+            "dropped_gradient",
+            checks=((zero_or_from, "scale", 1), (bits_of, "gradOutput", "mask"))),
         Composed("aclnnDropoutDoMask", "self mask -> out", (real("prob"),), "dropped",
-            checks=((bits_of, "self", "mask"),)),
+            checks=((between, "prob", 0, 1), (bits_of, "self", "mask"))),
         Composed("aclnnEqual", _TWO, (), "equal"),
         Composed("aclnnExp2", "self -> out", (), "exp2", in_place=True, checks=(_SAME,)),
         Composed("aclnnFrac", "input -> out", (), "frac"),

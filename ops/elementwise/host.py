@@ -216,18 +216,24 @@ def zeros(host: Host, x: GlobalTensor) -> Any:
 
 def dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, *, prob: float) -> Any:
     """Elements of x that the mask keeps, scaled up by how many are lost."""
-    return _dropped(host, x, mask, 1.0 - prob)
+    return _dropped(host, x, mask, prob)
 
 
 def dropped_gradient(host: Host, grad: GlobalTensor, mask: GlobalTensor, *, scale: float) -> Any:
     """The gradient of what the mask kept, scaled."""
-    return _dropped(host, grad, mask, 1.0 / scale)
+    return _dropped(host, grad, mask, 1.0 - 1.0 / scale if scale else 1.0)
 
 
-def _dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, kept: float) -> Any:
-    """In float32 where no vector unit multiplies the dtype."""
+def _dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, lost: float) -> Any:
+    """The mask isn't asked where nothing is lost, or everything; nor is a unit without the dtype.
+
+    Source: ops-math random/dsa_gen_bit_mask/op_host/op_api/dropout_common.h and
+    random/drop_out_do_mask/op_api/aclnn_dropout_backward.cpp.
+    """
+    if lost in (0, 1):
+        return host.run("ZerosLike" if lost else "TensorMove", x)
     wide = host.cast(x, FLOAT) if x.dtype is BFLOAT16 else x
-    found = host.run("DropOutDoMask", wide, mask, host.constant(kept, wide.dtype))
+    found = host.run("DropOutDoMask", wide, mask, host.constant(1.0 - lost, wide.dtype))
     return host.cast(found, x.dtype)
 
 

@@ -185,9 +185,9 @@ def gradients(task: Task) -> GridSamplerGrad:
     """Of dy, x and the grid in float32 with channels last."""
     dy, x, grid, dx, dgrid = task.present(3, 2)
     axes = grid.shape[-1] if grid.shape else 0
-    shapes = (*grid.shape[:-1], x.shape[-1]), x.shape, grid.shape
     if axes not in _BUFFERS or len(x.shape) != axes + 2 or x.shape[0] != grid.shape[0]:
         raise task.unfit(f"{x.shape} sampled at {grid.shape}")
+    shapes = (*grid.shape[:-1], x.shape[-1]), x.shape, grid.shape
     if shapes != (dy.shape, dx.shape, dgrid.shape) or {each.dtype for each in (dy, x, grid)} != {
         FLOAT
     }:

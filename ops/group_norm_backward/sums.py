@@ -23,6 +23,7 @@ from npusim.ascendc import (
     TPosition,
     TQue,
 )
+from npusim.ascendc.folds import SUM
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class ParameterSums:
             if output is None:
                 continue
             total = core.duplicate(total_buf.get(FLOAT, channels), 0.0)
-            for start, count in core.tiles(first_row, rows, limit, sequential=True):
+            for start, count in core.tiles(first_row, rows, limit, accumulates=True):
                 places = (
                     (start, tiling.channels),
                     (first, 1),
@@ -128,7 +129,7 @@ class ParameterSums:
                 part = in_que.copy_in(
                     self.workspace[0].window(places, (count, channels), (tiling.channels, 1))
                 )
-                core.add(total, total, core.fold_rows(part_buf.get(FLOAT, channels), part))
+                core.accumulate(SUM, total, core.fold_rows(part_buf.get(FLOAT, channels), part))
                 in_que.free_tensor(part)
             out = out_que.alloc_tensor(output.dtype, channels)
             target = output.span(first, channels)

@@ -108,6 +108,17 @@ def reads_something(axis: str, of: str, indices: str) -> Check:
     return invalid(f"{of} has nothing along {axis}", test)
 
 
+def takes_from(of: str, indices: str) -> Check:
+    """161002 for indices into a tensor without elements (ops-nn aclnn_take.cpp)."""
+
+    def test(call: Call) -> Finding:
+        if not call.spec(of).is_empty or call.spec(indices).is_empty:
+            return None
+        return f"{of} should have elements to take, but has sizes {sizes(call.spec(of).shape)}."
+
+    return invalid(f"{of} is empty and {indices} isn't", test)
+
+
 def holding(*names: str) -> Check:
     """161002 for a tensor without elements."""
 

@@ -43,6 +43,7 @@ from npusim.ops.indexing.checks import (
     rows_at,
     scattered,
     selected,
+    takes_from,
     together,
     tuples_of,
 )
@@ -183,7 +184,7 @@ OPERATORS = family(
         Composed("aclnnScatterNd", "data indices updates -> out", (), "rows_put",
             checks=((rows_at, "data", "indices", "updates"), (same_shape, "data", "out"))),
         Composed("aclnnTake", "self index -> out", (), "taken",
-            checks=((same_shape, "index", "out"),)),
+            checks=((takes_from, "self", "index"), (same_shape, "index", "out"))),
     ),
     by_lists=(
         Operator("Index", kernel="index"),

@@ -256,6 +256,8 @@ class GatherV2(GatherRows):
         if out is None:
             shape = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
             out = made(shape, table.dtype)
+        if not table.numel:
+            raise task.refused("results of tensors without elements aren't modelled")
         sizes = (prod(table.shape[:axis]), table.shape[axis], prod(table.shape[axis + 1 :]))
         return (cls(task.profile, table, indices, out, sizes),)
 

@@ -194,7 +194,7 @@ class ScatterUpdate(ScatterRows):
         if indices.numel == 0 or updates.numel % indices.numel:
             raise task.unfit(f"{updates.shape} at {indices.shape}")
         width = updates.numel // indices.numel
-        if width != prod(var.shape[1:]):
+        if not var.shape or width != prod(var.shape[1:]):
             raise task.unfit(f"rows of {width} elements in {var.shape}")
         return (cls(task.profile, updates, indices, var, (1, var.shape[0], width)),)
 
@@ -242,7 +242,9 @@ class InplaceIndexAdd(ScatterRows):
         """Along the recorded axis, or the first one."""
         var, indices, updates = task.present(3)
         found = task.attributes.get("dim", task.attributes.get("axis", 0))
-        axis = int(found) % len(var.shape) if isinstance(found, int) else 0
+        axis = int(found) % max(1, len(var.shape)) if isinstance(found, int) else 0
+        if not var.shape:
+            raise task.unfit("a number has no rows to add to")
         wanted = (*var.shape[:axis], indices.numel, *var.shape[axis + 1 :])
         if updates.shape != wanted:
             raise task.unfit(f"{updates.shape} added to {var.shape}, not {wanted}")

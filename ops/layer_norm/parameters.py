@@ -105,7 +105,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         sums = self.out_que.alloc_tensor(FLOAT, 2, width)
         core.duplicate(sums, 0.0)
         start = 0 if self.fractal else block * self.share
-        for first, rows in core.tiles(start, self.share, self.tile_rows, sequential=True):
+        for first, rows in core.tiles(start, self.share, self.tile_rows, accumulates=True):
             tiles = [
                 self._load(core, index, self._piece(tensor, block, first, rows))
                 for index, tensor in enumerate(self.inputs)
@@ -136,7 +136,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
             for part, term in zip(parts, terms, strict=True):
                 core.add_up_rows(part, term)
         for index, part in enumerate(parts):
-            core.add(sums[index], sums[index], part)
+            core.accumulate(SUM, sums[index], part)
 
     def _load(self, core: Core, index: int, piece: GmSlice) -> LocalTensor:
         loaded = self.queues[index].copy_in(piece)

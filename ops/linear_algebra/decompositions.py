@@ -21,11 +21,18 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+def _matrices(task: Task, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a matrix or of several."""
+    if len(shape) < 2:
+        raise task.unfit(f"{shape} is no matrix")
+    return shape
+
+
 def _for_each(cost: Callable[[int, int], float]) -> Callable[[Task], float]:
     """Operations by the rows and columns of every matrix."""
 
     def operations(task: Task) -> float:
-        *batch, rows, columns = task.present(1)[0].shape
+        *batch, rows, columns = _matrices(task, task.present(1)[0].shape)
         return prod(batch) * cost(rows, columns)
 
     return operations
@@ -74,7 +81,8 @@ def _solved(b: Array, a: Array, upper: bool, transpose: bool, unit: bool) -> Arr
 
 
 def _substitutions(task: Task) -> float:
-    return prod(task.outputs[0].shape) * task.outputs[0].shape[-2]
+    shape = _matrices(task, task.outputs[0].shape)
+    return prod(shape) * shape[-2]
 
 
 triangular_solve = OnAiCpu(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.folds import SUM
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import builder, kernel_class
@@ -99,14 +100,14 @@ class NLLLoss(Kernel):
         sums = [core.duplicate(self.sums.get(FLOAT, 1, part=part), 0.0) for part in range(2)]
         block = core.get_block_idx()
         start, length = block * self.share.per_core, self.share.length(block)
-        for first, count in core.tiles(start, length, self.share.tile, sequential=True):
+        for first, count in core.tiles(start, length, self.share.tile, accumulates=True):
             losses, weights = self._losses(core, first, count)
             if self.reduction == "none":
                 self._store(core, first, losses)
                 continue
             for total, values in zip(sums, (losses, weights), strict=True):
                 part = core.reduce_sum(self.sums.get(FLOAT, 1, part=2), values)
-                core.add(total, total, part)
+                core.accumulate(SUM, total, part)
         if not self.scratch:
             return
         self._leave(core, sums)

@@ -112,7 +112,8 @@ def _as_numbers(case: Grouping, told: tuple[int, ...], kind: int, count: int) ->
         yield f"groupListOptional {sizes(told)} should be non-negative and ascending."
     if count > 1 and len(told) != count:
         yield f"groupListOptional should have {count} entries, but has {len(told)}."
-    rows = x[0].shape[1 if kind == SUMS else 0] if len(x) == 1 else told[-1]
+    axis = 1 if kind == SUMS else 0
+    rows = x[0].shape[axis] if len(x) == 1 and x[0].rank > axis else told[-1]
     if kind != EACH and len(y) < 2 and told[-1] != rows:
         yield f"The last entry of groupListOptional should be {rows}, but is {told[-1]}."
 

@@ -41,7 +41,7 @@ def results(case: Grouping) -> Iterator[str]:
 def tuned(case: Grouping) -> Iterator[str]:
     """The first entry of tuningConfig is a number of rows of x."""
     given = case.call.arguments.get("tuningConfigOptional")
-    most = max(each.shape[0] for each in case.lists.x if each.rank)
+    most = max((each.shape[0] for each in case.lists.x if each.rank), default=0)
     if isinstance(given, tuple) and given and not 0 <= given[0] <= most:
         yield f"tuningConfigOptional should begin with 0 to {most}, not {given[0]}."
 

@@ -131,7 +131,7 @@ def quantised(
         free = a.dtype is b.dtype is INT8 and by_column.dtype in (FLOAT, BFLOAT16)
         if not (free and call.profile.family in ("A2", "A3")):
             for name, spec in ((x1, a), *(((x2, b),) if plain else ())):
-                if spec.shape[-1] > LONGEST_AXIS:
+                if spec.rank and spec.shape[-1] > LONGEST_AXIS:
                     return (
                         f"The last axis of {name} {sizes(spec.shape)} should be at most "
                         f"{LONGEST_AXIS}."

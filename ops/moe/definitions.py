@@ -5,7 +5,16 @@ from typing import Any
 
 from npusim.operators.checks import absent, attribute_at_least, attribute_in, same_dtype
 from npusim.operators.conditions import on
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    text,
+    whole,
+)
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import (
     experts_chosen,
@@ -74,11 +83,36 @@ _PAGES = "hicann/ops-transformer moe"
 _ROOM = (routed, "x", "active_num", "expert_capacity", "expert_num", "drop_pad_mode")
 _FEWER = (routed, "x", "active_num")
 
+_PEERS = (text("group_ep?", None), whole("ep_world_size?"), whole("ep_rank_id?"),
+    whole("moe_expert_num?"), text("group_tp?", None), whole("tp_world_size?"),
+    whole("tp_rank_id?", None), whole("expert_shard_type?", None), whole("shared_expert_num?"),
+    whole("shared_expert_rank_num?"), whole("global_bs?"), text("comm_alg?", None),
+    *(whole(f"{each}_expert_num?") for each in ("zero", "copy", "const")))  # fmt: skip
+
 # fmt: off
 OPERATORS = family(
     "moe",
     ruled=RULED,
     distribute=DISTRIBUTED,
+    dispatch=(
+        Operator("MoeDistributeDispatchV2", "x expert_ids scales? x_active_mask? expert_scales? "
+            "elastic_info? performance_info? -> expand_x dynamic_scales? assist_info_for_combine? "
+            "expert_token_nums? ep_recv_count? tp_recv_count? expand_scales?",
+            (*_PEERS, whole("quant_mode?"), whole("expert_token_nums_type?")),
+            also=("MoeDistributeDispatch",), kernel="moe_distribute_dispatch",
+            checks=((fits, "x", "t h", "expert_ids", "t k", "expand_x", "a h"),)),
+    ),
+    combine=(
+        Operator("MoeDistributeCombineV2", "expand_x expert_ids assist_info_for_combine "
+            "ep_send_counts expert_scales tp_send_counts? x_active_mask? activation_scale? "
+            "weight_scale? group_list? expand_scales? shared_expert_x? elastic_info? ori_x? "
+            "const_expert_alpha_1? const_expert_alpha_2? const_expert_v? performance_info? -> x",
+            (*_PEERS, whole("comm_quant_mode?"), whole("out_dtype?", None),
+             whole("group_list_type?", None)),
+            also=("MoeDistributeCombine",), kernel="moe_distribute_combine",
+            checks=((fits, "expand_x", "a h", "expert_ids", "t k", "expert_scales", "t k",
+                "shared_expert_x", "t h", "x", "t h"),)),
+    ),
     gating=(
         Operator("MoeGatingTopKSoftmax", "x finished? -> y expert_idx row_idx", (whole("k"),),
             Aclnn("aclnnMoeGatingTopKSoftmax",

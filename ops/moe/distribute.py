@@ -1,4 +1,4 @@
-"""Tokens handed to experts on other cards and back: the rules of their pages, by product.
+"""Tokens handed to experts on other cards and back: interfaces, and rules of their pages.
 
 Sources: hicann/ops-transformer mc2/moe_distribute_dispatch, moe_distribute_dispatch_v2,
 moe_distribute_combine, moe_distribute_combine_v2 (docs). Tilings refuse shapes and values: 561002.
@@ -6,19 +6,22 @@ moe_distribute_combine, moe_distribute_combine_v2 (docs). Tilings refuse shapes 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.operators.checks import absent, attribute_in, invalid, same_dtype
 from npusim.operators.conditions import on, when
 from npusim.operators.definition import Attribute, Composed, text, whole
 from npusim.operators.shape_checks import fits
-from npusim.values.dtypes import INT8, INT32
+from npusim.values.dtypes import FLOAT, INT8, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from npusim.ascendc import GlobalTensor
     from npusim.operators.contract import Call, Check, Finding
+    from npusim.operators.host import Host
 
 _MANY = 1 << 31
 _ASSIST = 128  # numbers that combining needs of each token
@@ -185,6 +188,45 @@ def scaled_as_quantised(x: str, scales: str, expanded: str, *, packed: bool) -> 
     return invalid(f"{scales} and {expanded} aren't those of quantMode", test)
 
 
+def dispatched(host: Host, *inputs: GlobalTensor | None, **said: object) -> Any:
+    """One kernel: rows, scales, what rows are of, totals and counts."""
+    host.assume("all chips have equal tokens and experts, and begin together")
+    return _one_kernel(host, "MoeDistributeDispatch", _DISPATCHED, inputs, said)
+
+
+def combined(host: Host, *inputs: GlobalTensor | None, **said: object) -> Any:
+    """One kernel: what this chip's experts say of this chip's tokens."""
+    host.assume("what experts on other chips make isn't known: it counts as nought")
+    return _one_kernel(host, "MoeDistributeCombine", _COMBINED, inputs, said)
+
+
+_DISPATCHED = (
+    "expandX dynamicScales expandIdx expertTokenNums epRecvCounts",
+    "expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut",
+)
+_COMBINED = ("x", "xOut")  # of the first interface, and of later ones
+
+
+def _one_kernel(
+    host: Host,
+    op_type: str,
+    names: tuple[str, str],
+    inputs: Sequence[GlobalTensor | None],
+    said: Mapping[str, object],
+) -> Any:
+    """Queue it with what the caller gives of its results."""
+    if host.profile.family != "A3":
+        host.assume("rows are sent as A3 sends them, over the links of this product")
+    later = host.told(names[1].split()[0]) is not None
+    outputs = [
+        host.chain.output(name) if host.told(name) else host.empty((1,), FLOAT, name)
+        for name in names[later].split()
+    ]
+    named = {_SNAKE.sub("_", each).lower(): value for each, value in said.items()}
+    return host.run(f"{op_type}V2" if later else op_type, *inputs, outputs=outputs, **named)
+
+
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CARDS = (text("groupEp"), whole("epWorldSize"), whole("epRankId"), whole("moeExpertNum"),
     text("groupTp?"), whole("tpWorldSize"), whole("tpRankId"), whole("expertShardType"),
     whole("sharedExpertNum"), whole("sharedExpertRankNum"))  # fmt: skip
@@ -229,7 +271,7 @@ def _dispatch(ending: str, words: str, results: str, *more: Attribute) -> Compos
     return Composed(
         f"aclnnMoeDistributeDispatch{ending}", f"x expertIds {words} -> {results}",
         (*_CARDS, whole("quantMode"), whole("globalBs"), whole("expertTokenNumsType"), *more),
-        checks=rules,
+        "dispatched", checks=rules,
     )  # fmt: skip
 
 
@@ -265,7 +307,7 @@ def _combine(ending: str, words: str, result: str, *more: Attribute) -> Composed
         f"expandX expertIds {assist} epSendCounts expertScales {words} -> {result}",
         (*_CARDS, whole("globalBs"), whole("outDtype"), whole("commQuantMode"),
          whole("groupListType" if later else "groupList_type"), *more),
-        checks=rules,
+        "combined", checks=rules,
     )  # fmt: skip
 
 

@@ -116,7 +116,10 @@ def adaptive_avg_pool_3d_grad(task: Task) -> tuple[Kernel, ...]:
     grads, x = task.present(2)
     if len(grads.shape) + 1 == len(x.shape) and task.outputs:
         out = task.outputs[0]
-        if out.shape[_DEPTH_AND_PLANE:] != grads.shape[_DEPTH_AND_PLANE:]:
+        if (
+            len(out.shape) != len(grads.shape)
+            or out.shape[_DEPTH_AND_PLANE:] != grads.shape[_DEPTH_AND_PLANE:]
+        ):
             raise task.unfit(f"gradients {grads.shape} to {out.shape}")
         return (_even_grad_kernel(task, grads, out),)
     return _even_grad(task, _DEPTH_AND_PLANE)

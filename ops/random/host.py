@@ -125,12 +125,16 @@ def mask(
 def dropout(
     host: Host, x: GlobalTensor, *, drop: float, train: bool, seed: int, offset: int
 ) -> Any:
-    """Elements dropped with a probability, the others scaled up; and the mask of what is kept."""
-    kept = _mask(host, x.numel, 1.0 - drop if train else 1.0, _stream(host, (), seed, offset))
+    """Elements dropped with a probability, the others scaled up; and the mask of what is kept.
+
+    There is none where all are kept, or none. Source: ops-math
+    random/dsa_gen_bit_mask/op_host/op_api/aclnn_dropout.cpp.
+    """
     if not train or drop == 0:
-        return host.run("TensorMove", x), kept
+        return host.run("TensorMove", x), None
     if drop == 1:
-        return host.run("ZerosLike", x), kept
+        return host.run("ZerosLike", x), None
+    kept = _mask(host, x.numel, 1.0 - drop, _stream(host, (), seed, offset))
     share = host.constant(1.0 - drop, x.dtype)
     return host.run("DropOutDoMask", x, kept, share), kept
 

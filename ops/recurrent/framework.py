@@ -46,6 +46,7 @@ class _Layers:
         ways = 2 if task.attributes.get("bidirectional") else 1
         biased = bool(task.attributes.get("bias", True))
         kinds = 4 if biased else 2
+        task.present(1)
         x, *rest = (each for each in task.inputs if each is not None)
         if task.whole_number("projSize", 0):
             raise task.refused("projections aren't modelled")

@@ -119,7 +119,7 @@ class ColumnsPlan:
         sums = self.results.sums.get(job.dtype, width)
         core.duplicate(sums, fold.neutral_in(sums.dtype))
         for outer in folded_places(core, nest.folded):
-            for begin, count in core.tiles(*rows, self.tile_rows, sequential=True):
+            for begin, count in core.tiles(*rows, self.tile_rows, accumulates=True):
                 places = (*base, *outer, (begin, nest.inner_folded.step))
                 self._add_tile(core, sums, places, count, width)
         return sums
@@ -134,18 +134,18 @@ class ColumnsPlan:
             flat = self.tiles.load(source, (rows * width,))
             part = self.results.part.get(job.dtype, width)
             core.fold_lanes(fold, (part, flat))
-            core.combine(fold, sums, sums, part)
+            core.accumulate(fold, sums, part)
             self.tiles.release(flat, self._kept(places, (rows * width,), (1,)))
             return
         ragged = rows > 1 and not (job.aligned(width) and job.aligned(step))
         tile = self.tiles.load(source.by_rows() if ragged else source, (rows, width))
         part = self.results.part.get(job.dtype, width)
         if rows == 1:
-            core.combine(fold, sums, sums, tile.view(width))
+            core.accumulate(fold, sums, tile.view(width))
         elif job.for_one_shape:
-            core.combine(fold, sums, sums, core.add_up_rows(part, tile, fold))
+            core.accumulate(fold, sums, core.add_up_rows(part, tile, fold))
         else:
-            core.combine(fold, sums, sums, core.fold_rows(part, tile, fold))
+            core.accumulate(fold, sums, core.fold_rows(part, tile, fold))
         self.tiles.release(tile, self._kept(places, (rows, width), (step, 1)))
 
     def _kept(

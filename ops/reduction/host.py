@@ -218,7 +218,8 @@ def _spread(
     middle = whole(host, "ReduceMean", wide, axes, keep_dims=True)
     apart = host.run("Square", host.run("Sub", wide, middle))
     total = whole(host, "ReduceSum", apart, axes, keep_dims=keep_dims)
-    count = prod(x.shape[axis] for axis in _named(x, axes)) - correction
+    lengths = x.shape or (1,)  # a number has one axis, by both its names
+    count = prod(lengths[axis] for axis in _named(x, axes)) - correction
     share = 1.0 / count if count > 0 else inf
     return host.run("Muls", total, value=share), middle.view(*total.shape)
 

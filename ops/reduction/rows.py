@@ -92,21 +92,21 @@ class RowsPlan:
         if not nest.folded and self.length <= self.chunk:
             return self._row_sums(core, sums, places, count, self.length)
         core.duplicate(sums, job.kind.fold.neutral_in(job.dtype))
-        part = self.results.part.get(job.dtype, count)
         folded = nest.folded
         if turns:
             for turn in core.loop(turns, sequential=True):
                 for inner in folded_places(core, folded[1:]):
-                    self._chunks(core, sums, part, (*places, (turn, folded[0].step), *inner))
+                    self._chunks(core, sums, (*places, (turn, folded[0].step), *inner))
         else:
             for inner in folded_places(core, folded):
-                self._chunks(core, sums, part, (*places, *inner))
+                self._chunks(core, sums, (*places, *inner))
         return sums
 
-    def _chunks(self, core: Core, sums: LocalTensor, part: LocalTensor, places: Places) -> None:
-        for begin, size in core.tiles(0, self.length, self.chunk, sequential=True):
+    def _chunks(self, core: Core, sums: LocalTensor, places: Places) -> None:
+        for begin, size in core.tiles(0, self.length, self.chunk, accumulates=True):
+            part = self.results.part.get(self.job.dtype, sums.numel)
             self._row_sums(core, part, (*places, (begin, 1)), sums.numel, size)
-            core.combine(self.job.kind.fold, sums, sums, part)
+            core.accumulate(self.job.kind.fold, sums, part)
 
     def _row_sums(
         self, core: Core, sums: LocalTensor, places: Places, count: int, length: int

@@ -79,10 +79,10 @@ class TotalPlan:
         total = results.sums.get(job.dtype, 1)
         core.duplicate(total, fold.neutral_in(job.dtype))
         flat = job.x.view(job.x.numel)
-        for first, count in core.tiles(start, length, self.tile, sequential=True):
+        for first, count in core.tiles(start, length, self.tile, accumulates=True):
             tile = tiles.load(flat.span(first, count), (count,))
             part = core.reduce(fold, results.part.get(job.dtype, 1), tile)
-            core.combine(fold, total, total, part)
+            core.accumulate(fold, total, part)
             kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
             tiles.release(tile, kept)
         if self.scratch:
@@ -120,7 +120,7 @@ class TotalPlan:
         job, elements = self.job, self.elements
         if job.for_one_shape:
             alike = job.kind.before == ""  # neighbouring reduced axes count as one
-            shape = (elements,) if alike else self.shape
+            shape = (elements,) if alike else self.shape or (1,)
             split = block_split(shape, job.dtype.itemsize, job.cores, _LEAST_BYTES)
             return shape[split.axis] // split.parts * split.inner
         least = _LEAST_BYTES // job.dtype.itemsize

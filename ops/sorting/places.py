@@ -159,7 +159,9 @@ class ArgMax(Kernel):
             core.emit_scalar("ld_ub", loads=length, operations=length * _ELEMENT_OPERATIONS)
             core.noted(chosen)
             return
-        core.scalar_loop(length % lanes)  # the mask of the last repeat, bit by bit
+        # The mask of the last repeat, bit by bit but for a full word, of as many bits as floats.
+        rest, word = length % lanes, core.costs.repeat_elements(FLOAT.itemsize)
+        core.scalar_loop(rest - word if rest > word else rest)
         while length > 1:
             core.emit_vector("vcmax", x.dtype, length, chained=True)
             core.noted(chosen)

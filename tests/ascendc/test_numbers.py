@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from npusim.ascendc import CmpMode, Core, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.folds import SUM
 from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
 from npusim.hardware import load_profile
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32, UINT8, dtype
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
-from support.kernels import content, gm, instructions, names, run
+from support.kernels import content, gm, instructions, names, queues, run, scratch
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[Core, LocalTensor, LocalTensor, LocalTensor], Any]
@@ -459,3 +460,40 @@ def test_half_types_compute_in_their_own_precision() -> None:
     assert got.dtype == np.float16
     np.testing.assert_array_equal(got, a * b)
     assert FLOAT16.itemsize == 2
+
+
+def running_sums(total: int, tile: int, *, at_once: bool) -> tuple[list[str], Array]:
+    """What 17 columns of many rows are added up with, and their sums."""
+    x = gm(np.random.default_rng(total).standard_normal((total, 17)).astype(np.float32))
+    out = gm(np.zeros(17, np.float32), "out")
+
+    def body(core: Core) -> None:
+        into, results = queues(core, tile * 24)
+        sums = core.duplicate(results.alloc_tensor(FLOAT, 17), 0.0)
+        for first, rows in core.tiles(0, total, tile, accumulates=at_once, sequential=not at_once):
+            loaded = into.copy_in(x.window(((first, 17),), (rows, 17), (17, 1)))
+            core.accumulate(SUM, sums, core.fold_rows(scratch(core, FLOAT, 17), loaded))
+            into.free_tensor(loaded)
+        results.copy_out(out[:], sums)
+
+    return names(run(body, x, out)), content(out)
+
+
+@pytest.mark.parametrize(("total", "tile"), [(1, 4), (7, 3), (1001, 13)])
+def test_iterations_that_are_there_at_once_add_up_as_those_one_by_one(
+    total: int, tile: int
+) -> None:
+    one_by_one = running_sums(total, tile, at_once=False)
+    at_once = running_sums(total, tile, at_once=True)
+    assert at_once[0] == one_by_one[0]
+    assert at_once[1].tobytes() == one_by_one[1].tobytes()
+
+
+def test_what_is_accumulated_has_the_shape_of_its_parts() -> None:
+    def body(core: Core) -> None:
+        sums = core.duplicate(scratch(core, FLOAT, 17), 0.0)
+        for _ in core.loop(3, accumulates=True):
+            core.accumulate(SUM, sums, core.duplicate(scratch(core, FLOAT, 16), 1.0))
+
+    with pytest.raises(KernelError, match="accumulated in"):
+        run(body)

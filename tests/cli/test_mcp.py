@@ -193,6 +193,36 @@ def test_messages_that_mean_nothing_are_refused(tool: str, given: dict[str, Any]
     assert "root:" not in said
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "said"),
+    [
+        ("estimate", {}, "estimate needs op as well. Give op: an operator, e.g."),
+        ("recommend", {"model": "m.onnx"}, "needs rate_per_s and limit_ms as well"),
+        ("collective", {"operation": "allreduce", "soc": "910b3", "nbytes": []}, "nbytes can't be"),
+        ("estimate", {"op": "Relu", "argument": {}}, "Did you mean arguments?"),
+        ("estimat", {}, "Did you mean estimate"),
+    ],
+)
+def test_a_call_that_does_not_fit_says_what_to_ask(
+    tool: str, given: dict[str, Any], said: str
+) -> None:
+    (refused,) = asked((tool, given))
+    assert refused.is_error
+    assert said in refused.content[0].text
+    assert "pydantic" not in refused.content[0].text
+
+
+def test_arguments_are_taken_as_the_command_line_takes_them() -> None:
+    alone, sized = asked(
+        ("collective", {"operation": "allreduce", "soc": "910B"}),
+        ("collective", {"operation": "allreduce", "soc": ["昇腾910B3"], "nbytes": "2MiB"}),
+    )
+    assert alone.structured_content["ranks"] == 8
+    assert "first generation" in alone.structured_content["notes"][0]
+    assert sized.structured_content["nbytes"] == 2 << 20
+    assert "notes" not in sized.structured_content
+
+
 def test_what_a_cancelled_request_runs_ends(tmp_path) -> None:
     from npusim.cli.mcp_tools import server
 

@@ -17,6 +17,7 @@ import yaml
 from fuzz import odd
 from fuzz.api_cases import api_objects
 from fuzz.api_verbs import api_verbs
+from fuzz.calls import contract, names, optional_arguments
 from fuzz.configurations import configurations
 from fuzz.edges import numbers
 from fuzz.files import folders, onnx_models, onnx_nodes, programs
@@ -39,6 +40,7 @@ class Case:
     files: dict[str, bytes] = field(default_factory=dict)
     call: Callable[[], object] | None = None
     shown: str = ""
+    cpu_s: int = 10  # a hang beyond that
     around: Callable[[], None] | None = None  # what is odd about the process, done before it runs
 
     def __str__(self) -> str:
@@ -65,13 +67,6 @@ def case(seed: int, only: str = "") -> Case:
 
 
 @cache
-def _names() -> tuple[str, ...]:
-    from npusim.operators.registry import operators, standard_names
-
-    return (*operators(), *standard_names())
-
-
-@cache
 def _proper() -> tuple[tuple[str, Mapping[str, Any]], ...]:
     from support.standard_calls import CALLS
 
@@ -83,16 +78,6 @@ def _pairs(calls: Any) -> Any:
         name, arguments = entry[0], entry[1]
         if isinstance(arguments, Mapping):
             yield name, arguments
-
-
-def _contract(name: str) -> Any:
-    from npusim.operators.oracle import contract_of
-    from npusim.values.errors import NpusimError
-
-    try:
-        return contract_of(name, {})
-    except NpusimError:
-        return None
 
 
 def _attribute(dice: Dice, kind: str) -> str:
@@ -122,11 +107,11 @@ def _call(dice: Dice) -> tuple[str, list[str]]:
             if not words:
                 break
         return name, [f"{key}={text}" for key, text in words.items()]
-    name = dice.choice(_names()) if dice.random() < 0.95 else str(odd.scalar(dice))
-    contract = _contract(name)
+    name = dice.choice(names()) if dice.random() < 0.95 else str(odd.scalar(dice))
+    known = contract(name)
     words = {}
     shape = odd.tensor(dice)
-    for parameter in contract.parameters if contract else ():
+    for parameter in known.parameters if known else ():
         if dice.random() < (0.7 if parameter.io == "out" or parameter.optional else 0.05):
             continue
         if parameter.kind == "tensor":
@@ -567,7 +552,7 @@ def words(dice: Dice, made: Case) -> None:
 def catalogue(dice: Dice, made: Case) -> None:
     """What is asked of the catalogue, and of pages about chips and operators."""
     name = dice.choice(
-        (*_names()[:40], *_names()[-40:], "aclnnFlashAttentionScore", "x", str(odd.scalar(dice)))
+        (*names()[:40], *names()[-40:], "aclnnFlashAttentionScore", "x", str(odd.scalar(dice)))
     )
     made.words = [
         *dice.choice((
@@ -587,15 +572,15 @@ def catalogue(dice: Dice, made: Case) -> None:
 
 
 def api(dice: Dice, made: Case) -> None:
-    name = dice.choice(_names()) if dice.random() < 0.8 else odd.value(dice)
+    name = dice.choice(names()) if dice.random() < 0.8 else odd.value(dice)
     chip = dice.choice(odd.CHIPS[:3]) if dice.random() < 0.8 else odd.value(dice)
     method = dice.choice(
         ("run", "estimate", "check", "get_workspace_size", "launch", "spec", "stream")
     )
     options = {key: odd.value(dice) for key in ("exact", "l2", "memo") if dice.random() < 0.08}
     arguments: dict[str, Any] = {}
-    contract = _contract(name) if isinstance(name, str) else None
-    for parameter in contract.parameters if contract else ():
+    known = contract(name) if isinstance(name, str) else None
+    for parameter in known.parameters if known else ():
         if dice.random() < 0.8:
             arguments[parameter.name] = _api_value(dice, parameter.kind)
     if dice.random() < 0.1:
@@ -644,5 +629,5 @@ MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
     (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
     (onnx_models, 2), (onnx_nodes, 2), (onnx_graphs, 6), (folders, 2), (programs, 0.6), (api_verbs, 8),
-    (configurations, 6), (numbers, 6), (python_kernels, 6), (cpp_kernels, 0.4),
+    (configurations, 6), (optional_arguments, 6), (numbers, 6), (python_kernels, 6), (cpp_kernels, 0.4),
 )  # fmt: skip

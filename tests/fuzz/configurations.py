@@ -12,25 +12,34 @@ from fuzz import odd
 
 _Dice = random.Random
 
-_DENSE = {
+DENSE = {
     "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 3, "hidden_size": 256, "num_attention_heads": 8,
     "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 512, "vocab_size": 1000,
     "torch_dtype": "bfloat16", "tie_word_embeddings": False, "quantization_config": None,
 }  # fmt: skip
 _EXPERTS = {
-    **_DENSE, "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2,
+    **DENSE, "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2,
     "moe_intermediate_size": 64, "mlp_only_layers": [],
 }  # fmt: skip
 _LATENT = {
-    **_DENSE, "architectures": ["DeepseekV3ForCausalLM"], "n_routed_experts": 8, "num_experts_per_tok": 2,
+    **DENSE, "architectures": ["DeepseekV3ForCausalLM"], "n_routed_experts": 8, "num_experts_per_tok": 2,
     "moe_intermediate_size": 64, "n_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": 64,
     "kv_lora_rank": 64, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32,
 }  # fmt: skip
-_WHOLE = (_DENSE, _EXPERTS, _LATENT)
+_WHOLE = (DENSE, _EXPERTS, _LATENT)
 _NUMBERS = (
     "0", "-1", "1", "2", "3", "7", "8", "64", "1e12", "1000000000000", "9" * 30, "nan", "inf", "-inf", "1e999", "0.5",
     "-0.0", "1e-300", "true", "", "x",
 )  # fmt: skip
+LLM_PLAN = {
+    "llm": {
+        "config": "config.json", "input_tokens": 64, "output_tokens": 16, "requests_per_s": 2, "spread": 0.1,
+        "dtypes": ["bf16"],
+    },
+    "objective": {"ttft_ms": 500, "tpot_ms": 50, "quantile": 0.9},
+    "fleet": {"products": ["Atlas 800I A2"], "tensor_parallel": [1, 2], "max_sequences": [8]},
+    "simulation": {"requests": 50},
+}  # fmt: skip
 
 
 def _config(dice: _Dice) -> bytes:
@@ -64,6 +73,7 @@ def configurations(dice: _Dice, made: Any) -> None:
     made.files["config.json"] = _config(dice)
     chip = "910b3" if dice.random() < 0.6 else odd.chip(dice)
     verb = dice.choice(("step", "serve", "train", "recommend", "plan"))
+    made.cpu_s = 40 if verb in ("recommend", "plan") else 20  # layouts are searched: 8 s, alone
     if verb == "recommend":
         made.words = ["recommend", "config.json", "-s", dice.choice(("Atlas 800I A2", chip))]
         made.words += [f"--rate={_said(dice, '2')}", f"--slo={_said(dice, '500')}"]
@@ -101,15 +111,7 @@ def _said(dice: _Dice, proper: str) -> str:
 
 
 def _plan(dice: _Dice) -> Any:
-    content: Any = {
-        "llm": {
-            "config": "config.json", "input_tokens": 64, "output_tokens": 16, "requests_per_s": 2, "spread": 0.1,
-            "dtypes": ["bf16"],
-        },
-        "objective": {"ttft_ms": 500, "tpot_ms": 50, "quantile": 0.9},
-        "fleet": {"products": ["Atlas 800I A2"], "tensor_parallel": [1, 2], "max_sequences": [8]},
-        "simulation": {"requests": 50},
-    }  # fmt: skip
+    content: Any = LLM_PLAN
     for _ in range(dice.choice((0, 1, 1, 2))):
         content = odd.changed(dice, content)
     return content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import resource
@@ -21,7 +22,6 @@ from typing import NamedTuple
 from fuzz.cases import Case, case
 
 MEMORY_BYTES = 2 << 30
-CPU_S = 10
 WALL_S = 240  # on a busy machine too
 
 CODES = (0, 1, 2, 3)  # yes, no, asked wrongly, unknown
@@ -122,7 +122,7 @@ class _Child:
         said = (self._folder / ".err").read_text("utf-8", "replace")
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGXCPU:
-            return self._ended(HANG, f"{CPU_S} s of processor time\n{said[-1500:]}")
+            return self._ended(HANG, f"{self._case.cpu_s} s of processor time\n{said[-1500:]}")
         if code < 0:
             return self._ended(CRASH, f"signal {-code}\n{said[-1500:]}")
         if "internal error" in said or "Traceback" in said or code not in CODES:
@@ -156,8 +156,9 @@ def _play(wanted: Case, folder: Path) -> None:
             os.dup2(out.fileno(), 1)
             sys.stdout, sys.stderr = out, err
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
+            resource.setrlimit(resource.RLIMIT_CPU, (wanted.cpu_s, wanted.cpu_s + 5))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            _tell_of_mistakes()
             if wanted.around is not None:
                 wanted.around()
             code = (
@@ -166,6 +167,21 @@ def _play(wanted: Case, folder: Path) -> None:
             err.flush()
     finally:
         os._exit(code)
+
+
+class _Mistakes(logging.Handler):
+    """Rules and plans that raised something of Python's: users see *unknown*, we a traceback."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        traceback.print_exception(*(record.exc_info or ()))
+
+
+def _tell_of_mistakes() -> None:
+    from npusim.operators import checks
+
+    log = logging.getLogger(checks.__name__)
+    log.addHandler(_Mistakes())
+    log.setLevel(logging.DEBUG)
 
 
 def _command(words: list[str], folder: Path) -> int:

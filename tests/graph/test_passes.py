@@ -473,3 +473,79 @@ def test_matrices_of_a_norm_are_whole_fractals(tmp_path: Path) -> None:
         found = compiled(network.save(tmp_path / "net.onnx", out)).network
         formats += [node.output.format for node in found.named("LayerNorm")]
     assert formats == [Format.ND, Format.ND, Format.FRACTAL_NZ]
+
+
+def _branches(widths: tuple[int, ...], activation: str = "Relu") -> tuple[Network, list[str]]:
+    """Convolutions of one image, side by side."""
+    network = Network("FLOAT16")
+    made = [network.node("Conv", "x", network.weight(each, 3, 1, 1)) for each in widths]
+    return network, [network.node(activation, each) for each in made]
+
+
+@pytest.mark.parametrize("images", [1, 4])
+@pytest.mark.parametrize(
+    ("widths", "joined"), [((16, 48, 16), False), ((16, 32, 7), False), ((16, 7, 32), True)]
+)
+def test_convolutions_write_into_what_joins_them(
+    tmp_path: Path, images: int, widths: tuple[int, ...], joined: bool
+) -> None:
+    """If channels before the last part are whole blocks; one image lies so in any case."""
+    network, parts = _branches(widths)
+    output = network.node("MaxPool", network.node("Concat", *parts, axis=1), kernel_shape=[2, 2])
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [images, 3, 8, 8]})
+    assert ops(compiled(file))["ConcatD"] == (joined and images > 1)
+    assert ops(compiled(file, Target("A2")))["ConcatD"] == (images > 1)
+
+
+def test_what_others_read_too_is_joined_by_a_task(tmp_path: Path) -> None:
+    """And so are parts of which some are cut off and some aren't."""
+    for twice, activation in ((True, "Relu"), (False, "Sigmoid")):
+        network, parts = _branches((16, 16), activation)
+        together = network.node("Concat", *parts, axis=1)
+        output = network.node("Add", together, network.node("Concat", parts[1], parts[1], axis=1))
+        file = network.save(
+            tmp_path / "net.onnx", output if twice else together, inputs={"x": [2, 3, 8, 8]}
+        )
+        assert ops(compiled(file))["ConcatD"] == (2 if twice else 1)
+
+
+@pytest.mark.parametrize(("images", "tasks"), [(1, 0), (2, 1)])
+def test_one_image_is_joined_and_split_where_it_lies(
+    tmp_path: Path, images: int, tasks: int
+) -> None:
+    network = Network("FLOAT16")
+    whole = network.node("MaxPool", network.node("Conv", "x", network.weight(32, 3, 1, 1)),
+                         kernel_shape=[2, 2])  # fmt: skip
+    left, right = network.node("Split", whole, outputs=2, axis=1)
+    pooled = [network.node("MaxPool", each, kernel_shape=[2, 2]) for each in (left, right)]
+    output = network.node("MaxPool", network.node("Concat", *pooled, axis=1), kernel_shape=[2, 2])
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [images, 3, 16, 16]})
+    found = compiled(file)
+    assert ops(found)["ConcatD"] == ops(found)["SplitD"] == tasks
+    reads = {name for task in tasks_of(found.network) for name in task.reads}
+    writes = {name for task in tasks_of(found.network) for name in task.writes}
+    known = {value.name for node in found.network.nodes for value in node.given if value.weight}
+    assert reads <= writes | known | {"x"}
+
+
+def test_pieces_live_in_what_they_are_pieces_of(tmp_path: Path) -> None:
+    """Memory for the joined tensor is there from its first piece on, and once."""
+    network, parts = _branches((16, 16))
+    output = network.node("MaxPool", network.node("Concat", *parts, axis=1), kernel_shape=[8, 8],
+                          strides=[8, 8])  # fmt: skip
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [2, 3, 64, 64]})
+    found = compiled(file).network
+    plane_bytes = 2 * 64 * 64 * 2
+    image, piece = 3 * plane_bytes, 16 * plane_bytes
+    # The image in blocks of channels is read by both convolutions.
+    assert max(alive_bytes(found.ordered(), found)) == image + 16 * plane_bytes + 2 * piece
+
+
+def test_norms_of_images_take_relu_in(tmp_path: Path) -> None:
+    network = Network("FLOAT16")
+    rows = [network.weight(16) for _ in range(4)]
+    pooled = network.node("MaxPool", network.node("Conv", "x", network.weight(16, 3, 1, 1)),
+                          kernel_shape=[2, 2])  # fmt: skip
+    normal = network.node("BatchNormalization", pooled, *rows)
+    assert one(tmp_path, network, network.node("Relu", normal))[-1] == "FusionOp_BNInfer_Relu"
+    assert one(tmp_path, network, network.node("Exp", normal))[-2:] == ["BNInfer", "Exp"]

@@ -59,6 +59,12 @@ if TYPE_CHECKING:
         ("Atlas A2 推理系列产品", "Ascend910B4"),
         ("Atlas 推理系列产品", "Ascend310P3"),
         ("Atlas inference products", "Ascend310P3"),
+        ("昇腾910B3", "Ascend910B3"),
+        ("昇腾 910b4-1", "Ascend910B4-1"),
+        ("华为昇腾310P3", "Ascend310P3"),
+        ("昇腾310P", "Ascend310P3"),
+        ("Huawei Ascend 910 Pro A", "Ascend910ProA"),
+        ("华为 Atlas 300I Duo", "Ascend310P3"),
     ],
 )
 def test_what_people_write_finds_the_chip(text: str, soc: str) -> None:
@@ -74,7 +80,7 @@ def test_case_and_prefix_do_not_matter(data: st.DataObject) -> None:
     assert resolve_soc(data.draw(st.sampled_from(["", " "])) + "".join(letters)).name == name
 
 
-@pytest.mark.parametrize("text", ["910B", "Ascend910B", "ascend910b"])
+@pytest.mark.parametrize("text", ["910B", "Ascend910B", "ascend910b", "昇腾910B"])
 def test_910b_without_a_digit_is_the_first_generation_and_says_so(text: str) -> None:
     found = resolve_soc(text)
     assert found.name == "Ascend910B"
@@ -96,6 +102,7 @@ def test_an_exact_chip_needs_no_note_and_a_product_gets_one() -> None:
     ("text", "hint"),
     [
         ("910B9", "Did you mean 910B"),
+        ("昇腾910B9", "Did you mean Ascend910B"),
         ("Ascend910B33", "Did you mean Ascend910B3"),
         ("Atlas 300I Trio", "Atlas 300I"),
         ("Atlas 训练产品", "Atlas 训练系列产品"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 import runpy
 
 import pytest
@@ -65,7 +66,14 @@ def test_reference_pages_are_made() -> None:
     made = pages()
     assert "Ascend310P3" in made["reference/chips.md"]
     assert "`mean_requests_per_s`" in made["reference/yaml.md"]
-    assert "| `add` | dst = src0 + src1 (vadd). |" in made["reference/ascendc.md"]
+    language = made["reference/ascendc.md"]
+    assert "| `add(dst, src0, src1)` | dst = src0 + src1 (vadd). |" in language
+    assert (
+        "| `cast(dst: LocalTensor, src: LocalTensor, mode: RoundMode = RoundMode.CAST_" in language
+    )
+    assert "| `TQue(position: TPosition, depth: int, name: str = ''" in language
+    assert not re.search(r"`(_|let_go|is_unread|apply_deferred_adds)\w*\(", language)
+    assert "| `limit_ms` | limit of their latency, ms | number above 0" in made["reference/yaml.md"]
     for path, text in made.items():
         assert path.endswith(".md") or json.loads(text)["properties"]
 

@@ -31,6 +31,7 @@ def test_odd_cases_end_in_answers_or_clean_refusals() -> None:
         ("configurations", 500),
         ("api_verbs", 500),
         ("numbers", 500),
+        ("optional_arguments", 500),
         ("python_kernels", 500),
         ("cpp_kernels", 60),
     ],

@@ -1,14 +1,23 @@
-"""The schema of what `--json` prints: one for every verb that prints any, and it refuses others."""
+"""Schemas: of what `--json` prints, one for every verb that prints any, and it refuses others.
+
+And of the files that are read: every key says what it is.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer.main
+from pydantic import BaseModel
 
+import npusim as package
 from npusim.cli.app import application
 from npusim.reporting.schemas import VERBS, schema
 from support.commands import npusim
@@ -63,3 +72,42 @@ def test_what_another_process_prints_is_held_as_well() -> None:
     words = ["collective", "allreduce", "-s", "910b3", "--cards", "8", "--bytes", "1MiB", "--json"]
     subprocess.run([sys.executable, "-m", "npusim", *words], capture_output=True, check=True)
     assert "collective" in seen
+
+
+# --- files that are read -------------------------------------------------------------------------
+
+
+def models_of_files() -> Iterator[type[BaseModel]]:
+    """Every model by which a file is read."""
+    folder = Path(package.__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        place = file.relative_to(folder).with_suffix("").parts
+        if place[:2] == ("reporting", "schemas") or place[0] in {"npusim", "ops"}:
+            continue  # what is printed; the package in itself, as an editable installation shows it
+        text = file.read_text(encoding="utf-8")
+        if "pydantic" in text or re.search(r"\((Group|PlanPart|Part)\):", text):
+            importlib.import_module(".".join(("npusim", *place)).removesuffix(".__init__"))
+
+    def below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+        for each in model.__subclasses__():
+            yield each
+            yield from below(each)
+
+    for model in dict.fromkeys(below(BaseModel)):
+        home = model.__module__
+        if home.startswith("npusim.") and not home.startswith("npusim.reporting.schemas"):
+            yield model
+
+
+def test_every_key_of_a_file_says_what_it_is() -> None:
+    models = list(models_of_files())
+    names = {model.__name__ for model in models}
+    assert {"Profile", "Interconnect", "Product", "Plan", "LlmPlan", "SweepSpec"} <= names
+    assert {"Architecture", "Engine", "CustomCost", "PricedProducts"} <= names
+    silent = [
+        f"{model.__module__}.{model.__name__}.{key}"
+        for model in models
+        for key, field in model.model_fields.items()
+        if not field.description
+    ]
+    assert silent == []

@@ -379,6 +379,20 @@ def test_memory_that_nobody_reads_any_more_is_written_over(share: int, driven_ou
     assert follower.write_back == driven_out
 
 
+def test_pieces_are_one_tensor_to_who_reads_them_together() -> None:
+    profile = load_profile("Ascend310P3")
+    piece = TensorSpec((profile.memory.l2_bytes // 8,), "fp16")
+    whole = TensorSpec((profile.memory.l2_bytes // 4,), "fp16")
+    for is_piece, found in ((True, 1.0), (False, 0.0)):
+        follower = Follower(profile)
+        for name in ("a", "b"):
+            work = TaskSpec("Relu", (piece,), (piece,))
+            make = Operation("Relu", work, reads=(name,), writes=("ab",), pieces=(is_piece,))
+            follower.pass_through(make)
+        use = Operation("Relu", TaskSpec("Relu", (whole,), (whole,)), reads=("ab",), writes=("c",))
+        assert follower.pass_through(use) == (found,)
+
+
 def timed(
     kind: str, time_us: float, low: float, high: float, evidence: Evidence, count: int = 1
 ) -> TimedItem:

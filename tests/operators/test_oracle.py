@@ -24,7 +24,7 @@ from npusim.catalogue.judging import support
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
-from npusim.operators import listed, oracle
+from npusim.operators import checks, listed, oracle
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import op_types, operators, prototype, ruled, standard_names
 from npusim.operators.resolve import resolve
@@ -465,14 +465,46 @@ def test_kernels_that_have_run_are_not_run_again_for_remedies(
         ("aclnnCelu", {"self": "float32[4]", "alpha": 0}, "no"),  # as its host code says
         ("aclnnSoftplus", {"self": "float32[4]", "beta": 0, "threshold": 0}, "yes"),
         ("ForeachDivScalar", {"x0": "float32[3,4]", "scalar": 0}, "yes"),
-        ("aclnnStdMeanCorrection", {"self": "float16[]", "dim": [0]}, "unknown"),
+        ("aclnnStdMeanCorrection", {"self": "float16[]", "dim": [0]}, "yes"),
         ("aclnnQuantMatmulV5", {"x1": "int8[]", "x2": "int8[]", "x2Scale": "float32[]"}
          | {"transposeX1": False, "transposeX2": False, "groupSize": 2}, "no"),
-        ("IndexAdd", dict.fromkeys(("var", "indices", "updates"), "float32[]"), "unknown"),
-        ("MatrixTriangularSolve", dict.fromkeys(("b", "a"), "float32[4]"), "unknown"),
+        ("IndexAdd", dict.fromkeys(("var", "indices", "updates"), "float32[]"), "no"),
+        ("MatrixTriangularSolve", dict.fromkeys(("b", "a"), "float32[4]"), "no"),
+        ("MatrixDeterminant", {"x": "float32[4]"}, "no"),
+        ("SquareSumV1", {"x": "float32[]"}, "yes"),
+        ("GridSampler2DGrad", dict.fromkeys(("grad", "x", "grid"), "float32[]"), "unknown"),
+        ("LSTM", {}, "unknown"),
+        ("aclnnEqual", dict.fromkeys(("self", "other"), "float32[0,3]"), "unknown"),
+        ("aclnnSoftMarginLoss", {"self": "float32[2,0,2]", "target": "float32[2]", "reduction": 1},
+         "unknown"),
+        ("aclnnTake", {"self": "int8[16,0]", "index": "int32[16]"}, "no"),
+        ("aclnnSliceV2", {"self": "int32[]"}
+         | {"starts": [-1], "ends": [-1], "axes": [-1], "steps": [1]}, "no"),
+        ("aclnnSlice", {"self": "int8[4,64]", "dim": 1, "start": 64, "end": 2, "step": 1}, "yes"),
+        ("aclnnDropoutBackward", {"gradOutput": "float32[64]", "mask": "uint8[16]", "scale": 0.0},
+         "yes"),  # everything was lost
+        ("aclnnDropoutBackward", {"gradOutput": "float32[64]", "mask": "uint8[16]", "scale": 0.5},
+         "no"),
+        ("aclnnDropoutDoMask", {"self": "float32[64]", "mask": "uint8[16]", "prob": 1.5}, "no"),
+        ("aclnnSwiGluGrad", {"yGrad": "float32[]", "x": "float32[]", "dim": -1}, "no"),
     ],
 )  # fmt: skip
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A", "Ascend310P3"])
 def test_what_no_kernel_is_made_for_gets_an_answer(
-    name: str, given: dict[str, object], verdict: str
+    name: str, given: dict[str, object], verdict: str, chip: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert Device("Ascend910B3").check(name, **given).verdict == verdict
+    """And none that hides a mistake of a rule or a plan."""
+    with caplog.at_level("DEBUG", checks.__name__):
+        found = Device(chip).check(name, **given).verdict
+    assert not caplog.records
+    assert chip != "Ascend910B3" or found == verdict
+
+
+def test_a_rule_that_fails_says_so_to_developers(caplog: pytest.LogCaptureFixture) -> None:
+    call = Call(resolve("aclnnAbs", {}), Device("910b3").profile, {})
+    with caplog.at_level("DEBUG", checks.__name__):
+        found = checks.objection_of(call, [checks.invalid("x is odd", lambda _: {}["x"])])
+    assert found is not None
+    assert found.status.code is None
+    assert "a check of aclnnAbs" in caplog.text
+    assert "KeyError" in caplog.text

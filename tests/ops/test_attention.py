@@ -371,6 +371,23 @@ def test_latent_attention(queries: int, causal: bool) -> None:
     np.testing.assert_allclose(out.astype(np.float64), laid_out(want, "BSND", float), atol=3e-3)
 
 
+@pytest.mark.parametrize("count", [1, 8, 40, 100])
+def test_latent_keys_are_split_where_sequences_are_few(count: int) -> None:
+    """Numbers of parts that are merged, and the time: all clusters have some of the keys."""
+    q, q_rope = (heads(2, count, 1, size, seed) for seed, size in ((0, 64), (1, 16)))
+    k, v, k_rope = (heads(2, 1, 4321, size, seed) for seed, size in ((2, 64), (3, 64), (4, 16)))
+    tensors = [laid_out(each, "BSND", np.float16) for each in (q, q_rope, k, k_rope, v)]
+    given = (CHIP, "MLA", tensors, [np.zeros_like(tensors[0])])
+    (out,) = run(*given, inputLayout="BSND")
+    whole = rounded(q, q_rope, k, k_rope, v, kind=np.float16)
+    joined = [np.concatenate(whole[at : at + 2], -1) for at in (0, 2)]
+    want, _, _ = attention(*joined, whole[4], True)
+    np.testing.assert_allclose(out.astype(np.float64), laid_out(want, "BSND", float), atol=3e-3)
+    many = [np.concatenate([each] * 6) for each in tensors]
+    six_times = cycles(CHIP, "MLA", many, [np.zeros_like(many[0])], inputLayout="BSND")
+    assert cycles(*given, inputLayout="BSND") < 0.7 * six_times
+
+
 def test_padded_sequences_count_as_far_as_they_go() -> None:
     q, k, v = (heads(2, 2, size, 16, seed) for seed, size in enumerate((40, 60, 60)))
     tensors = [laid_out(each, "BSH", np.float16) for each in (q, k, v)]

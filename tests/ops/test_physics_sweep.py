@@ -37,6 +37,7 @@ JUMPS = {
 # fewer bytes are loaded in shorter bursts by what turns them around.
 BY_VECTOR = ("Gelu", "Tanh", "Sigmoid", "ReduceSum", "SwiGlu", "Transpose")
 MORE_BY_VECTOR, NO_MORE = 1.25, 1.05
+PARTS = ("Slice", "GatherV2")  # read what they write
 
 
 class Way(NamedTuple):
@@ -49,7 +50,7 @@ class Way(NamedTuple):
     columns: int = 1024
 
 
-# "m" is the number of rows, "n" that of columns.
+# "m" is the number of rows, "n" that of columns; what isn't of the kind in question says so.
 WAYS = (
     *(Way(op, ("m,n",), "m,n") for op in ("Relu", "Gelu", "Exp", "Tanh", "Sigmoid", "TensorMove")),
     *(Way(op, ("m,n", "m,n"), "m,n") for op in ("Add", "Mul", "Maximum")),
@@ -65,6 +66,10 @@ WAYS = (
     Way("Slice", ("m,8,n",), "m,2,n"),
     Way("SwiGlu", ("m,n",), "m,h", {"dim": -1}),
     Way("BroadcastTo", ("1,n",), "m,n"),
+    Way("GatherV2", ("32000,n", "m:int32"), "m,n", {"axis": 0}),
+    Way("LogSoftmaxV2", ("m,n",), "m,n", {"axes": [-1]}, 1000),
+    Way("ConcatD", ("m,h", "m,h"), "m,n", {"concat_dim": 1}),
+    Way("ArgMaxV2", ("m,n",), "m:int32", {"dimension": 1}, 1000),
     Way("MatMulV2", ("m,n", "n,k"), "m,k"),
     Way("MatMulV2", ("m,n", "k,n"), "m,k", {"transpose_x2": True}),
     Way("BatchMatMulV2", ("8,m,n", "8,n,128"), "8,m,128"),
@@ -74,10 +79,11 @@ NAMES = [f"{way.op}({';'.join(way.inputs)})" for way in WAYS]
 
 def task_of(way: Way, rows: int, kind: str) -> TaskSpec:
     sizes = {"m": rows, "n": way.columns, "k": 2048, "h": way.columns // 2}
-    tensors = [
-        TensorSpec(tuple(sizes.get(each) or int(each) for each in text.split(",")), kind)
-        for text in (*way.inputs, way.output)
-    ]
+    tensors = []
+    for text in (*way.inputs, way.output):
+        shape, _, own = text.partition(":")
+        whole = tuple(sizes.get(each) or int(each) for each in shape.split(","))
+        tensors.append(TensorSpec(whole, own or kind))
     return TaskSpec(way.op, tuple(tensors[:-1]), tuple(tensors[-1:]), dict(way.attributes))
 
 
@@ -103,7 +109,7 @@ def test_no_time_is_below_what_memory_and_the_cube_allow(chip: str, way: Way) ->
     for kind in KINDS:
         for rows, task, us in times_of(profile, way, kind):
             read = sum(spec.nbytes for spec in task.inputs if spec is not None)
-            read = task.outputs[0].nbytes if way.op == "Slice" else read
+            read = task.outputs[0].nbytes if way.op in PARTS else read
             moved = max(0, read + task.outputs[0].nbytes - profile.memory.l2_bytes)
             assert us > read / profile.memory.hbm_nominal_gbps / 1e3, (kind, rows)
             assert us > moved / profile.memory.hbm_nominal_gbps / 1e3, (kind, rows)

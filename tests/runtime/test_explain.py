@@ -127,7 +127,10 @@ def test_pipes_and_path_add_up(tmp_path: Path) -> None:
     told = explain(run, result.timeline.profile)
     assert {pipe.pipe for pipe in told.pipes} >= {"MTE2", "VECTOR", "MTE3"}
     for pipe in told.pipes:
-        assert pipe.worked_us + pipe.idle_us == pytest.approx(told.core_us, rel=1e-6)
+        assert pipe.busy_us + pipe.idle_us == pytest.approx(told.core_us, rel=1e-6)
+        # One number for one thing: blocks are alike, so the slowest is as busy as they all are.
+        share = pipe.busy_us / told.core_us
+        assert share == pytest.approx(result.tasks[0].pipes[pipe.pipe], rel=0.01)
     assert sum(each.us for each in told.path) == pytest.approx(told.core_us, rel=1e-6)
     assert all(each.site.endswith(tuple("0123456789")) for each in told.path if each.site)
     page: Any = explained(result)

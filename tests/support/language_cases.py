@@ -190,7 +190,41 @@ def cached_angles(pick: Pick) -> Case:
     return given, [np.full(x.shape, 77, kind) for x in xs], said
 
 
+def sent_out(pick: Pick) -> Case:
+    """Tokens to experts on some chips, of which this is the last."""
+    tokens, k, width, ranks = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.of(1, 2, 4)
+    experts, kind, quantised = ranks * pick.of(1, 4), pick.half(), pick.of(False, True)
+    x, ids = pick.numbers(tokens, width, kind=kind), pick.places((tokens, k), experts)
+    rows, local = tokens * ranks * k, experts // ranks
+    outputs = [
+        np.full((rows, width), 77, np.int8 if quantised else kind), np.full(rows, 77, np.float32),
+        np.full(rows * 128, 77, np.int32), np.full(local, 77, np.int64),
+        np.full(experts, 77, np.int32),
+    ]  # fmt: skip
+    said = {"ep_world_size": ranks, "ep_rank_id": ranks - 1, "moe_expert_num": experts,
+            "quant_mode": 2 * quantised}  # fmt: skip
+    return [x, ids], outputs, said
+
+
+def sent_back(pick: Pick) -> Case:
+    """Rows of a chip's experts to their tokens, of which some have none here."""
+    tokens, k, width, ranks = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.of(1, 2)
+    kind, pairs = pick.half(), tokens * k
+    here = np.flatnonzero(pick.places((pairs,), 3))
+    triples = np.zeros(ranks * pairs * 128, np.int32)
+    of = [(chip, pair // k, pair % k) for chip in range(ranks) for pair in here]
+    triples[: 3 * len(of)] = np.array(of, np.int32).reshape(-1)
+    given = [
+        pick.numbers(ranks * pairs, width, kind=kind), pick.places((tokens, k), ranks), triples,
+        np.full(ranks, len(of), np.int32), pick.positive(tokens, k),
+    ]  # fmt: skip
+    said = {"ep_world_size": ranks, "ep_rank_id": 0, "moe_expert_num": ranks}
+    return given, [np.full((tokens, width), 77, kind)], said
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    **dict.fromkeys(("MoeDistributeDispatch", "MoeDistributeDispatchV2"), sent_out),
+    **dict.fromkeys(("MoeDistributeCombine", "MoeDistributeCombineV2"), sent_back),
     **{
         name: partial(gradient_of_routed, op_type=name)
         for name in (

@@ -605,7 +605,7 @@ def batch_norm(pick: Pick, op_type: str) -> Task:
     def results(count: int) -> list[Array]:
         return [empty(*row) for _ in range(count)]
 
-    if op_type in {"BNInfer", "BNInferenceD"}:
+    if op_type in {"BNInfer", "BNInferenceD", "FusionOp_BNInfer_Relu"}:
         return Task([x, *rows(4)], [y])
     if op_type == "BNTrainingReduce":
         return Task([x], [zeros(*row), zeros(*row)])

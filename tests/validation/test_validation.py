@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -585,3 +587,20 @@ def test_laid_out_weights_are_of_a_kernel_for_one_shape(tmp_path: Path) -> None:
     ]
     rows = read_rows(table(tmp_path, *(text for text, _ in told), more=("op_state", "state")))
     assert [row.role.one_shape for row in rows] == [each for _, each in told]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells a process of it")
+def test_workers_end_with_the_process_that_asks_even_when_it_is_killed() -> None:
+    """They hold its standard output open as long as they are there."""
+    script = (
+        "import os, signal\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from npusim.validation import replay\n"
+        "pool = ProcessPoolExecutor(2, None, replay._begin)\n"
+        "list(pool.map(os.getpgid, (0, 0)))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=100, check=False
+    )
+    assert done.returncode == -9, done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ import npusim
 from npusim.ascendc import TPosition, TQue
 from npusim.operators import family, register, whole
 from npusim.values.errors import ArgumentError, KernelError, UsageError
-from npusim.values.takes import REAL, TEXT, WHOLE, each, maybe, takes
+from npusim.values.takes import LISTENER, REAL, TEXT, WHOLE, each, maybe, takes
 from support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -116,6 +118,19 @@ def test_a_wrong_number_of_arguments_is_refused() -> None:
         one(1, y=2)  # type: ignore[call-arg]
 
 
+def test_a_listener_that_takes_other_news_is_told_so() -> None:
+    def broken(done: int, of: int) -> None:
+        raise TypeError(f"{done} of {of}")
+
+    for deaf in (np.float16, lambda: None, print.__class__):
+        with pytest.raises(ArgumentError, match="progress can't be called with 2 values"):
+            LISTENER(deaf, "progress")(1, 2)
+    with pytest.raises(TypeError, match="1 of 2"):
+        LISTENER(broken, "progress")(1, 2)
+    with pytest.raises(ArgumentError):
+        LISTENER(3, "progress")
+
+
 @pytest.mark.parametrize(("slots", "nbytes"), [(0, 32), (-1, 32), (2**62, 0), (1, -32)])
 def test_buffers_of_no_size(slots: int, nbytes: int) -> None:
     @npusim.kernel
@@ -145,22 +160,32 @@ def test_a_task_that_writes_nothing_takes_no_time(chip: str, op: str, tmp_path: 
 
 # Parameters that there are none of, or too few ---------------------------------------------------
 
-_MADE_BY_US = ("Profile", "Result", "Slice", "Status", "TaskResult", "Timeline", "Model")
+_MADE_BY_US = (
+    "Profile", "Result", "Slice", "Status", "TaskResult", "Timeline", "Model", "Compiled",
+    "LanguageModel", "LlmStep", "TrainingStep", "Deployment",
+)  # fmt: skip
 """Classes whose objects verbs give; nobody else makes any."""
+
+
+def _documented() -> dict[str, Any]:
+    """What `npusim` exports, and whatever else the page of the Python interface names."""
+    page = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    places = [each.rpartition(".")[::2] for each in re.findall(r"^::: (\S+)", page, re.MULTILINE)]
+    named = {name: getattr(import_module(room), name) for room, name in places}
+    return {name: getattr(npusim, name) for name in npusim.__all__} | named
 
 
 def _functions() -> dict[str, Callable[..., object]]:
     """Every public function, constructor and method that takes a parameter."""
     found: dict[str, Callable[..., object]] = {}
-    for name in npusim.__all__:
-        each = getattr(npusim, name)
-        if not isinstance(each, type):
-            found |= {name: each} if callable(each) else {}
-        elif not issubclass(each, Exception):
-            own = {key: vars(each)[key] for key in vars(each) if not key.startswith("_")}
-            own = {key: getattr(each, key) for key, value in own.items() if not _is_data(value)}
+    for name, public in _documented().items():
+        if not isinstance(public, type):
+            found |= {name: public} if callable(public) else {}
+        elif not issubclass(public, Exception):
+            own = {key: vars(public)[key] for key in vars(public) if not key.startswith("_")}
+            own = {key: getattr(public, key) for key, value in own.items() if not _is_data(value)}
             found |= {f"{name}.{key}": value for key, value in own.items()}
-            found |= {} if name in _MADE_BY_US else {name: each}
+            found |= {} if name in _MADE_BY_US else {name: public}
     asked = {name: list(inspect.signature(each).parameters) for name, each in found.items()}
     return {name: each for name, each in found.items() if set(asked[name]) - {"self"}}
 

@@ -34,6 +34,7 @@ class Copies(Issuer):
     _atomic_sharers = 0.0
     _load_sharers = 1.0  # cores that load from the same line at a time
     _alone = False  # in its lines, what is stored
+    _link = inf, 0.0  # bytes per cycle that what is stored goes at, and cycles until it is there
     _adds = True  # what shares lines of global memory adds to them
     in_share = False  # of tasks, some of which are other blocks'
     _deferred_adds: list[tuple[GmSlice, NDArray[Any], int]] | None = None
@@ -147,6 +148,13 @@ class Copies(Issuer):
         """
         self._alone = True
 
+    def set_store_link(self, bytes_per_cycle: float = inf, latency_cycles: float = 0.0) -> None:
+        """Stores from here on go to another chip, over a link that takes so much of this core.
+
+        Without numbers they go to this chip's own memory again.
+        """
+        self._link = bytes_per_cycle, latency_cycles
+
     def set_atomic_none(self) -> None:
         """Stores to global memory overwrite again, and wait for nobody."""
         self._atomic_sharers, self._adds = 0.0, True
@@ -196,7 +204,16 @@ class Copies(Issuer):
                 "host.",
             )
         if self.recording:
-            self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
+            most, latency = self._link
+            self._emit_copy(
+                Pipe.MTE3,
+                "copy_ubuf_to_gm",
+                "ub_to_gm",
+                dst,
+                write=True,
+                most=most,
+                latency_cycles=latency,
+            )
         if self.numerics and not self._put_off(dst, src):
             self._put(dst, src.values(self.depth))
 

@@ -155,6 +155,34 @@ class Reductions(Lanes):
         """dst = src0 and src1 folded, element by element."""
         return BY_HARDWARE_NAME[fold.pairwise](self, dst, src0, src1)
 
+    def accumulate(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst = dst and src folded, element by element, in every iteration of the loops around it.
+
+        ``dst`` was fetched outside of them, ``src`` inside. The innermost one ``accumulates``: its
+        iterations' numbers are there at once and are folded one after the other.
+        """
+        row = BY_HARDWARE_NAME[fold.pairwise]
+        home, depth = dst.depth, self.depth
+        if home == depth:
+            return row(self, dst, dst, src)
+        if dst.shape != src.shape or self.stack_size(home, depth - 1) > 1:
+            raise KernelError(
+                self.kernel_name,
+                f"{src.buffer} {src.shape} accumulated in {dst.buffer} {dst.shape}",
+                "Fetch what is accumulated in outside of the loop, in the shape of what is added.",
+            )
+        here = dst.same_place(*dst.shape)
+        self.require(fold.pairwise, here, src)
+        self.issue(fold.pairwise, here, (here, src))
+        if self.numerics:
+            values, target = src.values(depth), dst.total()
+            for turn in range(values.shape[depth - 1]):
+                one = values[(slice(None),) * home + (0,) * (depth - 1 - home) + (turn,)]
+                row.computation(target, one, out=target)
+                self.settle(target)
+        self.computed(row.__name__, dst, self.stack_size(home, depth))
+        return dst
+
     def _check_reduced(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
         if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
             name = fold.final or fold.pairwise

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from npusim.operators import folders
 from npusim.reading.files import read_bytes
 from npusim.values.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, FLOAT16, DType
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
+from npusim.values.guard import guarded_folder
 from npusim.values.host import cores
 
 if TYPE_CHECKING:
@@ -78,8 +77,9 @@ def build(project: Path, output: Path, *, prefix: str = "", force: bool = False)
     if target.exists() and not ((target / TOLD).is_file() and force):
         raise OutputExistsError(target, "Choose another folder with -o, or overwrite with --force.")
     output.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=output, prefix=f".{name}."))
-    try:
+    with guarded_folder(f".{name}.", within=output.resolve()) as room:
+        scratch = Path(room, "new")
+        scratch.mkdir()
         entries = scratch / "entries.cpp"
         entries.write_text('#include "npusim/op_entries.h"\n', encoding="utf-8")
         searched = sorted({each.parent for each in hosts})
@@ -108,11 +108,8 @@ def build(project: Path, output: Path, *, prefix: str = "", force: bool = False)
             words = text.format(project=project.absolute().name)
             (scratch / file).write_text(words, encoding="utf-8")
         if target.exists():
-            shutil.rmtree(target)
-        scratch.chmod(0o755)
+            target.replace(Path(room, "old"))
         scratch.replace(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return Built(target, {prefix + op.name: len(op.combinations) for op in ops})
 
 

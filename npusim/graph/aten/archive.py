@@ -20,6 +20,7 @@ from npusim.reading.files import opened
 from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.reading.markup import json_value
 from npusim.values.errors import FileError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,29 +65,40 @@ def without_code(file: Path) -> io.BytesIO:
             with zipfile.ZipFile(stream) as archive:
                 return _rewritten(file, archive)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-            problem = f"isn't a program that torch.export.load reads ({error})"
-            raise FileError(file, problem, _REMEDY) from None
+            problem = say("isn't a program that torch.export.load reads ({error})").format(
+                error=error
+            )
+            raise FileError(file, problem, say(_REMEDY)) from None
 
 
 def _rewritten(file: Path, archive: zipfile.ZipFile) -> io.BytesIO:
     records = {name.partition("/")[2]: name for name in archive.namelist()}
     if _PROGRAM not in records:
-        problem = f"isn't a program that torch.export.load reads (it has no {_PROGRAM})"
-        raise FileError(file, problem, _REMEDY)
+        problem = say("isn't a program that torch.export.load reads (it has no {program})").format(
+            program=_PROGRAM
+        )
+        raise FileError(file, problem, say(_REMEDY))
 
     def read(name: str) -> bytes:
         entry = archive.getinfo(records[name])
         if entry.file_size > MOST_TEXT_BYTES:
-            raise FileError(file, f"{name} in it is larger than {MOST_TEXT_BYTES >> 20} MiB")
+            raise FileError(
+                file,
+                say("{name} in it is larger than {most_text_bytes} MiB").format(
+                    name=name, most_text_bytes=MOST_TEXT_BYTES >> 20
+                ),
+            )
         return archive.read(entry)
 
     program = json_value(read(_PROGRAM), file)
     if not isinstance(program, dict):
-        raise FileError(file, f"{_PROGRAM} in it holds no program", _REMEDY)
+        raise FileError(
+            file, say("{program} in it holds no program").format(program=_PROGRAM), say(_REMEDY)
+        )
     program["guards_code"] = []  # conditions in Python; nothing here asks them
     _drop_call_graph(program)
     for problem in _problems(program):
-        raise FileError(file, problem, _REMEDY)
+        raise FileError(file, problem, say(_REMEDY))
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as target:
         for name in sorted(_KEPT & records.keys()):
@@ -108,14 +120,16 @@ def _empty(file: Path, name: str, config: Any) -> set[str]:
     found = set()
     entries = config.get("config") if isinstance(config, dict) else None
     if not isinstance(entries, dict):
-        raise FileError(file, f"{name} in it holds no weights", _REMEDY)
+        raise FileError(file, say("{name} in it holds no weights").format(name=name), say(_REMEDY))
     for place, (weight, payload) in enumerate(entries.items()):
         about = payload.get("tensor_meta") if isinstance(payload, dict) else None
         if not isinstance(about, dict) or payload.get("use_pickle") is not False:
-            problem = f"holds {weight} as a pickle, which could run anything; it isn't read"
-            raise FileError(file, problem, _REMEDY)
+            problem = say(
+                "holds {weight} as a pickle, which could run anything; it isn't read"
+            ).format(weight=weight)
+            raise FileError(file, problem, say(_REMEDY))
         for problem in _problems(about):
-            raise FileError(file, problem, _REMEDY)
+            raise FileError(file, problem, say(_REMEDY))
         prefix = "weight" if name.startswith(_WEIGHTS) else "tensor"
         payload["path_name"] = f"{prefix}_{place}"
         about |= {"device": {"type": "meta", "index": None}, "storage_offset": {"as_int": 0}}
@@ -146,15 +160,15 @@ def _problems(value: Any, key: str = "") -> Iterator[str]:
             yield from _problems(each, key)
     elif isinstance(value, str):
         if key in ("target", "as_operator") and not _CALLED.fullmatch(value):
-            yield f"calls {value[:80]!r}, which is no operator of torch"
+            yield say("calls {value!r}, which is no operator of torch").format(value=value[:80])
         elif key == "expr_str" and not _is_size(value):
-            yield f"has a size that is no arithmetic: {value[:80]!r}"
+            yield say("has a size that is no arithmetic: {value!r}").format(value=value[:80])
         elif key in ("name", "as_name") and value and not _NAME.fullmatch(value):
-            yield f"has a name that is none: {value[:80]!r}"
+            yield say("has a name that is none: {value!r}").format(value=value[:80])
         elif key in ("in_spec", "out_spec") and any(
             word in value for word in ("__enum__", "_module", "\\u")
         ):
-            yield "has results in containers that only an import could make"
+            yield say("has results in containers that only an import could make")
 
 
 def _layers(metadata: Any) -> dict[str, str]:

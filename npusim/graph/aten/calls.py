@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.graph.network import Value
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node
@@ -88,12 +89,12 @@ def _table() -> Mapping[str, Any]:
 def _row(text: str) -> Row:
     match = _ROW.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text} is no call")
+        raise ValueError(say("{text} is no call").format(text=text))
     parameters = []
     for word in re.split(r",\s*(?![^()]*\))", match[2]) if match[2] else ():
         part = _ARGUMENT.fullmatch(word)
         if part is None:
-            raise ValueError(f"{word} in {text} is no argument")
+            raise ValueError(say("{word} in {text} is no argument").format(word=word, text=text))
         parameters.append((part[1], part[3] or part[1], part[2] is not None))
     return Row(match[1], tuple(parameters), tuple(match[3].split(", ")))
 

@@ -20,6 +20,7 @@ from npusim.graph.aten.archive import without_code
 from npusim.graph.network import Network, Value
 from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, DTypeError, FileError, UsageError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -56,7 +57,7 @@ def read_program(path: str | PathLike[str]) -> Program:
     Raises FileError for what isn't one, UsageError where torch isn't installed.
     """
     file = Path(path)
-    export = _torch("reading .pt2 files")[1]
+    export = _torch(say("reading .pt2 files"))[1]
     try:
         with _untold():
             exported = export.load(without_code(file))
@@ -65,7 +66,10 @@ def read_program(path: str | PathLike[str]) -> Program:
     except Exception as error:  # noqa: BLE001 - what torch raises for a broken file is up to torch
         what = " ".join(str(error).split())[:200]
         raise FileError(
-            file, f"isn't a program that torch.export.load reads ({type(error).__name__}: {what})"
+            file,
+            say("isn't a program that torch.export.load reads ({kind}: {what})").format(
+                kind=type(error).__name__, what=what
+            ),
         ) from None
     return from_torch(exported, name=file.stem)
 
@@ -75,11 +79,11 @@ def from_torch(exported: Any, *, name: str = "program") -> Program:
 
     Raises ArgumentError for anything else, UsageError where torch isn't installed.
     """
-    _torch("reading a torch program")
+    _torch(say("reading a torch program"))
     if not hasattr(exported, "graph_signature") or not hasattr(exported, "graph_module"):
         raise ArgumentError(
-            f"{type(exported).__name__} is no exported program",
-            "Give what torch.export.export(module, inputs) returns.",
+            say("{kind} is no exported program").format(kind=type(exported).__name__),
+            say("Give what torch.export.export(module, inputs) returns."),
         )
     fed = set(exported.graph_signature.user_inputs)
     inputs = {
@@ -111,7 +115,9 @@ def _torch(why: str) -> tuple[Any, Any]:
     try:
         return import_module("torch"), import_module("torch.export")
     except ImportError:
-        raise UsageError(f"{why} needs torch", "pip install torch") from None
+        raise UsageError(
+            say("{why} needs torch").format(why=why), say("pip install torch")
+        ) from None
 
 
 def _must_be_in_range(
@@ -123,9 +129,11 @@ def _must_be_in_range(
             span = ranges.get(str(axis))
             if span is not None and not span.lower <= size <= span.upper:
                 raise ArgumentError(
-                    f"the axis {axis} of {name} was exported for {span.lower} to {span.upper}, "
-                    f"not for {size}",
-                    "Export the program with a wider torch.export.Dim.",
+                    say(
+                        "the axis {axis} of {name} was exported for {lower} to {upper}, not for "
+                        "{size}"
+                    ).format(axis=axis, name=name, lower=span.lower, upper=span.upper, size=size),
+                    say("Export the program with a wider torch.export.Dim."),
                 )
 
 
@@ -242,8 +250,10 @@ class _Walk:
         what = " ".join(str(error).split())[:160] or type(error).__name__
         return FileError(
             self._program.name,
-            f"what the node {node.name} ({node.target}) makes isn't known without data: {what}",
-            "Export the program without that call, or with sizes that don't depend on data.",
+            say("what the node {name} ({target}) makes isn't known without data: {what}").format(
+                name=node.name, target=node.target, what=what
+            ),
+            say("Export the program without that call, or with sizes that don't depend on data."),
         )
 
     def _settled(self, result: Any, given: Any) -> Any:
@@ -334,4 +344,4 @@ def _dtype(kind: Any) -> DType:
     try:
         return dtype(name)
     except DTypeError:
-        raise ArgumentError(f"npusim has no dtype {name}") from None
+        raise ArgumentError(say("npusim has no dtype {name}").format(name=name)) from None

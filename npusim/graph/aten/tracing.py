@@ -9,6 +9,7 @@ from typing import Any
 
 from npusim.graph.aten.reader import Program, torch_for
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 
 def traced(
@@ -20,7 +21,7 @@ def traced(
     where `backward` passes belong to it, those below autograd, where attention is in parts.
     Raises ArgumentError where Python asks for the contents of a tensor.
     """
-    torch = torch_for("tracing a function")
+    torch = torch_for(say("tracing a function"))
     from torch.fx.experimental.proxy_tensor import make_fx
 
     trace: Callable[..., Any] = make_fx(
@@ -38,9 +39,11 @@ def traced(
     except Exception as error:  # noqa: BLE001 - what torch and the function raise is up to them
         what = " ".join(str(error).split())[:200] or type(error).__name__
         raise ArgumentError(
-            f"{name} can't be traced without data: {what}",
-            'Where Python looks at what tensors hold, torch.compile(model, backend="npusim") takes '
-            "the parts between.",
+            say("{name} can't be traced without data: {what}").format(name=name, what=what),
+            say(
+                'Where Python looks at what tensors hold, torch.compile(model, backend="npusim") '
+                "takes the parts between."
+            ),
         ) from None
     for weight in module.parameters():  # traced gradients have no contents
         if isinstance(weight.grad, torch._subclasses.FakeTensor):  # noqa: SLF001 - no other name
@@ -73,7 +76,7 @@ def _no_backward(torch: Any) -> AbstractContextManager[None]:
     """A backward pass is refused, of which calls above autograd would show nothing."""
 
     def refused(*_args: Any, **_words: Any) -> None:
-        raise ArgumentError("the function has a backward pass", "Say so: backward=True.")
+        raise ArgumentError(say("the function has a backward pass"), "Say so: backward=True.")
 
     return _instead(torch.autograd, "backward", refused)
 

@@ -19,6 +19,7 @@ from npusim.graph.mapping import (
     reductions,
 )
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,5 +53,9 @@ def map_operators(network: Network) -> None:
         try:
             rule(network, node)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            problem = f"{what} has attributes or tensors that don't go together"
-            raise ArgumentError(problem, f"Compare it with ONNX's operator ({error}).") from error
+            problem = say("{what} has attributes or tensors that don't go together").format(
+                what=what
+            )
+            raise ArgumentError(
+                problem, say("Compare it with ONNX's operator ({error}).").format(error=error)
+            ) from error

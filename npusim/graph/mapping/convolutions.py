@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, reshaped
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,9 @@ def _convolution(network: Network, node: Node) -> None:
     attributes = _framed(_window(node, weights.shape[2:]))
     groups = node.attributes.get("group", 1)
     if x.shape[1] != weights.shape[1] * groups or weights.shape[0] % groups:
-        problem = f"{list(weights.shape)} in {groups} groups is no weight for {list(x.shape)}"
+        problem = say("{shape} in {groups} groups is no weight for {shape_2}").format(
+            shape=list(weights.shape), groups=groups, shape_2=list(x.shape)
+        )
         raise ArgumentError(f"{node.op} {node.name}: {problem}")
     op = "Conv3D" if len(x.shape) == 5 else "Conv2D"
     if op == "Conv2D" and groups > 1 and groups == x.shape[1] and weights.shape[1] == 1:
@@ -140,7 +143,11 @@ def _whole_plane(op: str) -> Callable[[Network, Node], None]:
 def _batch_norm(network: Network, node: Node) -> None:
     node = _tall(network, node)
     if len(node.given) < _OF_A_NORM:
-        raise ArgumentError(f"{node.op} {node.name} has no scale, bias, mean and variance")
+        raise ArgumentError(
+            say("{op} {name} has no scale, bias, mean and variance").format(
+                op=node.op, name=node.name
+            )
+        )
     attributes = {"epsilon": node.attributes.get("epsilon", 1e-5)}
     network.replace([node], "BatchNorm", node.inputs, node.outputs[:1], attributes)
 

@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,9 @@ def einsum(network: Network, node: Node) -> None:
     if any(len(set(term)) != len(term) for term in (*terms, result)):
         equation = node.attributes["equation"]
         raise ArgumentError(
-            f"{node.op} {node.name} takes a diagonal ({equation}); no operator does"
+            say("{op} {name} takes a diagonal ({equation}); no operator does").format(
+                op=node.op, name=node.name, equation=equation
+            )
         )
     steps = _Steps(network, node)
     operands, out = list(node.given), node.output

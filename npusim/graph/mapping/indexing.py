@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.graph.mapping.rules import Rule, contents, renamed
 from npusim.values.dtypes import INT32
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +41,13 @@ def _scatter(network: Network, node: Node) -> None:
     copy = network.value(data)
     reduction = node.attributes.get("reduction", "none")
     if reduction not in _SCATTERS:
-        problem = f"{node.op} {node.name} has the reduction {reduction}"
-        raise ArgumentError(problem, f"The device's operators have {', '.join(_SCATTERS)}.")
+        problem = say("{op} {name} has the reduction {reduction}").format(
+            op=node.op, name=node.name, reduction=reduction
+        )
+        raise ArgumentError(
+            problem,
+            say("The device's operators have {scatters}.").format(scatters=", ".join(_SCATTERS)),
+        )
     op = _SCATTERS[reduction]
     network.add("TensorMove", [data], [copy], name=node.name, place=node.place)
     network.replace([node], op, [copy, indices, updates], node.outputs)

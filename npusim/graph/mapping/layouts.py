@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, contents, reshaped, told
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +136,9 @@ def _blocks(node: Node) -> tuple[list[int], list[int]]:
     edge = node.attributes.get("blocksize", 1)
     whole = (high, wide) if node.op == "SpaceToDepth" else (channels,)
     if any(size % edge ** (2 // len(whole)) for size in whole):
-        problem = f"cuts {list(node.given[0].shape)} into blocks of {edge}"
+        problem = say("cuts {shape} into blocks of {edge}").format(
+            shape=list(node.given[0].shape), edge=edge
+        )
         raise ArgumentError(f"{node.op} {node.name} {problem}")
     if node.op == "SpaceToDepth":
         return [images, channels, high // edge, edge, wide // edge, edge], [0, 3, 5, 1, 2, 4]

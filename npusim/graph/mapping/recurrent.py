@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from npusim.graph.mapping.rules import Rule, reshaped
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,9 @@ def _layer(kind: _Kind) -> Rule:
 def _given(node: Node, place: int) -> Value:
     value = node.input(place)
     if value is None:
-        raise ArgumentError(f"{node.op} {node.name} has no input {place}")
+        raise ArgumentError(
+            say("{op} {name} has no input {place}").format(op=node.op, name=node.name, place=place)
+        )
     return value
 
 
@@ -72,9 +75,10 @@ def _refuse_others(kind: _Kind, node: Node) -> None:
     after = kind is _LSTM or bool(node.attributes.get("linear_before_reset", 0))
     if peephole or node.attributes.get("layout", 0) or not after:
         raise ArgumentError(
-            f"{node.op} {node.name}: peepholes, layout 1 and a reset before the product aren't "
-            "modelled",
-            "Export it with linear_before_reset=1 and steps in front.",
+            say(
+                "{op} {name}: peepholes, layout 1 and a reset before the product aren't modelled"
+            ).format(op=node.op, name=node.name),
+            say("Export it with linear_before_reset=1 and steps in front."),
         )
 
 

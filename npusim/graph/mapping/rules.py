@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.errors import ArgumentError
+from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
@@ -35,8 +36,10 @@ def contents(node: Node, place: int) -> list[Any] | None:
         return None
     if value.contents is None:
         raise ArgumentError(
-            f"{node.op} {node.name} takes {value.name} from data; the device compiles only sizes "
-            "that are known before"
+            say(
+                "{op} {name} takes {name_2} from data; the device compiles only sizes that are "
+                "known before"
+            ).format(op=node.op, name=node.name, name_2=value.name)
         )
     return [each.item() for each in value.contents.reshape(-1)]
 

@@ -86,6 +86,8 @@ def _asked_of(node: Node, asked: dict[int, Format]) -> Format | None:
 
 def _own(node: Node, target: Target) -> Format | None:
     """The format that a node works in, whatever its operands have; None if it has no wish."""
+    if node.op == "PhonyConcat":  # of what convolutions write
+        return Format.NC1HWC0
     if node.op in PLANES:
         if _fits(node.output, Format.NC1HWC0):
             return Format.NC1HWC0

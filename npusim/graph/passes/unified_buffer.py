@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from npusim.graph.target import Target
 
 _CUBE = ("Conv2D", "Conv3D", "DepthwiseConv2D", "MatMulV2", "BatchMatMulV2")
-_ONLY = {"Conv3D": (["Add"], ["Relu"], ["Add", "Relu"])}
-"""Chains behind heads that don't take any. Source: the operator tree's TbeConv3dElemwisePass."""
+_ONLY = {"Conv3D": (["Add"], ["Relu"], ["Add", "Relu"]), "BNInfer": (["Relu"],)}
+"""Chains behind heads that don't take any. Source: the operator tree's TbeConv3dElemwisePass.
+
+BNInfer is a broadcast of its rows, scheduled as elementwise operators are (the tree's bn_infer.py),
+so that TbeEltwiseFusionPass takes it; its kernel here knows Relu alone.
+"""
 
 # Source: hiascend.com, UB fusion patterns 0186/0190 (a chain of at most six elementwise operators)
 # and 0195 (a convolution and two of them).
@@ -28,7 +32,7 @@ def run(network: Network, target: Target) -> int:
     """Fuse chains of elementwise operators, behind cube kernels first."""
     del target
     found = 0
-    for heads, most in ((_CUBE, _BEHIND_CUBE), (tuple(sorted(FUSED)), _IN_A_CHAIN - 1)):
+    for heads, most in ((_CUBE, _BEHIND_CUBE), (("BNInfer", *sorted(FUSED)), _IN_A_CHAIN - 1)):
         for node in sorted(network.named(*heads), key=lambda node: node.place):
             if node.output.maker is node and not _is_wide(node):
                 found += _fuse(network, node, most)

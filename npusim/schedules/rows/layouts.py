@@ -196,7 +196,7 @@ class RowsLayout(RowLayout):
             self._deal_out(fullest_share(self._axes, cores, self.rows_in_ub(need)))
         room = int(self.profile.buffers.ub_bytes * UB_SHARE)
         wide = self._wide(self.columns)
-        left, per_row = room - need.place * wide, need.element * wide + need.row
+        left, per_row = room - need.place * wide, max(1, need.element * wide + need.row)
         if per_row <= left:
             fitting = int(left / per_row)
             fitting = min(fitting, self.rows_at_once) if self.one_by_one else fitting

@@ -48,6 +48,11 @@ ELSEWHERE = {
         "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
     },
     "ops/test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
+    "ops/test_moe_distribute.py": {
+        f"aclnnMoeDistribute{way}{version}": f"MoeDistribute{way}V2"
+        for way in ("Dispatch", "Combine")
+        for version in ("", "V2", "V3", "V4")
+    },
     "ops/test_collective_products.py": {
         name: f'"{name}"'
         for name in (

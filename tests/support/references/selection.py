@@ -77,12 +77,12 @@ def _shifted(name: str, *, number: bool = False) -> Callable[[Draw], Mapping[str
     return make
 
 
-def _dropped(name: str, factor: str) -> Callable[[Draw], Mapping[str, Any]]:
+def _dropped(name: str, factor: str, *factors: float) -> Callable[[Draw], Mapping[str, Any]]:
     def make(d: Draw) -> Mapping[str, Any]:
         x = d.tensor(name, d.sized(1, 5))
         count = -(-x.size // 128) * 16
         mask = d.rng.integers(0, 256, count).astype(np.uint8)
-        return {name: x, "mask": mask, factor: d.one_of(0.25, 0.5)}
+        return {name: x, "mask": mask, factor: d.one_of(*factors)}
 
     return make
 
@@ -346,10 +346,10 @@ ROWS = (
     Row("aclnnRightShift", _shifted("input"), np.right_shift),
     Row(
         "aclnnDropoutDoMask",
-        _dropped("self", "prob"),
+        _dropped("self", "prob", 0.25, 0.5),
         lambda x, mask, p: _kept(x, mask, 1 / (1 - p)),
     ),
-    Row("aclnnDropoutBackward", _dropped("gradOutput", "scale"), _kept),
+    Row("aclnnDropoutBackward", _dropped("gradOutput", "scale", 1.25, 2.0), _kept),
     Row("aclnnBincount", _counted, np.bincount, given=True, natural=False),
     Row("aclnnSearchSorted", _searched, _found, natural=False),
     Row("aclnnSearchSorteds", _searched, lambda *given: np.asarray(_found(*given)), natural=False),

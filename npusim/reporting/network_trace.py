@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,6 +47,43 @@ def _events(result: StepResult) -> Iterator[dict[str, Any]]:
         row = {"pid": process, "tid": f"stream {number}"}
         yield {"name": "thread_sort_index", "ph": "M", **row, "args": {"sort_index": number}}
         yield from _row(result, row)
+    yield from _counters(result, process)
+
+
+def _counters(result: StepResult, process: str) -> Iterator[dict[str, Any]]:
+    """What the streams' tasks carry on average of their time, and nought at the end."""
+    longer = result.duration_us / result.device_us if result.device_us else 1.0
+    ends = accumulate((each.total_us * longer for each in result.items), initial=0.0)
+    before: dict[str, dict[str, float]] = {}
+    for each, at_us in zip_longest(result.items, ends):
+        now = (
+            _rates(each, longer / result.streams)
+            if each is not None
+            else {key: {} for key in before}
+        )
+        for name, series in now.items():
+            told = series or dict.fromkeys(before[name], 0.0)
+            if before.get(name) != told:
+                before[name] = told
+                yield {"name": name, "ph": "C", "pid": process, "tid": name,
+                       "ts": round(at_us, DECIMALS), "args": told}  # fmt: skip
+
+
+def _rates(each: TimedItem, share: float) -> dict[str, dict[str, float]]:
+    """GB/s of a task in `share` of its time, by counter; nought where it isn't simulated."""
+    time_us = each.timing.duration_us * share
+    tasks = each.timing.tasks if time_us else ()
+
+    def gbps(nbytes: int) -> float:
+        return round(nbytes / time_us / 1e3, 3) if nbytes else 0.0
+
+    return {
+        "L2, GB/s": {
+            "read": gbps(sum(task.bytes_read for task in tasks)),
+            "written": gbps(sum(task.bytes_written for task in tasks)),
+        },
+        "HBM, GB/s": {"HBM": gbps(sum(task.hbm_bytes for task in tasks))},
+    }
 
 
 def _row(result: StepResult, row: dict[str, str]) -> Iterator[dict[str, Any]]:

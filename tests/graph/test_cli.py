@@ -255,6 +255,26 @@ def test_a_model_has_a_trace(
     assert one[-1]["ts"] + one[-1]["dur"] == pytest.approx(said.json["end_us"])
 
 
+def test_a_models_trace_counts_what_memory_carries(file: Path, tmp_path: Path) -> None:
+    from npusim import Model
+    from npusim.reporting.network_trace import write_step_trace
+
+    for streams in (1, 2):
+        step = Model.read(file).estimate(CHIP, streams=streams)
+        made, _ = write_step_trace(step, tmp_path / "trace.json", force=True)
+        events = json.loads(made.read_text())["traceEvents"]
+        counted = [each for each in events if each["ph"] == "C" and each["name"] == "HBM, GB/s"]
+        carried = sum(
+            before["args"]["HBM"] * 1e3 * (after["ts"] - before["ts"])
+            for before, after in pairwise(counted)
+        )
+        moved = sum(
+            task.hbm_bytes * each.item.count for each in step.items for task in each.timing.tasks
+        )
+        assert counted[-1]["args"] == {"HBM": 0.0}
+        assert carried == pytest.approx(streams * moved, rel=1e-3)
+
+
 def test_modules_span_their_tasks(tmp_path: Path) -> None:
     from npusim import Model
     from npusim.reporting.network_trace import write_step_trace

@@ -92,7 +92,9 @@ class MoeDistributeDispatch(Kernel):
         self.experts = peers.experts + without_weights
         self.quantised = arrived.rows.dtype is INT8
         self.block_dim = profile.cores.vector_cores
-        self.columns = self.width + _BESIDE_BYTES // arrived.rows.dtype.itemsize
+        size = arrived.rows.dtype.itemsize
+        self.beside = round_up(self.width * size, profile.buffers.block_bytes) // size
+        self.columns = self.beside + _BESIDE_BYTES // size
         self.sent = made((self.pairs, self.columns), arrived.rows.dtype, "window")
         held = Quantised.nbytes(self.width) if self.quantised else 0
         held += 2 * round_up(self.pairs, _LANES) * INT32.itemsize
@@ -187,7 +189,7 @@ class MoeDistributeDispatch(Kernel):
         ids.free_tensor(ids.copy_in(self.ids.span(0, self.pairs)))
         quantised = None
         if self.quantised:
-            sizes = self.width, self.columns, self.depth
+            sizes = self.width, self.beside, self.columns, self.depth
             smooth = self.smooth is not None
             quantised = Quantised(core, self.x.dtype, *sizes, smooth=smooth)
         bind = TQueBind(self.depth, "rows")
@@ -317,7 +319,7 @@ class MoeDistributeDispatch(Kernel):
         if self.quantised and self.out.scales is not None:
             scale = self.scale.get(FLOAT, 1)
             core.wrote(scale)
-            core.arrange(scale, row[self.width : self.width + FLOAT.itemsize], how=scale_of)
+            core.arrange(scale, row[self.beside : self.beside + FLOAT.itemsize], how=scale_of)
             core.copy_runs(self.out.scales.window(((target, 1),), (1,), (1,)), scale)
         rows = self.out.rows.window(((target, self.width),), (self.width,), (1,))
         core.copy_runs(rows, row[: self.width])

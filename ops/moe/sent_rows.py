@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Quantised:
-    """Rows by their largest elements as int8, with the scale behind each."""
+    """Rows by their largest elements as int8, with the scale behind each, from a block on."""
 
-    def __init__(self, core: Core, kind: DType, width: int, columns: int, depth: int, *,
-        smooth: bool) -> None:  # fmt: skip
-        self._core, self._width, self._columns = core, width, columns
+    def __init__(self, core: Core, kind: DType, width: int, beside: int, columns: int, depth: int,
+        *, smooth: bool) -> None:  # fmt: skip
+        self._core, self._width, self._beside, self._columns = core, width, beside, columns
         self._in, self._out = (TQue(TPosition.VECIN, depth, "row"),
             TQue(TPosition.VECOUT, depth, "int8"))  # fmt: skip
         self._wide, self._scale = TBuf("wide"), TBuf("scale")
@@ -57,7 +57,7 @@ class Quantised:
             self._smooth_in.free_tensor(factors)
         out, scale = self._out.alloc_tensor(INT8, self._columns), self._scale.get(FLOAT, 1)
         self._quantiser.by_largest(wide, out[: self._width], scale)
-        beside = out[self._width : self._width + FLOAT.itemsize]
+        beside = out[self._beside : self._beside + FLOAT.itemsize]
         core.emit_scalar("st_ub", stores=1)
         core.filled(beside)
         core.arrange(beside, scale, how=_as_bytes)

@@ -19,6 +19,7 @@ from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -78,6 +79,8 @@ class RecurrentGatedDeltaRule(Kernel):
         used = MOST_TOKENS * (4 * keys + 2 * values + 6 * heads) + _SPARE_BYTES
         used += MOST_TOKENS * (8 * keys + 4 * values + 4 * heads)
         most = (ub_bytes - used) // (_ROW_OF_STATE * keys + _ROW) // _HALF_BLOCK * _HALF_BLOCK
+        if most <= 0:
+            raise KernelError(self.op_type, f"rows of states of {self.keys} don't fit into UB")
         return round_up(ceil(self.values / ceil(self.values / most)), _HALF_BLOCK)
 
     def _tokens(self, lengths: GlobalTensor) -> NDArray[np.int64]:

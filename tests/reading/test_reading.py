@@ -41,6 +41,7 @@ EXCEPTIONS = {
     "npusim.catalogue.store": "unpacks the package's own catalogue, whose checksum it has compared",
     "npusim.reporting.files": "writes",
     "npusim.reporting.csvfile": "writes",
+    "npusim.values.plotted": "writes",
     "npusim.sweeping.results": "writes, and locks what it writes",
     "npusim.cli.arguments": "a checksum of a name",
     "npusim.cli.init": "hands out the package's own templates",

@@ -46,16 +46,31 @@ def malloc(session: Session, pointer: Any, size: int, policy: int) -> None:
 def free(session: Session, pointer: int) -> None:
     """Gives device memory back; what isn't the start of a block is 107000.
 
-    What was launched before it has an end first: programs free workspaces before they synchronise
-    (CATLASS, examples 32 and 38). A block that a reset of its device took may be freed after it, as
-    destructors do.
+    It waits for nobody (hicann/runtime, docs/api_docs/aclrtFree.md), and most work is done by then:
+    programs that free a workspace before they synchronise get their results, and are told. A block
+    that a reset of its device took may be freed after it, as destructors do.
     """
     need(devPtr=pointer)
     if session.memory.forget_reset(pointer):
         return
-    for stream in session.streams_of(session.current_device()):
+    waiting = [each for each in session.streams_of(session.current_device()) if not each.is_idle]
+    if waiting:
+        session.say(
+            "aclrtFree doesn't wait for what was launched before it; if that uses the memory, a "
+            "device that is still at it faults. Call aclrtSynchronizeStream first, or "
+            "aclrtFreeWithDevSync."
+        )
+    for stream in waiting:
         stream.run_until(None)
     session.memory.free(pointer)
+
+
+@MOVING.entry("aclrtFreeWithDevSync")
+def free_when_done(session: Session, pointer: int) -> None:
+    """As aclrtFree, when everything that was launched on the device has ended; raises its fault."""
+    for stream in session.streams_of(session.current_device()):
+        stream.synchronize()
+    free(session, pointer)
 
 
 @MOVING.entry("aclrtMallocHost")

@@ -267,6 +267,9 @@ static void InStream() {
   TRY("copy_later_into_freed", aclrtMemcpyAsync(block, 16, numbers, 16, ACL_MEMCPY_DEFAULT, stream));
   aclrtFree(block);
   TRY("synchronize_copy_into_freed", aclrtSynchronizeStream(stream));
+  aclrtMalloc(&block, 16, ACL_MEM_MALLOC_HUGE_FIRST);
+  TRY("fill_once_more", aclrtMemsetAsync(block, 16, 1, 16, stream));
+  TRY("free_with_sync", aclrtFreeWithDevSync(block));
   size_t free = 0, total = 0;
   TRY("memory_info", aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   LOG_PRINT("all_free %d\n", free == total);

@@ -224,14 +224,15 @@ def _write(
     plot: Path | None,
     over: tuple[str, str],
 ) -> None:
-    from npusim.reporting import sweep as sweeps
     from npusim.reporting.files import atomic_write, write_text
+    from npusim.reporting.sweep import rows_csv
+    from npusim.reporting.sweep_figures import figure_bytes
 
     if csv_file is not None:
-        write_text(csv_file, sweeps.rows_csv(rows, wanted.axes), force=True)
+        write_text(csv_file, rows_csv(rows, wanted.axes), force=True)
     if plot is not None:
         kind = plot.suffix.lower().lstrip(".")
-        drawn = sweeps.figure_bytes(rows, wanted.axes, kind, x=over[0], y=over[1])
+        drawn = figure_bytes(rows, wanted.axes, kind, x=over[0], y=over[1])
         with atomic_write(plot, force=True) as stream:
             stream.write(drawn)
 

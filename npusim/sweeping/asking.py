@@ -10,7 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.reporting.sweep import figure, flat_rows, statuses
+from npusim.reporting.sweep import flat_rows, statuses
+from npusim.reporting.sweep_figures import figure
 from npusim.sweeping.executors import local_crew
 from npusim.sweeping.points import expand
 from npusim.sweeping.results import ResultFile, read_rows

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import npusim as package
 from npusim.hardware.naming import load_profile
-from npusim.reporting import sweep as report
+from npusim.reporting import sweep_figures as report
 from npusim.runtime.device import Device
 from npusim.sweeping import points as expansion
 from npusim.sweeping import working

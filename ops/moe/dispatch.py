@@ -25,6 +25,8 @@ from npusim.ops.moe.sent_rows import Quantised, scale_of
 from npusim.schedules.bounds import fault_outside
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
+from npusim.values.errors import DeviceFault
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -163,6 +165,7 @@ class MoeDistributeDispatch(Kernel):
         """Send, tell, wait, bring in, add up."""
         block = core.get_block_idx()
         fault_outside(core, self.op_type, self.ids, self.experts)
+        self._fault_beyond(core)
         self._send(core, *share(len(self.active), self.block_dim, block))
         first, experts = share(self.peers.experts, self.block_dim, block)
         for _ in core.loop(experts):
@@ -178,6 +181,16 @@ class MoeDistributeDispatch(Kernel):
         if block == self._last:
             core.pipe.reset()
             self._add_up(core)
+
+    def _fault_beyond(self, core: Core) -> None:
+        """Raise DeviceFault where more rows arrive than there is room for; the first core looks."""
+        arriving, room = int(self.received.sum()), self.out.rows.shape[0]
+        if core.numerics and not core.get_block_idx() and arriving > room:
+            raise DeviceFault(
+                AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
+                f"{self.op_type}: {arriving} rows arrive, and there is room for {room}",
+                "Let the experts that a token chooses differ from one another.",
+            )
 
     # -- to the others ---------------------------------------------------------------------------
 

@@ -162,7 +162,10 @@ def test_the_count_is_exact_where_there_is_a_closed_form(
     assert asked.needed(rate_per_s) == (fewest, fewest)
 
 
-@pytest.mark.parametrize("number", [1, 2, 6, 7, 15, 18, 19])
+_SLOW = [pytest.param(number, marks=pytest.mark.slow) for number in (7, 15)]
+
+
+@pytest.mark.parametrize("number", [1, 2, 6, *_SLOW, 18, 19])
 def test_a_plan_decides_as_a_long_run_does(number: int) -> None:
     """A few of those that `benchmarks/plans.py` compares with runs of a million requests."""
     plans = runpy.run_path(str(ROOT / "benchmarks" / "plans.py"))

@@ -8,7 +8,8 @@ through a device pointer on the host ends, as it does with a card.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any
@@ -65,12 +66,11 @@ class Block:
 class DeviceMemory:
     """All blocks of all devices."""
 
-    def __init__(
-        self, capacity_bytes: int, overrun: Callable[[str], None] = lambda _: None
-    ) -> None:
-        """``overrun`` hears once of each block that is used beyond what was asked for."""
+    def __init__(self, capacity_bytes: int, tell: Callable[[str], None] = lambda _: None) -> None:
+        """``tell`` hears of blocks that are used beyond what was asked for, or when freed, once."""
         self._capacity_bytes = capacity_bytes
-        self._overrun = overrun
+        self._tell = tell
+        self._leaving = 0  # the address of a block that is being freed
         self._overrun_blocks: set[int] = set()
         self._next = _FIRST_ADDRESS
         self._starts: list[int] = []  # of living blocks, ascending: addresses only grow
@@ -125,6 +125,15 @@ class DeviceMemory:
         block.is_freed = True
         return block
 
+    @contextmanager
+    def leaving(self, address: int) -> Iterator[None]:
+        """Inside, what was launched earlier may still use a block, and that is told."""
+        self._leaving = address
+        try:
+            yield
+        finally:
+            self._leaving = 0
+
     def reset(self, device: int) -> list[Block]:
         """Frees all blocks of a device."""
         lost = [block for block in self.blocks() if block.device == device]
@@ -158,6 +167,7 @@ class DeviceMemory:
                 f"{what} {address:#x} {self._why_unknown(address)}",
                 "Use the addresses that aclrtMalloc gives, and free them last.",
             )
+        self.used(block, what)
         more = offset + count - block.size
         if more <= 0:
             return block, offset
@@ -166,8 +176,18 @@ class DeviceMemory:
             raise AddressError(f"{need} {block.size} has", "Allocate more, or move less.")
         if block.address not in self._overrun_blocks:
             self._overrun_blocks.add(block.address)
-            self._overrun(f"{need} {block.size} was asked for; the device rounds blocks up")
+            self._tell(f"{need} {block.size} was asked for; the device rounds blocks up")
         return block, offset
+
+    def used(self, block: Block, what: str) -> None:
+        """A task works on a block; ``what`` is told once where the block is being freed."""
+        if block.address == self._leaving:
+            self._leaving = 0
+            self._tell(
+                f"{what} lies in memory that aclrtFree gave back: it doesn't wait, and a device "
+                "that is still at it faults. Call aclrtSynchronizeStream first, or "
+                "aclrtFreeWithDevSync"
+            )
 
     def _why_not_free(self, address: int) -> str:
         at = bisect_right(self._starts, address) - 1

@@ -47,21 +47,17 @@ def free(session: Session, pointer: int) -> None:
     """Gives device memory back; what isn't the start of a block is 107000.
 
     It waits for nobody (hicann/runtime, docs/api_docs/aclrtFree.md), and most work is done by then:
-    programs that free a workspace before they synchronise get their results, and are told. A block
-    that a reset of its device took may be freed after it, as destructors do.
+    programs that free a workspace before they synchronise get their results, and are told where
+    calls and copies still use it. A block that a reset of its device took may be freed after it, as
+    destructors do.
     """
     need(devPtr=pointer)
     if session.memory.forget_reset(pointer):
         return
     waiting = [each for each in session.streams_of(session.current_device()) if not each.is_idle]
-    if waiting:
-        session.say(
-            "aclrtFree doesn't wait for what was launched before it; if that uses the memory, a "
-            "device that is still at it faults. Call aclrtSynchronizeStream first, or "
-            "aclrtFreeWithDevSync."
-        )
-    for stream in waiting:
-        stream.run_until(None)
+    with session.memory.leaving(pointer):
+        for stream in waiting:
+            stream.run_until(None)
     session.memory.free(pointer)
 
 

@@ -247,6 +247,7 @@ class _Task:
                     f"the memory of {name} was freed before the task ran",
                     "Synchronise the stream before freeing what its tasks use.",
                 )
+            self.session.memory.used(block, name)
         size = self.planned.workspace_size
         if size and self.planned.executor.chain.tasks:
             self.session.memory.find(self.workspace, size, "the workspace")

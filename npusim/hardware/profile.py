@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from npusim.hardware import codes, groups
+from npusim.hardware import codes, execution, groups
 from npusim.hardware.execution import AiCpu, Cube, Launch, RandomEngine, Scalar, Vector
 from npusim.hardware.groups import (
     Buffers,
@@ -221,9 +221,11 @@ GROUPS = tuple(
     if isinstance(field.annotation, type) and issubclass(field.annotation, Group)
 )
 
+_OWN = (groups.__name__, execution.__name__, __name__)
+
 # What a profile is made of.
 PARTS = (
-    *(each for each in Group.__subclasses__() if each.__module__ in (groups.__name__, __name__)),
+    *(each for each in Group.__subclasses__() if each.__module__ in _OWN),
     Provenance,
     Source,
 )

@@ -147,3 +147,10 @@ def test_a_wrong_file_is_refused_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(ProfileError):
             fresh(file)
+
+
+def test_a_chip_that_was_read_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    chips = ("Ascend910A", "Ascend910B3", "Ascend310P3", "Ascend910_9391")
+    found = [fresh(chip) for chip in chips]
+    monkeypatch.setattr(loading, "_validated", lambda *_: pytest.fail("a file is parsed again"))
+    assert [fresh(chip) for chip in chips] == found

@@ -16,7 +16,7 @@ from npusim.capi.launch_syntax import (
     named_launches,
     translated,
 )
-from npusim.capi.library import LIBRARY, installation
+from npusim.capi.library import LIBRARY, Installation, installation
 from npusim.capi.missing_headers import missing_header
 from npusim.capi.two_sides import asks_for_sides, compile_sides
 from npusim.operators.folders import VARIABLE
@@ -57,8 +57,7 @@ def compile_program(
     _require_replaceable(target, sources)
     compiler = tools.cxx_compiler()
     home = installation()
-    library = LIBRARY.removeprefix("lib").removesuffix(".so")
-    linked = [f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}"]
+    linked = _with_the_library(home)
     with guarded_folder(f".{target.name}.", within=target.parent.absolute()) as folder:
         scratch = f"{folder}/made"
         launched = _launch_headers(sources, flags, Path(folder))
@@ -110,11 +109,9 @@ def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str],
     The compiler's messages go to standard error. Raises RejectedError where it objects to ``what``.
     """
     compiler, home = tools.cxx_compiler(), installation()
-    library = LIBRARY.removeprefix("lib").removesuffix(".so")
     command = [
         *compiler, *_OF_KERNELS, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{home.include}",
-        *flags, *map(str, sources), "-o", str(output),
-        f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+        *flags, *map(str, sources), "-o", str(output), *_with_the_library(home),
     ]  # fmt: skip
     done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
     if done.returncode:
@@ -124,15 +121,19 @@ def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str],
 
 def compile_c_library(source: Path, output: Path) -> None:
     """Compiles a source of functions that pass on to npusim's library."""
-    home = installation()
-    library = LIBRARY.removeprefix("lib").removesuffix(".so")
     command = [
         *tools.c_compiler(), "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(output),
-        f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+        *_with_the_library(installation()),
     ]  # fmt: skip
     done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
     if done.returncode:
         raise RejectedError(f"{command[0]} ended with {done.returncode}, see above")
+
+
+def _with_the_library(home: Installation) -> list[str]:
+    """The linker's words for npusim's own library, which programs find by themselves."""
+    library = LIBRARY.removeprefix("lib").removesuffix(".so")
+    return [f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}"]
 
 
 def _of_projects() -> tuple[list[str], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, get_args
@@ -168,11 +167,11 @@ def reach(links: Interconnect, ranks: int, engine: str) -> Reach:
     is for, in a mesh there is a link to each. A store takes as long as on average over them.
     """
     wires = Wires(links, links.engines[engine])
-    busy_us, written_us = Counter[str](), 0.0
+    busy_us, written_us = dict[str, float](), 0.0
     for other in range(1, ranks):
         move = Move(0, other, 1.0)
         name, rate = wires.used_by(move)[0]
-        busy_us[name] += 1.0 / rate
+        busy_us[name] = busy_us.get(name, 0.0) + 1.0 / rate
         written_us += wires.level_of(move)[1].write_us
     last = Move(0, ranks - 1, 0)
     away = ranks - 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.serving.clients import Book, Clients
 from npusim.serving.group import Group
 from npusim.serving.routing import Router
+from npusim.serving.unit import Unit
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
 
@@ -95,42 +96,6 @@ def serve_in_stages(
     return _Play(book, Clients(requests, book, concurrency), stages, handover_ms, router).run()
 
 
-class _Unit:
-    """Groups that step together, and when the step that they are in is over."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.groups = groups
-        self.until_ms = inf
-        self._running: list[Group] = []
-        self._steps = 0
-        self._time_ms = 0.0
-
-    def begin(self, now_ms: float, event_ms: float) -> None:
-        """A step, or as many that only decode as are over when something may come from outside."""
-        for group in self.groups:
-            group.schedule()
-        running = self._running = [group for group in self.groups if group.running]
-        if not running:
-            return
-        for group in running:
-            group.make_room()
-        slowest = max(running, key=Group.step_ms) if len(running) > 1 else running[0]
-        steps, time_ms = 1, slowest.step_ms()
-        if not any(group.chunks for group in running):
-            growth_ms, wait_ms = slowest.growth_ms, event_ms - now_ms
-            left = (group.steps_left(wait_ms, time_ms, growth_ms) for group in self.groups)
-            steps = int(min(left))
-            time_ms = steps * time_ms + growth_ms * steps * (steps - 1) / 2
-        self._steps, self._time_ms, self.until_ms = steps, time_ms, now_ms + time_ms
-
-    def end(self) -> list[int]:
-        """The step is over: the requests that leave."""
-        for group in self._running:
-            group.took(self._steps, self._time_ms, self.until_ms)
-        self.until_ms = inf
-        return [request for group in self._running for request in group.left]
-
-
 class _Play:
     """Units wake up when a step is over or a request comes; a heap says who is next."""
 
@@ -148,7 +113,7 @@ class _Play:
         self._routers: list[Router] = []
         self._moving: list[tuple[float, int]] = []  # when it arrives, request
         self._stages: list[list[Group]] = []
-        self._units: list[list[_Unit]] = []
+        self._units: list[list[Unit]] = []
         self._ends: list[list[tuple[float, int]]] = [[] for _ in stages]  # when, which unit
         for number, stage in enumerate(stages, 1):
             last = number == len(stages)
@@ -161,7 +126,7 @@ class _Play:
             self._routers.append(Router(router if prompts else "least_loaded", book, len(groups)))
             each = stage.groups if stage.together else 1
             dealt = [groups[at : at + each] for at in range(0, len(groups), each)]
-            self._units.append([_Unit(each) for each in dealt])
+            self._units.append([Unit(each) for each in dealt])
         # By unit that decodes: prompts that are read for it, and when caches arrive there.
         self._reading = [0] * len(self._units[-1])
         self._arriving: list[list[float]] = [[] for _ in self._units[-1]]
@@ -220,8 +185,9 @@ class _Play:
 
     def _send(self, request: int, stage: int) -> int:
         """Give a request to its group; the number of its unit."""
-        self._stages[stage][self._routers[stage].group(request)].send(request)
-        return self._unit_of(request, stage)
+        number, each = self._unit_of(request, stage), len(self._units[stage][0].groups)
+        self._units[stage][number].send(request, self._routers[stage].group(request) % each)
+        return number
 
     def _unit_of(self, request: int, stage: int) -> int:
         group = self._routers[stage].group(request)

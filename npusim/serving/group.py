@@ -136,6 +136,9 @@ class Group:
 
     def step_ms(self) -> float:
         """How long the next step takes."""
+        if not self.chunks:
+            sequences = len(self._end_of)
+            return self._costs.decode[sequences] + self._costs.context[sequences] * self._context
         decodes = self._decodes
         sequences = len(self._end_of) if decodes else 0
         context = self._context if decodes else 0
@@ -144,12 +147,6 @@ class Group:
             1, len(self.chunks)
         )
         return self._costs.step_ms(sequences, context, tokens, before)
-
-    @property
-    def growth_ms(self) -> float:
-        """By how much a step that only decodes takes longer than the one before."""
-        sequences = len(self._end_of)
-        return self._costs.context[sequences] * sequences
 
     @property
     def is_full(self) -> bool:
@@ -161,12 +158,16 @@ class Group:
         """Whether a request waits for blocks alone."""
         return bool(self._waiting) and not self.chunks and not self.is_full
 
-    @property
-    def steps_left(self) -> float:
-        """Decoding steps until one is done or blocks run out."""
-        if not self._ends:
-            return inf
-        return max(1, self._blocks.steps_left(self._ends[0][0] - self._step, self._step))
+    def outlook(self) -> tuple[float, float, float]:
+        """How long the next step takes, how much longer each after it that only decodes.
+
+        At last how many of them there are until a sequence is done or blocks run out.
+        """
+        sequences = len(self._end_of)
+        more_ms, steps = self._costs.context[sequences] * sequences, inf
+        if self._ends:
+            steps = max(1, self._blocks.steps_left(self._ends[0][0] - self._step, self._step))
+        return self.step_ms(), more_ms, steps
 
     def took(self, steps: int, time_ms: float, now_ms: float) -> None:
         """`steps` steps are over, all of them alike; of prompts there is one."""

@@ -41,7 +41,7 @@ def layouts_of(
 
 
 def server_ranks(board: Board) -> int:
-    """Ranks of a server of a product; of a bare chip those of the servers that there are with it."""
+    """Ranks of a server of a product; of a bare chip those of the servers that it is sold in."""
     if board.cards_per_server is None:
         return interconnect_of(board.soc).server_ranks
     return board.cards_per_server * board.devices_per_card

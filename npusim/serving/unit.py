@@ -8,19 +8,12 @@ at next.
 from __future__ import annotations
 
 from math import ceil, inf, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.serving.group import Group
-
-
-class _Seen(NamedTuple):
-    """When a group was looked at: steps of the unit and its time in them so far."""
-
-    step: int = 0
-    busy_ms: float = 0.0
 
 
 class Unit:
@@ -32,14 +25,15 @@ class Unit:
         self._step = 0
         self._busy_ms = 0.0
         self._time_ms = 0.0
-        self._seen = [_Seen()] * len(groups)
+        # When each group was looked at last, in steps and in time spent in them.
+        self._seen = [0] * len(groups)
+        self._seen_ms = [0.0] * len(groups)
         self._awake: set[int] = set()
         # Of each group: milliseconds of a step at step 0 and more at each, and its next event.
         self._lines = [(0.0, 0.0)] * len(groups)
         self._events: list[float] = [inf] * len(groups)
         self._reading: list[int] = []
-        self._running: set[int] = set()
-        self._full: set[int] = set()
+        self._runs = [False] * len(groups)
 
     def send(self, request: int, number: int) -> None:
         """A request comes to a group."""
@@ -48,21 +42,27 @@ class Unit:
 
     def begin(self, now_ms: float, event_ms: float) -> None:
         """A step, or as many that only decode as are over when something may come from outside."""
+        step, lacking = self._step, list[int]()
+        self._reading = []
         for number in sorted(self._awake):
-            self._catch_up(number, now_ms)
-            self.groups[number].plan()
+            group = self.groups[number]
+            if self._seen[number] < step:
+                self._catch_up(number, now_ms)
+            group.plan()
             self._look(number)
-        self._awake = {number for number in self._awake if self.groups[number].lacks_blocks}
-        if not self._running:
+            if group.chunks:
+                self._reading.append(number)
+            elif group.lacks_blocks:
+                lacking.append(number)
+        self._awake = set(lacking)
+        if not any(self._runs):
             return
-        step = self._step
         times = [first_ms + more_ms * step for first_ms, more_ms in self._lines]
         time_ms, steps = max(times), 1
-        self._reading = [number for number in self._running if self.groups[number].chunks]
         if not self._reading:
             more_ms = self._lines[times.index(time_ms)][1]
             left = min(self._events) - step
-            if event_ms < inf and len(self._full) < len(self.groups):
+            if event_ms < inf and not all(group.is_full for group in self.groups):
                 left = min(left, _steps_in(event_ms - now_ms, time_ms, more_ms))
             steps = max(1, int(left))
             time_ms = steps * time_ms + more_ms * steps * (steps - 1) / 2
@@ -83,27 +83,26 @@ class Unit:
 
     def _catch_up(self, number: int, now_ms: float) -> list[int]:
         """A group takes the steps since it was looked at: the requests that leave."""
-        seen, group = self._seen[number], self.groups[number]
-        self._seen[number] = _Seen(self._step, self._busy_ms)
-        if seen.step == self._step or not group.running:
+        group, steps = self.groups[number], self._step - self._seen[number]
+        time_ms = self._busy_ms - self._seen_ms[number]
+        self._seen[number], self._seen_ms[number] = self._step, self._busy_ms
+        if not steps or not group.running:
             return []
-        group.took(self._step - seen.step, self._busy_ms - seen.busy_ms, now_ms)
+        group.took(steps, time_ms, now_ms)
         return group.left
 
     def _look(self, number: int) -> None:
         """What a group does from here on."""
         group, step = self.groups[number], self._step
-        first_ms = more_ms = 0.0
-        event = inf
-        if group.running:
-            self._running.add(number)
-            more_ms = group.growth_ms
-            first_ms = group.step_ms() - more_ms * step
-            event = step + group.steps_left
-        else:
-            self._running.discard(number)
-        self._lines[number], self._events[number] = (first_ms, more_ms), event
-        (self._full.add if group.is_full else self._full.discard)(number)
+        self._runs[number] = group.running
+        if not group.running:
+            self._lines[number], self._events[number] = (0.0, 0.0), inf
+            return
+        first_ms, more_ms, steps = group.outlook()
+        self._lines[number], self._events[number] = (
+            (first_ms - more_ms * step, more_ms),
+            step + steps,
+        )
 
 
 def _steps_in(wait_ms: float, first_ms: float, more_ms: float) -> int:

@@ -196,8 +196,9 @@ def _served(
     ]
     ready, behind = every[0], every[-1]
     if ready is behind:
+        found = ready.serve(asked, **wanted)
         output.progress("")
-        return ready, ready.serve(asked, **wanted)
+        return ready, found
     found = serve_apart(ready, behind, asked, **wanted)
     output.progress("")
     return ready, found, behind

@@ -23,6 +23,7 @@ from npusim.values.takes import takes
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.llm import LanguageModel
+    from npusim.serving.clients import Patience
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
 
@@ -99,6 +100,7 @@ def serve_apart(
     tpot_ms: float | None = None,
     replicas: tuple[int, int] = (1, 1),
     router: str = "round_robin",
+    patience: Patience | None = None,
 ) -> Served:
     """Serve requests whose prompts some cards read, and other cards decode (disaggregated).
 
@@ -108,7 +110,7 @@ def serve_apart(
     layer behind the prompt's computing in vllm-ascend; here all of it after it. A group sends one
     prompt's at a time, and gets one; every rank that decodes takes what it keeps through its port,
     of which ranks that read send as much as they have to. Raises ArgumentError where a request
-    doesn't ever fit.
+    doesn't ever fit, TooLateError where more are late than there is `patience` for.
     """
     check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
     links = interconnect_of(prompts.chip.name)
@@ -131,8 +133,9 @@ def serve_apart(
         for each, count in zip((prompts, answers), replicas, strict=True)
     ]
     outcome = serve_in_stages(
-        requests, stages, handover_ms=handover_ms, concurrency=concurrency, router=router
-    )
+        requests, stages, handover_ms=handover_ms, concurrency=concurrency, router=router,
+        patience=patience,
+    )  # fmt: skip
     return served(
         requests,
         outcome,

@@ -20,6 +20,7 @@ from npusim.values.errors import ArgumentError
 from npusim.values.language import say
 
 if TYPE_CHECKING:
+    from npusim.serving.clients import Patience
     from npusim.serving.costs import StepCosts
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
@@ -76,12 +77,13 @@ def serve_in_stages(
     handover_ms: Callable[[int], float] | None = None,
     concurrency: int | None = None,
     router: str = "round_robin",
+    patience: Patience | None = None,
 ) -> Outcome:
     """Serve requests on the groups of one stage, or of two: cards for prompts, cards that decode.
 
     `handover_ms` is how long the cache of so many tokens is on its way from one to the other; a
     group sends, and gets, one after the other. Raises ArgumentError where a request can't ever fit,
-    or for an unknown `router`.
+    or for an unknown `router`, TooLateError where more are late than there is `patience` for.
     """
     room = min(stage.policy.kv_tokens for stage in stages)
     longest = int((requests.input_tokens + requests.output_tokens).max())
@@ -93,7 +95,8 @@ def serve_in_stages(
             say("Take more or larger cards, fewer bits, or shorter requests."),
         )
     book = Book(requests)
-    return _Play(book, Clients(requests, book, concurrency), stages, handover_ms, router).run()
+    clients = Clients(requests, book, concurrency, patience)
+    return _Play(book, clients, stages, handover_ms, router).run()
 
 
 class _Play:
@@ -164,7 +167,7 @@ class _Play:
                 woken.add((stage, number))
                 for request in self._units[stage][number].end():
                     if self._book.finished[request] < inf:
-                        self._clients.served(now_ms)
+                        self._clients.served(request, now_ms)
                         for router in self._routers[stage:]:
                             router.left(request)
                     else:

@@ -25,6 +25,7 @@ from npusim.serving import (
     step_costs,
 )
 from npusim.serving.cache import Blocks
+from npusim.serving.clients import Patience, TooLateError
 from npusim.serving.prefixes import Prefixes
 from npusim.serving.results import served
 from npusim.values.errors import ArgumentError, FileError
@@ -449,3 +450,40 @@ def test_an_unknown_router_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     said = commands.npusim(capsys, f"llm serve {config} -s 910b3 --requests 5 --router random")
     assert said.code == 2
     assert "least_loaded" in said.err
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked=requests_, policy=policies, concurrency=concurrencies)
+def test_groups_that_do_the_same_do_what_one_of_them_does(
+    asked: Requests, policy: Policy, concurrency: int | None
+) -> None:
+    """Three that step together, each with the same requests: looked at where something happens."""
+    alone = serve(asked, costs(context=1e-4), policy, concurrency=concurrency)
+    thrice = Requests(
+        *(np.repeat(each, 3) for each in (asked.arrival_ms, asked.input_tokens,
+                                          asked.output_tokens)))  # fmt: skip
+    stage = Stage(costs(context=1e-4), policy, groups=3, together=True)
+    slots = None if concurrency is None else 3 * concurrency
+    found = serve_in_stages(thrice, [stage], concurrency=slots)
+    for first in range(3):
+        assert found.done_ms[first::3] == pytest.approx(alone.done_ms)
+        assert found.first_ms[first::3] == pytest.approx(alone.first_ms)
+    assert (found.steps, found.preemptions) == (alone.steps, 3 * alone.preemptions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked=requests_, policy=policies, most=st.integers(0, 30))
+def test_a_run_is_given_up_where_too_many_are_late(
+    asked: Requests, policy: Policy, most: int
+) -> None:
+    limits = {"ttft_ms": 100.0, "tpot_ms": 13.0}
+    found = serve(asked, costs(), policy)
+    figures = served(asked, found, kv_tokens=policy.kv_tokens, block=policy.block, **limits)
+    late = round(len(asked) * (1 - figures.in_time))
+    stage, patience = Stage(costs(), policy), Patience(**limits, most=most)
+    if late <= most:
+        assert serve_in_stages(asked, [stage], patience=patience).done_ms == found.done_ms
+        return
+    with pytest.raises(TooLateError) as error:
+        serve_in_stages(asked, [stage], patience=patience)
+    assert error.value.first + error.value.further == most + 1

@@ -1,11 +1,12 @@
 """Is a random layout cheaper than the one that a plan names?
 
-    python benchmarks/layouts.py [product] [TPOT in ms] [layouts]
+    python benchmarks/layouts.py [product] [TPOT in ms] [layouts] [config]
 
-DeepSeek-R1 as w8a8, 50 requests a second with prompts of 1,024 and answers of 256 tokens, the first
-one within a second. Layouts are drawn from all that are legal on the product (cards that do both,
-and pairs of cards that read and cards that answer) with a limit of a step from 1 to 256 sequences;
-what no card can beat by its bound isn't simulated. Exit code 1 where one takes fewer cards.
+A config of reports/data/llm_configs, DeepSeek-R1 as w8a8 by default: 50 requests a second with
+prompts of 1,024 and answers of 256 tokens, the first one within a second. Layouts are drawn from all
+that are legal on the product (cards that do both, and pairs of cards that read and cards that
+answer) with a limit of a step from 1 to 256 sequences; what no card can beat by its bound isn't
+simulated. Exit code 1 where one takes fewer cards.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, read_model
 from npusim.llm.engines import load_engine
 from npusim.llm.memory import memory_of
-from npusim.llm.precision import precision_of
+from npusim.llm.precision import CONVERTED
+from npusim.llm.step import precision_on
 from npusim.serving.asking import llm_plan_of_model, wanted_plan
 from npusim.serving.bounds import Bound, bound_of
 from npusim.serving.layouts import layouts_of, server_ranks
@@ -33,16 +35,22 @@ from npusim.serving.sizing import Sizer
 from npusim.values.errors import ArgumentError
 
 ROOT = Path(__file__).parents[1]
-CONFIG = ROOT / "reports" / "data" / "llm_configs" / "DeepSeek-R1.json"
-RATE_PER_S, TTFT_MS, TOKENS, DTYPE = 50.0, 1000.0, (1024, 256), "w8a8"
+CONFIGS = ROOT / "reports" / "data" / "llm_configs"
+RATE_PER_S, TTFT_MS, TOKENS = 50.0, 1000.0, (1024, 256)
 LIMITS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def plan_on(where: str, tpot_ms: float) -> LlmPlan:
+def dtype_of(config: Path) -> str:
+    """As what it is deployed: in bytes where 8-bit floats are published."""
+    return "w8a8" if read_model(config).quantisation in CONVERTED else ""
+
+
+def plan_on(where: str, tpot_ms: float, config: Path) -> LlmPlan:
     """The question about one product."""
     limits = (TTFT_MS, tpot_ms)
-    asked = llm_plan_of_model(CONFIG, RATE_PER_S, limits, TOKENS, "p90", (DTYPE,), [where])
-    plan = wanted_plan(CONFIG, asked)
+    dtypes = (dtype_of(config),)
+    asked = llm_plan_of_model(config, RATE_PER_S, limits, TOKENS, "p90", dtypes, [where])
+    plan = wanted_plan(config, asked)
     if not isinstance(plan, LlmPlan):
         raise TypeError(where)
     return plan
@@ -52,7 +60,7 @@ def legal(plan: LlmPlan, model: LanguageModel) -> dict[Layout, Bound]:
     """The layouts of the product that have room for a request, with their bounds."""
     board = find_board(plan.fleet.products[0].product)
     chip, found = load_profile(board.soc), {}
-    precision = precision_of(DTYPE, "bf16")
+    precision = precision_on(model, chip, plan.llm.dtypes[0] or None)
     for layout in layouts_of(model.architecture, server_ranks(board), None):
         try:
             layout.check(model.architecture)
@@ -76,9 +84,12 @@ def least(bounds: dict[Layout, Bound], layout: Layout, decode: Layout | None, ch
     return both / chips
 
 
-def main(where: str = "910_93", tpot_ms: float = 50.0, count: int = 200) -> int:
+def main(
+    where: str = "Atlas 800I A3", tpot_ms: float = 50.0, count: int = 200, name: str = "DeepSeek-R1"
+) -> int:
     """Draw layouts and compare; how many are cheaper."""
-    plan, model = plan_on(where, tpot_ms), read_model(CONFIG)
+    config = CONFIGS / f"{name}.json"
+    plan, model = plan_on(where, tpot_ms, config), read_model(config)
     before = process_time()
     chosen = plan_llm(plan, ROOT).chosen
     named = chosen.cards if chosen else sys.maxsize
@@ -93,7 +104,9 @@ def main(where: str = "910_93", tpot_ms: float = 50.0, count: int = 200) -> int:
     for layout, decode, limit in drawn:
         if least(bounds, layout, decode, board.devices_per_card) >= named:
             continue
-        like = Candidate(board.name, board.soc, DTYPE, layout, limit, board.devices_per_card)
+        like = Candidate(
+            board.name, board.soc, plan.llm.dtypes[0], layout, limit, board.devices_per_card
+        )
         option = sizer.sized(replace(like, decode=decode))
         simulated += 1
         if option.meets and option.cards < named:
@@ -108,4 +121,4 @@ def main(where: str = "910_93", tpot_ms: float = 50.0, count: int = 200) -> int:
 
 if __name__ == "__main__":
     said = sys.argv[1:]
-    sys.exit(bool(main(*said[:1], *map(float, said[1:2]), *map(int, said[2:3]))))
+    sys.exit(bool(main(*said[:1], *map(float, said[1:2]), *map(int, said[2:3]), *said[3:4])))

@@ -3,7 +3,7 @@
     python benchmarks/layouts.py [product] [TPOT in ms] [layouts] [config]
 
 A config of reports/data/llm_configs, DeepSeek-R1 as w8a8 by default: 50 requests a second with
-prompts of 1,024 and answers of 256 tokens, the first one within a second. Layouts are drawn from all
+prompts of 1,024 and answers of 256 tokens, the first one within a second. Layouts are drawn of all
 that are legal on the product (cards that do both, and pairs of cards that read and cards that
 answer) with a limit of a step from 1 to 256 sequences; what no card can beat by its bound isn't
 simulated. Exit code 1 where one takes fewer cards.

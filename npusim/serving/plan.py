@@ -149,7 +149,7 @@ class LlmFleet(PricedProducts):
         ("",), description="how steps are launched; empty: as the engine does by default"
     )
     most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
-        12, description="layouts of a product of which steps are timed"
+        24, description="layouts of a product of which steps are timed"
     )
     max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = Field(
         8192, description="most tokens of a step"

@@ -91,7 +91,7 @@ class LlmPlanResult(Tabular):
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
     """Search the fleets of a plan; paths in it are relative to `folder`."""
     model = _model_of(plan, folder)
-    planner = _Planner(plan, model, progress)
+    planner = Planner(plan, model, progress)
     options = planner.settled(planner.options())
     found = LlmPlanResult(plan, model, options, ())
     if found.chosen is None:
@@ -145,7 +145,9 @@ def _ranked(options: Iterable[Option]) -> list[Option]:
     return sorted(every, key=burden)
 
 
-class _Planner:
+class Planner:
+    """Finds the options of one plan, and confirms them."""
+
     def __init__(
         self,
         plan: LlmPlan,
@@ -259,7 +261,7 @@ class _Planner:
         if candidate.decode is not None:
             start = (chosen.replicas - spare, chosen.answering - spare)
             return sizer.sized(candidate, apart=self._scaled(start, plan)).cards or None
-        other = _Planner(plan, self._model, self._progress, sizer)
+        other = Planner(plan, self._model, self._progress, sizer)
         again = sizer.sized(candidate)
         found = other.needed(again) if again.meets else None
         return found and candidate.cards(found.replicas + spare)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from npusim.hardware import Profile
-    from npusim.llm import LanguageModel, Layout
+    from npusim.llm import LanguageModel, Layout, LlmStep
     from npusim.serving.bounds import Bound
 
 _OF_TTFT: Final = 0.6  # of the limit a step of prompts may take; the rest is waiting
@@ -65,24 +65,43 @@ def steady(
     bound: Bound,
     asked: Asked,
     **options: Any,
-) -> Steady:
-    """Time a few steps and work out what they give. Raises ArgumentError for what can't be."""
+) -> tuple[Steady, Steady]:
+    """Time a few steps and work out what they give, and what at the slow end of their bands.
+
+    Raises ArgumentError for what can't be.
+    """
 
     @cache
-    def step_ms(count: int) -> float:
-        batch = Batch(count, asked.context)
-        return step(model, chip, layout, batch, **options).step_ms / asked.tokens_per_step
+    def timed(count: int) -> LlmStep:
+        return step(model, chip, layout, Batch(count, asked.context), **options)
 
-    points = _around(asked.tpot_ms, max(1, bound.sequences), step_ms)
+    most = max(1, bound.sequences)
+    points = _around(
+        asked.tpot_ms, most, lambda count: timed(count).step_ms / asked.tokens_per_step
+    )
     count = max(1, asked.max_tokens // asked.input_tokens)
     chunk = min(asked.input_tokens, asked.max_tokens)
     read = {**options, "graph": None if options.get("graph") == "full" else options.get("graph")}
-    prompts_ms = step(model, chip, layout, Batch(prompts=count, chunk=chunk), **read).step_ms
-    each_ms = prompts_ms / count * asked.input_tokens / chunk
+    prompts = step(model, chip, layout, Batch(prompts=count, chunk=chunk), **read)
+    each_ms = prompts.step_ms / count * asked.input_tokens / chunk
+    last = timed(points[-1][0])
+    slow = last.band_ms[1] / last.step_ms
+    slow_points = [(sequences, slow * time_ms) for sequences, time_ms in points]
+    slow_ms = each_ms * prompts.band_ms[1] / prompts.step_ms
+    return (
+        _steady_of(points, each_ms, count, most, layout, asked),
+        _steady_of(slow_points, slow_ms, count, most, layout, asked),
+    )
+
+
+def _steady_of(
+    points: _Points, each_ms: float, count: int, most: int, layout: Layout, asked: Asked
+) -> Steady:
+    """What steps give in which a prompt takes `each_ms`, as one of `count` at most."""
     at_once = max(1, min(count, int(_OF_TTFT * asked.ttft_ms / each_ms)))
     together = layout.dp if layout.shares_experts else 1
     alone, beside = (
-        _fitting(points, asked.tpot_ms, max(1, bound.sequences), more_ms)
+        _fitting(points, asked.tpot_ms, most, more_ms)
         for more_ms in (0.0, together * each_ms / asked.output_tokens)
     )
     tokens_ms = asked.output_tokens * _between(points, alone)

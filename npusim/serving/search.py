@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf, log2
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.boards import find_board
 from npusim.hardware import load_profile
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _READING: Final = 0.75  # of what cards read at most: beyond, prompts wait for each other
 _NEAR: Final = 1.25  # estimates within this of the fewest that were found are simulated
-_SIMULATED: Final = 4
+_SIMULATED: Final = 6
+_BEST: Final = 3  # layouts that read, and that answer, which are paired
 _MIDDLE: Final = 2  # powers of two: four ranks
 _ONE: Final = Layout()
 Progress = Callable[[str], None]
@@ -48,17 +49,19 @@ class _Place:
     bound: Bound
     least: float
     found: Steady | None = None
+    slow: Steady | None = None
 
 
 @dataclass(frozen=True)
 class _Guess:
     """A candidate with the cards that it seems to take, 0 where no number of them will do.
 
-    `apart` are instances of both kinds.
+    `slow` are those at the slow end of the band, `apart` instances of both kinds.
     """
 
     candidate: Candidate
     cards: int
+    slow: float
     apart: tuple[int, int] = (1, 1)
 
 
@@ -75,7 +78,7 @@ class Search:
         self._model = model
         self._sizer = sizer
         self._progress = progress
-        self._steady: dict[tuple[object, ...], Steady] = {}
+        self._steady: dict[tuple[object, ...], tuple[Steady, Steady]] = {}
 
     def options(self) -> Iterator[Option]:
         """Every option of every product: simulated, impossible, or left out with the reason."""
@@ -104,19 +107,22 @@ class Search:
         yield from impossible
         screened, left_out = self._screened(places)
         yield from left_out
-        yield from self._sized(like, sorted(self._guesses(screened), key=_cards))
+        yield from self._sized(like, _in_order(list(self._guesses(screened))))
 
     def _sized(self, like: Candidate, guesses: list[_Guess]) -> Iterator[Option]:
         """Guesses simulated as far as they may be the best, the best of them with finer steps."""
         simulated = list[tuple[_Guess, Option]]()
-        self._sizer.coarse, fewest = True, inf
+        self._sizer.coarse = True
+        fewest, fewest_slow = inf, inf
         for number, guess in enumerate(guesses):
-            if problem := self._left_out(guess, fewest, number):
+            dear = guess.cards > _NEAR * fewest and guess.slow > _NEAR * fewest_slow
+            if problem := self._left_out(guess, number, dear=dear):
                 yield Option(guess.candidate, problem=problem, simulated=False)
                 continue
             self._progress(f"{like.product} {guess.candidate.where} {like.dtype}")
             simulated.append((guess, self._sizer.sized(guess.candidate, apart=guess.apart)))
-            fewest = min(fewest, simulated[-1][1].cards or inf)
+            if cards := simulated[-1][1].cards:
+                fewest, fewest_slow = min(fewest, cards), min(fewest_slow, guess.slow)
         self._sizer.coarse = False
         fine = set[int]()
         while simulated:
@@ -129,12 +135,12 @@ class Search:
             fine.add(best)
         yield from (option for _, option in simulated)
 
-    def _left_out(self, guess: _Guess, fewest: float, number: int) -> str:
+    def _left_out(self, guess: _Guess, number: int, *, dear: bool) -> str:
         """Why a guess isn't simulated; nothing where it is. All that a plan names itself are."""
         if not guess.cards:
             return say("not simulated: by its steps no sequence decodes in time beside prompts")
         named = self._plan.fleet.tensor_parallel is not None and guess.candidate.decode is None
-        if not named and (guess.cards > _NEAR * fewest or number >= _SIMULATED):
+        if not named and (dear or number >= _SIMULATED):
             return say("not simulated: by its steps it takes some {cards} cards").format(
                 cards=guess.cards
             )
@@ -217,15 +223,16 @@ class Search:
                 continue
             self._progress(f"{place.like.product} {place.layout} {place.like.dtype}")
             try:
-                screened.append(replace(place, found=self._steps(place)))
+                found, slow = self._steps(place)
             except ArgumentError as error:
                 left_out.append(Option(place.like, problem=error.message))
                 continue
-            guesses = [each.cards for each in self._guesses(screened) if each.cards]
-            best = min(guesses, default=inf)
+            screened.append(replace(place, found=found, slow=slow))
+            guesses = [each for each in self._guesses(screened) if each.cards]
+            best = min((each.slow for each in guesses), default=inf)
         return screened, left_out
 
-    def _steps(self, place: _Place) -> Steady:
+    def _steps(self, place: _Place) -> tuple[Steady, Steady]:
         like = place.like
         key = (like.soc, like.dtype, place.layout)
         if key not in self._steady:
@@ -253,40 +260,46 @@ class Search:
 
     def _mixed(self, place: _Place) -> Iterator[_Guess]:
         """Cards that do both, with every limit of a step that the plan names, or the one needed."""
-        if place.found is None:
+        if place.found is None or place.slow is None:
             return
+        wanted = self._plan.llm.requests_per_s
         limits = self._plan.fleet.max_sequences or (_limit(place.found.mixed_sequences),)
+        counts = [
+            ceil(wanted / each.mixed_per_s) if each.mixed_per_s else 0
+            for each in (place.found, place.slow)
+        ]
         for most in limits:
             for draft in self._plan.llm.drafts:
                 for graph in self._plan.fleet.graphs:
                     candidate = replace(place.like, max_sequences=most, draft=draft, graph=graph)
-                    rate = place.found.mixed_per_s
-                    replicas = ceil(self._plan.llm.requests_per_s / rate) if rate else 0
-                    yield _Guess(candidate, candidate.cards(replicas))
+                    slow = candidate.cards(counts[1]) if counts[1] else inf
+                    yield _Guess(candidate, candidate.cards(counts[0]), slow)
 
     def _pairs(self, places: list[_Place]) -> Iterator[_Guess]:
-        """Cards that read beside cards that answer: the best of each, and the pairs near it."""
-        rate = self._plan.llm.requests_per_s
-        reading, answering = list[tuple[int, int, _Place]](), list[tuple[int, int, _Place]]()
+        """Cards that read beside cards that answer: the best of each kind, with one another."""
+        reading, answering = list[_Share](), list[_Share]()
         for place in places:
-            if place.found is None:
+            if place.found is None or place.slow is None:
                 continue
-            ways: tuple[tuple[float, list[Any]], ...] = (
-                (place.found.prompt_per_s * _READING, reading),
-                (place.found.decode_per_s, answering),
-            )
-            for speed, found in ways:
-                if speed > 0:
-                    count = ceil(rate / speed)
-                    found.append((count * place.layout.cards, count, place))
-        for _, reads, first in sorted(reading, key=lambda each: each[0])[:3]:
-            for _, answers, second in sorted(answering, key=lambda each: each[0])[:2]:
-                steady_of = second.found
-                most = _limit(steady_of.sequences if steady_of else 1)
+            both = (place.found, place.slow)
+            reads = [each.prompt_per_s * _READING for each in both]
+            for speeds, found in ((reads, reading), ([e.decode_per_s for e in both], answering)):
+                if speeds[0] > 0:
+                    rate = self._plan.llm.requests_per_s
+                    counts = [ceil(rate / each) if each else inf for each in speeds]
+                    found.append(_Share(place, int(counts[0]), counts[1]))
+        for first in _best(reading):
+            for second in _best(answering):
+                steady_of = second.place.found
                 candidate = replace(
-                    first.like, layout=first.layout, decode=second.layout, max_sequences=most
+                    first.place.like, layout=first.place.layout, decode=second.place.layout,
+                    max_sequences=_limit(steady_of.sequences if steady_of else 1),
+                )  # fmt: skip
+                needed = first.count, second.count
+                slow = (first.ranks(first.slow) + second.ranks(second.slow)) / (
+                    candidate.chips_per_card
                 )
-                yield _Guess(candidate, candidate.cards(reads, answers), (reads, answers))
+                yield _Guess(candidate, candidate.cards(*needed), slow, needed)
 
 
 def _limit(sequences: int) -> int:
@@ -294,8 +307,34 @@ def _limit(sequences: int) -> int:
     return max(4, 8 * ceil(1.1 * sequences / 8))
 
 
-def _cards(guess: _Guess) -> float:
-    return guess.cards or inf
+def _in_order(guesses: list[_Guess]) -> list[_Guess]:
+    """Those with the fewest cards at the slow end of the band first, then with the fewest at all.
+
+    Plans are ranked by the first; who believes in the middle of the band looks for the second.
+    """
+    slow = sorted(guesses, key=lambda each: (each.slow, each.cards) if each.cards else (inf, inf))
+    fewest = sorted(guesses, key=lambda each: (each.cards or inf, each.slow))
+    return list(dict.fromkeys([*slow[:_BEST], *fewest[:_BEST], *slow]))
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Instances of a layout that do one half of the work, and those at the slow end."""
+
+    place: _Place
+    count: int
+    slow: float
+
+    def ranks(self, count: float) -> float:
+        """Ranks of so many instances."""
+        return count * self.place.layout.cards
+
+
+def _best(shares: list[_Share]) -> list[_Share]:
+    """The best at the slow end of the band, and the best in the middle of it."""
+    slow = sorted(shares, key=lambda each: (each.ranks(each.slow), each.ranks(each.count)))
+    fewest = sorted(shares, key=lambda each: (each.ranks(each.count), each.ranks(each.slow)))
+    return list(dict.fromkeys([*slow[:_BEST], *fewest[:_BEST]]))
 
 
 def _order(place: _Place) -> tuple[float, int]:

@@ -33,7 +33,7 @@ def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, t
     if state.convolution:
         _convolve(to, state, batch, columns)
     if batch.sequences:
-        _step(to, state, batch.sequences, heads, columns, tp)
+        _step(to, state, batch.sequences * batch.queries, heads, columns, tp)
     if batch.prompts:
         chunks = batch.prompts * ceil(batch.chunk / _CHUNK) * heads
         _chunked(to, state, chunks)

@@ -107,11 +107,11 @@ class Kept:
     def of_sequences(self, batch: Batch) -> float:
         """Of the sequences of a step, beside what grows with them."""
         lengths = (
-            (batch.sequences, batch.context + 1),
+            (batch.sequences, batch.context + batch.queries),
             (batch.prompts, batch.before + batch.chunk),
         )
         windows = sum(count * min(length, self.window) for count, length in lengths)
-        return windows * self.window_per_token + batch.rows * self.state
+        return windows * self.window_per_token + (batch.sequences + batch.prompts) * self.state
 
 
 def cache_of(model: Architecture, layout: Layout, precision: Precision) -> Kept:

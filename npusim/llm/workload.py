@@ -21,7 +21,8 @@ _MOST_SEQUENCES = 1 << 14
 class Batch:
     """A step of one data-parallel rank.
 
-    `sequences` decode a token each behind `context` tokens; `prompts` are read, `chunk` tokens of
+    `sequences` decode a token each behind `context` tokens, and verify as many `drafted` ones of each
+    with it; `prompts` are read, `chunk` tokens of
     each, behind `before` tokens that are in the cache already. `idle` rows go through the layers
     for nobody: those that a captured graph has on top. `pictures` are seen (or heard) by a model's
     tower in this step, `patches` of each; their tokens are among those of the prompts.
@@ -35,11 +36,12 @@ class Batch:
     idle: int = 0
     pictures: int = 0
     patches: int = 0
+    drafted: int = 0
 
     def __post_init__(self) -> None:
         given = (
             self.sequences, self.context, self.prompts, self.chunk, self.before, self.pictures,
-            self.patches,
+            self.patches, self.drafted,
         )  # fmt: skip
         if any(not 0 <= each <= _MOST for each in given):
             raise ArgumentError(
@@ -63,12 +65,17 @@ class Batch:
     @property
     def tokens(self) -> int:
         """Tokens that go through the layers."""
-        return self.sequences + self.prompts * self.chunk + self.idle
+        return self.sequences * self.queries + self.prompts * self.chunk + self.idle
+
+    @property
+    def queries(self) -> int:
+        """Tokens of a sequence that decodes: its own, and those of a draft."""
+        return 1 + self.drafted
 
     @property
     def rows(self) -> int:
-        """Tokens that are sampled: one of each sequence and prompt."""
-        return self.sequences + self.prompts
+        """Tokens that are sampled: those of each sequence, and one of each prompt."""
+        return self.sequences * self.queries + self.prompts
 
     @property
     def phase(self) -> str:
@@ -80,7 +87,8 @@ class Batch:
     @property
     def cached(self) -> int:
         """Tokens that are in the cache after the step."""
-        return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
+        decoding = self.sequences * (self.context + self.queries)
+        return decoding + self.prompts * (self.before + self.chunk)
 
     @takes()
     def captured(self, tp: int) -> Batch:
@@ -90,12 +98,13 @@ class Batch:
         ranks share the rows of norms, vllm-ascend keeps the multiples of `tp` among them
         (platform.py, update_sizes_for_sequence_parallelism).
         """
-        if self.phase != "decode" or self.sequences > _MOST_CAPTURED:
+        tokens = self.sequences * self.queries
+        if self.phase != "decode" or tokens > _MOST_CAPTURED:
             return self
-        small = [size for size in (1, 2, 4) if size >= self.sequences and not size % tp]
-        step = 8 if self.sequences <= _FINE else 16
+        small = [size for size in (1, 2, 4) if size >= tokens and not size % tp]
+        step = 8 if tokens <= _FINE else 16
         step *= tp // gcd(step, tp)
-        return replace(self, idle=min([*small, -(-self.sequences // step) * step]) - self.sequences)
+        return replace(self, idle=min([*small, -(-tokens // step) * step]) - tokens)
 
 
 def batch_of(phase: str, batch: int, context: int, *, chunk: int = 0, prompts: int = 1) -> Batch:

@@ -105,10 +105,7 @@ def step_costs(
         return step(model, chip, layout, batch, **{**options, **more})
 
     def decoded(size: int, context: int) -> LlmStep:
-        if not draft:
-            return timed(Batch(size, context))
-        verified = Batch(prompts=size, chunk=1 + draft, before=context)
-        return timed(verified, graph=options.get("graph") or "full")
+        return timed(Batch(size, context, drafted=draft))
 
     # A full graph holds steps that only decode: those with prompts are launched by operators.
     graph = "eager" if options.get("graph") == "full" else options.get("graph")

@@ -74,7 +74,7 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_cores
+        asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul matmul_cores
         matmul_product matmul_tiling operands packed_scales phases repeated row_quantiser
         sorted_pairs tensor_lists unfolded
         """,

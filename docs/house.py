@@ -74,9 +74,9 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul matmul_cores
-        matmul_product matmul_tiling operands packed_scales phases repeated row_quantiser
-        sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul
+        matmul_cores matmul_product matmul_tiling operands packed_scales phases repeated
+        row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks conditions contract coverage definition dtype_checks folders fusions host

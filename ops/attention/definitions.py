@@ -17,7 +17,7 @@ from npusim.ops.attention.gradient_limits import GRADIENT
 from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import launched, rows
-from npusim.ops.attention.results import backward, forward, inference, prompt
+from npusim.ops.attention.results import backward, forward, inference, like_query, prompt
 from npusim.ops.attention.training_limits import HOST, TRAINING
 from npusim.ops.attention.training_ropes import ROPES
 
@@ -186,6 +186,16 @@ OPERATORS = family(
                 (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(GRADIENT_HOST),
                 *rows(ROPES), *rows(TRAINING), *rows(GRADIENT),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
+    ),
+    sparse=(
+        Operator("SparseFlashAttention", "query key value? sparse_indices block_table? "
+            "actual_seq_lengths_query? actual_seq_lengths_kv? query_rope? key_rope? sinks? -> "
+            "attention_out softmax_max? softmax_sum?",
+            (real("scale_value"), whole("sparse_block_size?"), text("layout_query?"),
+             text("layout_kv?"), whole("sparse_mode?"), whole("pre_tokens?", None),
+             whole("next_tokens?", None), whole("attention_mode?", None),
+             flag("return_softmax_lse?")),
+            kernel="sparse_flash_attention", infer=like_query, checks=()),
     ),
     inference=(
         Operator("PromptFlashAttention",

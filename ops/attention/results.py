@@ -84,3 +84,8 @@ def backward(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSp
     query, key, value, *_rest = given
     found = [described(each.shape, each.dtype) for each in (query, key, value)]
     return [*found, described((0,), query.dtype)]
+
+
+def like_query(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec | None]:
+    """The attention is as the queries are."""
+    return [described(given[0].shape, given[0].dtype)]

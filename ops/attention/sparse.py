@@ -1,0 +1,460 @@
+"""SparseFlashAttention: every query attends to the keys that were chosen for it, latent (MLA).
+
+The heads of a query are the rows of one block. Vector cores bring the keys of a round together in
+workspace, half of them each and two at a time, one round before the cube core needs them; from
+there on it is attention. Source: ops-transformer attention/sparse_flash_attention, host tiling and
+device schedule (arch22).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.ascendc.loops import values_of
+from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.task import Task, made
+from npusim.engine.program import Pipe
+from npusim.library.asking import FLAGS
+from npusim.library.operands import GmMatrix
+from npusim.ops.attention.call import Call, NotCoveredError
+from npusim.ops.attention.cube import CubeSide
+from npusim.ops.attention.heads import Heads
+from npusim.ops.attention.kernel import Attention
+from npusim.ops.attention.masks import Mask
+from npusim.ops.attention.operands import Gathered
+from npusim.ops.attention.pipeline import Pipeline
+from npusim.ops.attention.softmax import VectorSide
+from npusim.ops.attention.spaces import OUTPUTS, Space
+from npusim.values.arithmetic import round_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.ascendc.loops import Index
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.ops.attention.steps import Job, Step, Typical
+
+    Steps = Iterator[Barrier | CoreWait]
+
+CAUSAL = 3  # sparse mode: query i of n sees all keys but the last n - 1 - i
+MOST_BY_VECTOR = 4  # tokens of a block that vector cores bring together; longer ones the cube does
+_KEYS = 512  # of a round
+_ROUNDS = 4  # that workspace has room for
+_TOGETHER = 16  # keys in UB at a time; the device has 32, in buffers that scores use too
+_MOST_ROWS = 64  # of a vector core
+_GRAIN = 16
+_ADDRESS = 12  # operations of the scalar unit for the address of a key
+_THERE, _ROOM = 3, 4  # flags: keys are together, a place for them is free
+
+
+class Chosen:
+    """Which keys each query attends to: ``count`` blocks of ``size`` tokens, the best ones first.
+
+    ``seen`` are the tokens of its sequence that a query may see. Without numbers it attends to as
+    many as there may be, evenly spread.
+    """
+
+    def __init__(
+        self, indices: GlobalTensor, size: int, lengths: Lengths, seen: NDArray[np.int64]
+    ) -> None:
+        self.indices, self.size, self.seen = indices, size, seen
+        self.sequences, self.own = lengths.sequences, lengths.queries
+        self.blocks = indices.shape[-1]
+        self._rows = None
+        if indices.array is None:
+            self.counts = np.minimum(seen, self.blocks * size)
+            return
+        self._rows = indices.array.reshape(-1, self.blocks)[lengths.rows].astype(np.int64)
+        left = np.clip(seen[:, None] - self._rows * size, 0, size)
+        self.counts = np.where(self._valid(), left, 0).sum(-1)
+
+    def _valid(self) -> NDArray[np.bool_]:
+        """Entries in front of the first that is negative."""
+        assert self._rows is not None
+        found: NDArray[np.bool_] = np.logical_and.accumulate(self._rows >= 0, axis=-1)
+        return found
+
+    def tokens(self, query: int) -> NDArray[np.int64]:
+        """The tokens of its sequence that a query attends to."""
+        count, seen = int(self.counts[query]), int(self.seen[query])
+        if self._rows is None:
+            return np.arange(count) * seen // max(1, count)
+        row = self._rows[query][self._valid()[query]]
+        found = (row[:, None] * self.size + np.arange(self.size)).reshape(-1)
+        return found[found < seen]
+
+
+class Kept(NamedTuple):
+    """A tensor of keys, or of their ropes, and where chosen ones are brought together."""
+
+    heads: Heads
+    together: Space
+
+    def numbers(self, sequence: int, tokens: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows of some tokens."""
+        heads = self.heads
+        places = heads.starts[sequence] + tokens * heads.token
+        if heads.pages is not None:
+            table = heads.pages.table.array
+            assert table is not None
+            pages = table.reshape(heads.pages.table.shape)[sequence][tokens // heads.pages.size]
+            places = pages * heads.pages.step + tokens % heads.pages.size * heads.token
+        array = heads.tensor.array
+        assert array is not None
+        found: NDArray[Any] = array.reshape(-1)[places[:, None] + np.arange(heads.columns)]
+        return found
+
+
+class SparseAttention(Attention):
+    """Attention of queries as sequences of their own, to keys that have been brought together."""
+
+    op_type = "SparseFlashAttention"
+
+    def __init__(
+        self, profile: Profile, call: Call, chosen: Chosen, key: Heads, rope: Heads
+    ) -> None:
+        clusters = profile.cores.cube_cores
+        self.chosen = chosen
+        self.kept = tuple(
+            Kept(each, Space.of(name, each.tensor.dtype, clusters, 1, _ROUNDS, _KEYS, each.columns))
+            for name, each in (("keys", key), ("ropes", rope))
+        )
+        rows = max(call.query.rows)
+        half = min(_MOST_ROWS, round_up(ceil(rows / 2), _GRAIN))
+        super().__init__(
+            profile, call, rows=half, keys=_KEYS, trimmed=False, asking=FLAGS,
+            lanes=1 if rows <= half else None, op_type=self.op_type,
+        )  # fmt: skip
+        given = [call.query, *(call.rope or ())[:1], key, rope]
+        table = [] if key.pages is None else [key.pages.table]
+        self.reads = (*(each.tensor for each in given), chosen.indices, *table)
+        self.scratch = (*self.scratch, *(each.together.tensor for each in self.kept))
+
+    def pipeline(self, core: Core, lane: int | None) -> Pipeline:
+        given = (core, self.call, self.dealing, self.spaces)
+        side: _Products | _Vector
+        if lane is None:
+            side = _Products(*given, messages=0)
+        else:
+            side = _Vector(*given)
+        side.kernel = self
+        return _Bringing(core, side, lane)
+
+
+class _Bringing(Pipeline):
+    """Vector cores bring keys together one round before they weigh its scores."""
+
+    def __init__(self, core: Core, side: _Products | _Vector, lane: int | None) -> None:
+        super().__init__(core, side, lane)
+        self._bringer = side if isinstance(side, _Vector) else None
+
+    def in_turn(self, steps: Iterator[Step]) -> Steps:
+        core, bringer = self._core, self._bringer
+        if bringer is None:
+            for _ in range(_ROUNDS):
+                core.cross_core_set_flag(_ROOM, Pipe.MTE2)
+            yield from super().in_turn(steps)
+            return
+        before: Step = []
+        begun: list[Job] = []
+        for step in chain(steps, [[]]):
+            if step:
+                yield from bringer.bring(step[0])
+            for job in self._own(before):
+                yield from bringer.begin(job)
+            for job in begun:
+                yield from bringer.finish(job)
+            before, begun = step, self._own(before)
+        for job in begun:
+            yield from bringer.finish(job)
+        yield from self._let_go()
+
+    def in_loops(self, typical: Typical) -> Steps:
+        core, bringer = self._core, self._bringer
+        if bringer is None:
+            for _ in range(_ROUNDS):
+                core.cross_core_set_flag(_ROOM, Pipe.MTE2)
+            for job in typical.last:  # for what a vector core finishes one round later still
+                core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=job.lane)
+            yield from super().in_loops(typical)
+            return
+        yield from bringer.bring(typical.last[0])
+        for step in typical.steps(core):
+            yield from bringer.bring(step[0])
+            yield from self._whole(step)
+        own = self._own(typical.last)
+        for job in own:
+            yield from bringer.begin(job)
+        for _ in own:
+            yield core.cross_core_wait_flag(OUTPUTS)
+        for job in own:
+            yield from bringer.finish(job)
+        yield from self._let_go()
+
+    def _let_go(self) -> Steps:
+        for _ in range(_ROUNDS):
+            yield self._core.cross_core_wait_flag(_ROOM)
+
+
+class _Products(CubeSide):
+    """The cube core's side; the keys of a round are those of both vector cores' blocks."""
+
+    kernel: SparseAttention
+    _begun = _finished = -1
+
+    def begin(self, job: Job) -> Steps:
+        if not job.lane:
+            self._begun += 1
+            yield self._core.cross_core_wait_flag(_THERE)
+        yield from super().begin(job)
+
+    def finish(self, job: Job) -> Steps:
+        self._finished += not job.lane
+        yield from super().finish(job)
+        if job.lane == self.kernel.dealing.lanes - 1:
+            self._core.cross_core_set_flag(_ROOM, Pipe.MTE2)
+
+    def _keys(self, job: Job) -> GmMatrix:
+        key, rope = (
+            each.together.matrix(self._core, _in_place(job, self._begun), each.heads.columns)
+            for each in self.kernel.kept
+        )
+        width = self.kernel.kept[0].heads.columns
+        return Gathered(key.tensor, key.start, key.step, True,
+                        beside=replace(rope, transposed=True), width=width)  # fmt: skip
+
+    def _values(self, job: Job) -> GmMatrix:
+        key, _ = self.kernel.kept
+        return key.together.matrix(self._core, _in_place(job, self._finished), key.heads.columns)
+
+
+def _in_place(job: Job, number: int) -> Job:
+    """The job as the workspace of keys counts them: on one lane, round by round."""
+    return job._replace(lane=0, slot=number % _ROUNDS)
+
+
+class _Vector(VectorSide):
+    """A vector core's side, which brings half of the keys of every round together."""
+
+    slots = 8  # room for keys beside
+    _brought = -1
+
+    def __init__(self, core: Core, call: Call, *given: Any) -> None:
+        super().__init__(core, call, *given)
+        self._queues = [TQueBind(2, name) for name in ("keys", "ropes")]
+        for queue, heads in zip(self._queues, (call.query, (call.rope or ())[0]), strict=True):
+            nbytes = _TOGETHER * heads.columns * heads.tensor.dtype.itemsize
+            core.pipe.init_buffer(queue, 2, nbytes)
+
+    kernel: SparseAttention
+
+    def bring(self, job: Job) -> Steps:
+        """This core's half of the keys of a round."""
+        core, size = self._core, self.kernel.chosen.size
+        self._brought += 1
+        yield core.cross_core_wait_flag(_ROOM)
+        half = ceil(ceil(job.keys / (2 * size)) / 2) * 2 * size
+        first, last = (0, min(half, job.keys)) if not core.get_sub_block_idx() else (
+            min(half, job.keys), job.keys)  # fmt: skip
+        for start, count in core.tiles(first, last - first, _TOGETHER):
+            self._some(job, start, count)
+        core.cross_core_set_flag(_THERE, Pipe.MTE3)
+
+    def _some(self, job: Job, start: Index, count: int) -> None:
+        """As many keys as UB has room for, two in one load."""
+        core, kept = self._core, self.kernel.kept
+        pairs = ceil(count / 2)
+        tiles = [
+            queue.alloc_tensor(each.heads.tensor.dtype, pairs, 2, each.heads.columns)
+            for queue, each in zip(self._queues, kept, strict=True)
+        ]
+        for turn in core.loop(pairs):
+            self._addresses(job, start, turn)
+            for each, tile in zip(kept, tiles, strict=True):
+                core.copy_runs(tile[turn], self._source(each, job, start, turn))
+        for each, queue, tile in zip(kept, self._queues, tiles, strict=True):
+            self._numbers(each, tile, job, start)
+            queue.enque(tile)
+            queue.deque(tile)
+            where = _in_place(job, self._brought)
+            target = each.together.window(core, where, start, count, each.heads.columns)
+            core.copy_runs(target, tile.view(2 * pairs, each.heads.columns)[:count])
+            queue.free_tensor(tile, by=Pipe.MTE3)
+
+    def _addresses(self, job: Job, start: Index, turn: Index) -> None:
+        """Two numbers of chosen keys, and with pages those of their pages."""
+        core, kernel, sequence = self._core, self.kernel, job.block.sequence
+        chosen = kernel.chosen
+        first = sequence * chosen.blocks + job.key // chosen.size
+        flat = chosen.indices.view(chosen.indices.numel)
+        for _ in range(2):
+            core.load_scalar(flat.window(((min(first, flat.numel - 1), 1),), (), ()))
+        pages = kernel.kept[0].heads.pages
+        if pages is not None:
+            table = pages.table.view(pages.table.numel)
+            for _ in range(2):
+                core.load_scalar(table.window(((0, 1),), (), ()))
+        core.emit_scalar("addresses", operations=2 * _ADDRESS)
+
+    def _source(self, each: Kept, job: Job, start: Index, turn: Index) -> Any:
+        """Two keys, as far from those before as chosen ones are in the mean."""
+        heads, chosen, query = each.heads, self.kernel.chosen, job.block.sequence
+        sequence, seen = int(chosen.sequences[query]), int(chosen.seen[query])
+        apart = max(1, seen // max(1, int(chosen.counts[query])))
+        begin = heads.starts[sequence]
+        if heads.pages is not None:
+            begin = sequence * heads.pages.table.shape[-1] * heads.pages.step
+        width, last = heads.columns, heads.tensor.numel - 2 * heads.columns
+        first = min(max(0, last), begin + job.key * apart * heads.token)
+        step = apart * heads.token
+        if first + _KEYS * step > heads.tensor.numel:
+            step = 0
+        moved = max(1, seen // int(chosen.own[sequence])) * heads.token
+        places = ((first, 1), (start, step), (turn, 2 * step),
+                  *((each, _KEYS * step) for each, _ in job.along),
+                  *((each, moved) for each, _ in job.over))  # fmt: skip
+        return heads.tensor.window(places, (2, width), (heads.token if last >= 0 else 0, 1))
+
+    def _numbers(self, each: Kept, tile: LocalTensor, job: Job, start: Index) -> None:
+        """What the loads bring: the keys that were chosen, wherever they lie."""
+        core, chosen, query = self._core, self.kernel.chosen, job.block.sequence
+        core.wrote(tile)
+        if not core.numerics:
+            return
+        tokens = chosen.tokens(query)
+        rows = np.arange(tile.shape[0] * 2)
+        places = np.minimum(job.key + values_of(start)[:, None] + rows, len(tokens) - 1)
+        found = each.numbers(int(chosen.sequences[query]), tokens[places.reshape(-1)])
+        target = tile.target(core.depth)
+        target[...] = found.reshape(target.shape)
+
+
+def sparse_flash_attention(task: Task) -> tuple[Kernel, ...]:
+    """query, key, value (as key), chosen tokens, pages, lengths of queries and keys, both ropes."""
+    given = (*task.inputs, *[None] * 10)[:10]
+    query, key, _, indices, table, own, theirs, query_rope, key_rope, sinks = given
+    if query is None or key is None or indices is None or query_rope is None or key_rope is None:
+        raise task.refused("needs queries, keys, chosen keys, and ropes of both")
+    if sinks is not None or task.attributes.get("return_softmax_lse"):
+        raise NotCoveredError(task.op_type, "sinks, maxima and sums aren't modelled")
+    size = task.whole_number("sparse_block_size", 1)
+    if size > MOST_BY_VECTOR:
+        raise NotCoveredError(task.op_type, f"blocks of {size} keys aren't modelled")
+    layout = str(task.attributes.get("layout_query", "BSND"))
+    lengths = Lengths.of(query, key, table, own, theirs, layout)
+    if task.whole_number("sparse_mode", CAUSAL) == CAUSAL:
+        seen = lengths.seen()
+    else:
+        seen = np.repeat(lengths.keys, lengths.queries)
+    chosen = Chosen(indices, size, lengths, seen)
+    if not chosen.counts.size or chosen.counts.min() < 1:
+        raise NotCoveredError(task.op_type, "queries without keys, whose results are zeros")
+    heads, columns = query.shape[-2:]
+    out = task.outputs[0] if task.outputs else made(query.shape, query.dtype)
+    q, turned, result = (lengths.of_queries(each) for each in (query, query_rope, out))
+    counts = tuple(chosen.counts.tolist())
+    near = [
+        Heads(each, 1, each.shape[-1], counts, (0,) * len(counts), 0, each.shape[-1])
+        for each in (key, key, key_rope)
+    ]
+    call = Call(
+        q, near[0], near[1], result, Mask.of(None, 0, (0, 0), [(heads, n) for n in counts]),
+        task.number("scale_value", columns**-0.5), rope=(turned, near[2]),
+    )  # fmt: skip
+    of_keys, of_ropes = (lengths.of_keys(each, table) for each in (key, key_rope))
+    return (SparseAttention(task.profile, call, chosen, of_keys, of_ropes),)
+
+
+class Lengths(NamedTuple):
+    """Queries and keys of each sequence, and where packed ones begin."""
+
+    queries: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    first_queries: NDArray[np.int64]
+    first_keys: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, query: GlobalTensor, key: GlobalTensor, table: GlobalTensor | None,
+        own: GlobalTensor | None, theirs: GlobalTensor | None, layout: str,
+    ) -> Lengths:  # fmt: skip
+        """Those that tensors tell; without numbers all sequences are as long as they may be."""
+        packed = layout == "TND"
+        batch = own.numel if packed and own is not None else query.shape[0]
+        if packed:
+            queries = _parts(own, query.shape[0], batch)
+            firsts = np.cumsum(queries) - queries
+        else:
+            queries = _told(own, batch, query.shape[1])
+            firsts = np.arange(batch) * query.shape[1]
+        if table is not None:
+            keys = _told(theirs, batch, table.shape[-1] * key.shape[1])
+            return cls(queries, keys, firsts, np.zeros(batch, np.int64))
+        if packed:
+            keys = _parts(theirs, key.shape[0], batch)
+            return cls(queries, keys, firsts, np.cumsum(keys) - keys)
+        keys = _told(theirs, batch, key.shape[1])
+        return cls(queries, keys, firsts, np.arange(batch) * key.shape[1])
+
+    @property
+    def sequences(self) -> NDArray[np.int64]:
+        """The sequence of every query."""
+        return np.repeat(np.arange(len(self.queries)), self.queries)
+
+    @property
+    def within(self) -> NDArray[np.int64]:
+        """The place of every query in its sequence."""
+        firsts = np.cumsum(self.queries) - self.queries
+        return np.arange(int(self.queries.sum())) - np.repeat(firsts, self.queries)
+
+    def seen(self) -> NDArray[np.int64]:
+        """Keys of its sequence that every query sees: the last one sees all."""
+        beyond = np.repeat(self.keys - self.queries, self.queries)
+        return np.clip(beyond + self.within + 1, 0, None)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of every query in a tensor of them."""
+        return np.repeat(self.first_queries, self.queries) + self.within
+
+    def of_queries(self, tensor: GlobalTensor) -> Heads:
+        """Each query as a sequence whose rows are its heads."""
+        heads, columns = tensor.shape[-2:]
+        starts = tuple((self.rows * heads * columns).tolist())
+        return Heads(tensor, 1, columns, (heads,) * len(starts), starts, 0, columns)
+
+    def of_keys(self, tensor: GlobalTensor, table: GlobalTensor | None) -> Heads:
+        """The only head of keys, of every sequence."""
+        columns = tensor.shape[-1]
+        if table is not None:
+            found = Heads.paged(tensor.view(*tensor.shape[:2], columns), 1, table,
+                                self.keys.tolist())  # fmt: skip
+            return found
+        starts = tuple((self.first_keys * columns).tolist())
+        return Heads(tensor, 1, columns, tuple(self.keys.tolist()), starts, 0, columns)
+
+
+def _told(lengths: GlobalTensor | None, batch: int, most: int) -> NDArray[np.int64]:
+    """What a tensor tells of every sequence, all of ``most`` where it doesn't."""
+    if lengths is None or lengths.array is None:
+        return np.full(batch, most, np.int64)
+    found = lengths.array.reshape(-1).astype(np.int64)
+    return np.minimum(np.broadcast_to(found, (batch,)) if len(found) == 1 else found[:batch], most)
+
+
+def _parts(ends: GlobalTensor | None, total: int, batch: int) -> NDArray[np.int64]:
+    """Lengths of packed sequences by their ends; about the same where these aren't known."""
+    found = np.arange(1, batch + 1) * total // batch
+    if ends is not None and ends.array is not None:
+        found = ends.array.reshape(-1).astype(np.int64)
+    return np.diff(found, prepend=0)

@@ -20,11 +20,10 @@ from npusim.ascendc.queues import TQueBind
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.library.asking import FLAGS
-from npusim.library.operands import GmMatrix
 from npusim.ops.attention.call import Call, NotCoveredError
 from npusim.ops.attention.cube import CubeSide
-from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
+from npusim.ops.attention.lengths import Lengths
 from npusim.ops.attention.masks import Mask
 from npusim.ops.attention.operands import Gathered
 from npusim.ops.attention.pipeline import Pipeline
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.library.operands import GmMatrix
+    from npusim.ops.attention.heads import Heads
     from npusim.ops.attention.steps import Job, Step, Typical
 
     Steps = Iterator[Barrier | CoreWait]
@@ -81,8 +82,7 @@ class Chosen:
     def _valid(self) -> NDArray[np.bool_]:
         """Entries in front of the first that is negative."""
         assert self._rows is not None
-        found: NDArray[np.bool_] = np.logical_and.accumulate(self._rows >= 0, axis=-1)
-        return found
+        return np.asarray(np.logical_and.accumulate(self._rows >= 0, axis=-1))
 
     def tokens(self, query: int) -> NDArray[np.int64]:
         """The tokens of its sequence that a query attends to."""
@@ -91,7 +91,7 @@ class Chosen:
             return np.arange(count) * seen // max(1, count)
         row = self._rows[query][self._valid()[query]]
         found = (row[:, None] * self.size + np.arange(self.size)).reshape(-1)
-        return found[found < seen]
+        return np.asarray(found[found < seen])
 
 
 class Kept(NamedTuple):
@@ -121,13 +121,13 @@ class SparseAttention(Attention):
     op_type = "SparseFlashAttention"
 
     def __init__(
-        self, profile: Profile, call: Call, chosen: Chosen, key: Heads, rope: Heads
+        self, profile: Profile, call: Call, chosen: Chosen, keys: tuple[Heads, ...]
     ) -> None:
         clusters = profile.cores.cube_cores
         self.chosen = chosen
         self.kept = tuple(
             Kept(each, Space.of(name, each.tensor.dtype, clusters, 1, _ROUNDS, _KEYS, each.columns))
-            for name, each in (("keys", key), ("ropes", rope))
+            for name, each in zip(("keys", "ropes"), keys, strict=False)
         )
         rows = max(call.query.rows)
         half = min(_MOST_ROWS, round_up(ceil(rows / 2), _GRAIN))
@@ -135,18 +135,16 @@ class SparseAttention(Attention):
             profile, call, rows=half, keys=_KEYS, trimmed=False, asking=FLAGS,
             lanes=1 if rows <= half else None, op_type=self.op_type,
         )  # fmt: skip
-        given = [call.query, *(call.rope or ())[:1], key, rope]
-        table = [] if key.pages is None else [key.pages.table]
-        self.reads = (*(each.tensor for each in given), chosen.indices, *table)
+        given = [call.query, *(call.rope or ())[:1], *keys]
+        pages = keys[0].pages
+        self.reads = (
+            *(each.tensor for each in given), chosen.indices, *([pages.table] if pages else []),
+        )  # fmt: skip
         self.scratch = (*self.scratch, *(each.together.tensor for each in self.kept))
 
     def pipeline(self, core: Core, lane: int | None) -> Pipeline:
         given = (core, self.call, self.dealing, self.spaces)
-        side: _Products | _Vector
-        if lane is None:
-            side = _Products(*given, messages=0)
-        else:
-            side = _Vector(*given)
+        side = _Products(*given, messages=0) if lane is None else _Vector(*given)
         side.kernel = self
         return _Bringing(core, side, lane)
 
@@ -225,17 +223,20 @@ class _Products(CubeSide):
             self._core.cross_core_set_flag(_ROOM, Pipe.MTE2)
 
     def _keys(self, job: Job) -> GmMatrix:
-        key, rope = (
-            each.together.matrix(self._core, _in_place(job, self._begun), each.heads.columns)
+        key, *ropes = (
+            replace(self._brought(each, job, self._begun), transposed=True)
             for each in self.kernel.kept
         )
+        if not ropes:
+            return key
         width = self.kernel.kept[0].heads.columns
-        return Gathered(key.tensor, key.start, key.step, True,
-                        beside=replace(rope, transposed=True), width=width)  # fmt: skip
+        return Gathered(key.tensor, key.start, key.step, True, beside=ropes[0], width=width)
 
     def _values(self, job: Job) -> GmMatrix:
-        key, _ = self.kernel.kept
-        return key.together.matrix(self._core, _in_place(job, self._finished), key.heads.columns)
+        return self._brought(self.kernel.kept[0], job, self._finished)
+
+    def _brought(self, kept: Kept, job: Job, number: int) -> GmMatrix:
+        return kept.together.matrix(self._core, _in_place(job, number), kept.heads.columns)
 
 
 def _in_place(job: Job, number: int) -> Job:
@@ -251,10 +252,14 @@ class _Vector(VectorSide):
 
     def __init__(self, core: Core, call: Call, *given: Any) -> None:
         super().__init__(core, call, *given)
-        self._queues = [TQueBind(2, name) for name in ("keys", "ropes")]
-        for queue, heads in zip(self._queues, (call.query, (call.rope or ())[0]), strict=True):
+        self._queues = []
+        for name, heads in zip(
+            ("keys", "ropes"), (call.query, *(call.rope or ())[:1]), strict=False
+        ):
+            queue = TQueBind(2, name)
             nbytes = _TOGETHER * heads.columns * heads.tensor.dtype.itemsize
             core.pipe.init_buffer(queue, 2, nbytes)
+            self._queues.append(queue)
 
     kernel: SparseAttention
 
@@ -279,7 +284,7 @@ class _Vector(VectorSide):
             for queue, each in zip(self._queues, kept, strict=True)
         ]
         for turn in core.loop(pairs):
-            self._addresses(job, start, turn)
+            self._addresses(job)
             for each, tile in zip(kept, tiles, strict=True):
                 core.copy_runs(tile[turn], self._source(each, job, start, turn))
         for each, queue, tile in zip(kept, self._queues, tiles, strict=True):
@@ -291,7 +296,7 @@ class _Vector(VectorSide):
             core.copy_runs(target, tile.view(2 * pairs, each.heads.columns)[:count])
             queue.free_tensor(tile, by=Pipe.MTE3)
 
-    def _addresses(self, job: Job, start: Index, turn: Index) -> None:
+    def _addresses(self, job: Job) -> None:
         """Two numbers of chosen keys, and with pages those of their pages."""
         core, kernel, sequence = self._core, self.kernel, job.block.sequence
         chosen = kernel.chosen
@@ -340,17 +345,22 @@ class _Vector(VectorSide):
 
 
 def sparse_flash_attention(task: Task) -> tuple[Kernel, ...]:
-    """query, key, value (as key), chosen tokens, pages, lengths of queries and keys, both ropes."""
+    """query, key, value (as key), chosen tokens, pages, lengths of queries and keys, both ropes.
+
+    Where there are no ropes, they are what queries have more columns than values.
+    """
     given = (*task.inputs, *[None] * 10)[:10]
-    query, key, _, indices, table, own, theirs, query_rope, key_rope, sinks = given
-    if query is None or key is None or indices is None or query_rope is None or key_rope is None:
-        raise task.refused("needs queries, keys, chosen keys, and ropes of both")
+    query, key, value, indices, table, own, theirs, query_rope, key_rope, sinks = given
+    if query is None or key is None or indices is None:
+        raise task.refused("needs queries, keys and chosen keys")
     if sinks is not None or task.attributes.get("return_softmax_lse"):
         raise NotCoveredError(task.op_type, "sinks, maxima and sums aren't modelled")
     size = task.whole_number("sparse_block_size", 1)
     if size > MOST_BY_VECTOR:
         raise NotCoveredError(task.op_type, f"blocks of {size} keys aren't modelled")
-    layout = str(task.attributes.get("layout_query", "BSND"))
+    layout = str(task.first("layout_query", "inputLayout") or "BSND")
+    if len(query.shape) != len(layout) or layout not in ("BSND", "TND"):
+        raise task.refused(f"queries {query.shape} in layout {layout}")
     lengths = Lengths.of(query, key, table, own, theirs, layout)
     if task.whole_number("sparse_mode", CAUSAL) == CAUSAL:
         seen = lengths.seen()
@@ -359,102 +369,37 @@ def sparse_flash_attention(task: Task) -> tuple[Kernel, ...]:
     chosen = Chosen(indices, size, lengths, seen)
     if not chosen.counts.size or chosen.counts.min() < 1:
         raise NotCoveredError(task.op_type, "queries without keys, whose results are zeros")
-    heads, columns = query.shape[-2:]
-    out = task.outputs[0] if task.outputs else made(query.shape, query.dtype)
-    q, turned, result = (lengths.of_queries(each) for each in (query, query_rope, out))
+    wide = key.shape[-1] if value is None else value.shape[-1]
+    _values_of_keys(task, key, value, wide)
+    shape = (*query.shape[:-1], wide)
+    out = task.outputs[0] if task.outputs else made(shape, query.dtype)
+    if out.shape != shape:
+        raise task.refused(f"a result of {out.shape}; {shape} comes out")
+    parts = [(query, key, 0, wide)]
+    if query_rope is not None and key_rope is not None:
+        parts.append((query_rope, key_rope, 0, key_rope.shape[-1]))
+    elif query.shape[-1] > wide:
+        parts.append((query, key, wide, query.shape[-1] - wide))
+    queries = [lengths.of_queries(each, first, columns) for each, _, first, columns in parts]
+    keys = [lengths.of_keys(each, table, first, columns) for _, each, first, columns in parts]
     counts = tuple(chosen.counts.tolist())
     near = [
-        Heads(each, 1, each.shape[-1], counts, (0,) * len(counts), 0, each.shape[-1])
-        for each in (key, key, key_rope)
+        replace(each, rows=counts, starts=(0,) * len(counts), token=each.columns, pages=None)
+        for each in keys
     ]
+    heads, columns = query.shape[-2:]
     call = Call(
-        q, near[0], near[1], result, Mask.of(None, 0, (0, 0), [(heads, n) for n in counts]),
-        task.number("scale_value", columns**-0.5), rope=(turned, near[2]),
+        queries[0], near[0], replace(near[0]), lengths.of_queries(out),
+        Mask.of(None, 0, (0, 0), [(heads, n) for n in counts]),
+        task.number("scale_value", task.number("scaleValue", columns**-0.5)),
+        rope=(queries[1], near[1]) if parts[1:] else None,
     )  # fmt: skip
-    of_keys, of_ropes = (lengths.of_keys(each, table) for each in (key, key_rope))
-    return (SparseAttention(task.profile, call, chosen, of_keys, of_ropes),)
+    return (SparseAttention(task.profile, call, chosen, tuple(keys)),)
 
 
-class Lengths(NamedTuple):
-    """Queries and keys of each sequence, and where packed ones begin."""
-
-    queries: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    first_queries: NDArray[np.int64]
-    first_keys: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, query: GlobalTensor, key: GlobalTensor, table: GlobalTensor | None,
-        own: GlobalTensor | None, theirs: GlobalTensor | None, layout: str,
-    ) -> Lengths:  # fmt: skip
-        """Those that tensors tell; without numbers all sequences are as long as they may be."""
-        packed = layout == "TND"
-        batch = own.numel if packed and own is not None else query.shape[0]
-        if packed:
-            queries = _parts(own, query.shape[0], batch)
-            firsts = np.cumsum(queries) - queries
-        else:
-            queries = _told(own, batch, query.shape[1])
-            firsts = np.arange(batch) * query.shape[1]
-        if table is not None:
-            keys = _told(theirs, batch, table.shape[-1] * key.shape[1])
-            return cls(queries, keys, firsts, np.zeros(batch, np.int64))
-        if packed:
-            keys = _parts(theirs, key.shape[0], batch)
-            return cls(queries, keys, firsts, np.cumsum(keys) - keys)
-        keys = _told(theirs, batch, key.shape[1])
-        return cls(queries, keys, firsts, np.arange(batch) * key.shape[1])
-
-    @property
-    def sequences(self) -> NDArray[np.int64]:
-        """The sequence of every query."""
-        return np.repeat(np.arange(len(self.queries)), self.queries)
-
-    @property
-    def within(self) -> NDArray[np.int64]:
-        """The place of every query in its sequence."""
-        firsts = np.cumsum(self.queries) - self.queries
-        return np.arange(int(self.queries.sum())) - np.repeat(firsts, self.queries)
-
-    def seen(self) -> NDArray[np.int64]:
-        """Keys of its sequence that every query sees: the last one sees all."""
-        beyond = np.repeat(self.keys - self.queries, self.queries)
-        return np.clip(beyond + self.within + 1, 0, None)
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The row of every query in a tensor of them."""
-        return np.repeat(self.first_queries, self.queries) + self.within
-
-    def of_queries(self, tensor: GlobalTensor) -> Heads:
-        """Each query as a sequence whose rows are its heads."""
-        heads, columns = tensor.shape[-2:]
-        starts = tuple((self.rows * heads * columns).tolist())
-        return Heads(tensor, 1, columns, (heads,) * len(starts), starts, 0, columns)
-
-    def of_keys(self, tensor: GlobalTensor, table: GlobalTensor | None) -> Heads:
-        """The only head of keys, of every sequence."""
-        columns = tensor.shape[-1]
-        if table is not None:
-            found = Heads.paged(tensor.view(*tensor.shape[:2], columns), 1, table,
-                                self.keys.tolist())  # fmt: skip
-            return found
-        starts = tuple((self.first_keys * columns).tolist())
-        return Heads(tensor, 1, columns, tuple(self.keys.tolist()), starts, 0, columns)
-
-
-def _told(lengths: GlobalTensor | None, batch: int, most: int) -> NDArray[np.int64]:
-    """What a tensor tells of every sequence, all of ``most`` where it doesn't."""
-    if lengths is None or lengths.array is None:
-        return np.full(batch, most, np.int64)
-    found = lengths.array.reshape(-1).astype(np.int64)
-    return np.minimum(np.broadcast_to(found, (batch,)) if len(found) == 1 else found[:batch], most)
-
-
-def _parts(ends: GlobalTensor | None, total: int, batch: int) -> NDArray[np.int64]:
-    """Lengths of packed sequences by their ends; about the same where these aren't known."""
-    found = np.arange(1, batch + 1) * total // batch
-    if ends is not None and ends.array is not None:
-        found = ends.array.reshape(-1).astype(np.int64)
-    return np.diff(found, prepend=0)
+def _values_of_keys(task: Task, key: GlobalTensor, value: GlobalTensor | None, wide: int) -> None:
+    """Values are the first columns of keys: nobody reads their own tensor."""
+    if value is None or value.array is None or key.array is None:
+        return
+    if not np.array_equal(key.array[..., :wide], value.array):
+        raise task.refused("values that aren't the first columns of keys aren't modelled")

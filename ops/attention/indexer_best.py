@@ -7,7 +7,7 @@ that are merged. Source: ops-transformer attention/lightning_indexer, device sch
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from npusim.values.dtypes import FLOAT, INT32
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.ascendc import Core, LocalTensor
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.loops import Index
     from npusim.engine.program import Barrier
-    from npusim.ops.attention.indexer import LightningIndexer
     from npusim.ops.attention.indexer_dealing import Part, Row, Turn
+    from npusim.ops.attention.lengths import Lengths
 
     Steps = Iterator[Barrier | CoreWait]
 
@@ -38,10 +38,26 @@ _HEADS = 16  # weighed at a time
 NONE: Final = -1  # the place of no key
 
 
+class Indexed(Protocol):
+    """The kernel whose keys are sorted."""
+
+    weights: GlobalTensor
+    scores: GlobalTensor
+    left: GlobalTensor
+    places: GlobalTensor
+    values: GlobalTensor | None
+    lengths: Lengths
+    heads: int
+    count: int
+    causal: bool
+
+    def slot(self, core: Core, number: Index) -> tuple[tuple[Index, int], ...]: ...
+
+
 class Best:
     """A vector core's side: half of the queries of each block, and the best keys of each."""
 
-    def __init__(self, core: Core, kernel: LightningIndexer) -> None:
+    def __init__(self, core: Core, kernel: Indexed) -> None:
         self.core, self._kernel = core, kernel
         size = FLOAT.itemsize
         self._ins, self._given = TQue(TPosition.VECIN, 2, "scores"), TQue(TPosition.VECIN, 2, "w")

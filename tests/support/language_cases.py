@@ -240,7 +240,45 @@ def states_of_tokens(pick: Pick) -> Case:
     return given, [np.full_like(v, 77), state.copy()], {"scale_value": 0.5}
 
 
+def chosen_keys(pick: Pick) -> Case:
+    """Queries of some sequences, and the keys that each attends to, in pages or not."""
+    batch, queries, heads = pick.of(1, 2), pick.of(1, 3), pick.of(1, 8, 32)
+    keys, count = pick.of(40, 600), pick.of(3, 33)
+    paged = pick.of(False, True)
+    pages = -(-keys // 128)
+    outer = (batch * pages, 128, 1) if paged else (batch, keys, 1)
+    query, key = (
+        pick.numbers(*each, 512, kind=BFLOAT16) for each in ((batch, queries, heads), outer)
+    )
+    ropes = [pick.numbers(*each, 64, kind=BFLOAT16) for each in ((batch, queries, heads), outer)]
+    places = np.stack([pick.once(count, keys - queries) for _ in range(batch * queries)]).reshape(
+        batch, queries, 1, count
+    )
+    table = np.arange(batch * pages, dtype=np.int32)[::-1].reshape(batch, pages) if paged else None
+    lengths = np.full(batch, keys, np.int32)
+    given = [query, key, key, places.astype(np.int32), table, None, lengths, *ropes]
+    return given, [np.full_like(query, 77)], {"scale_value": 0.05}
+
+
+def indexed_keys(pick: Pick) -> Case:
+    """Small heads of some queries, keys in pages or not, and weights of heads."""
+    batch, queries, heads = pick.of(1, 2), pick.of(1, 3, 9), pick.of(1, 5, 16, 24)
+    keys, paged = pick.of(30, 700, 1500), pick.of(False, True)
+    pages = -(-keys // 128)
+    outer = (batch * pages, 128, 1) if paged else (batch, keys, 1)
+    query, key = (
+        pick.numbers(*each, 128, kind=BFLOAT16) for each in ((batch, queries, heads), outer)
+    )
+    table = np.arange(batch * pages, dtype=np.int32)[::-1].reshape(batch, pages) if paged else None
+    given = [query, key, pick.numbers(batch, queries, heads, kind=pick.of(BFLOAT16, np.float32)),
+             None, np.full(batch, keys, np.int32), table]  # fmt: skip
+    count = pick.of(8, 300)
+    return given, [np.full((batch, queries, 1, count), 77, np.int32)], {"sparse_count": count}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "SparseFlashAttention": chosen_keys,
+    "LightningIndexer": indexed_keys,
     "RecurrentGatedDeltaRule": states_of_tokens,
     **dict.fromkeys(("MoeDistributeDispatch", "MoeDistributeDispatchV2"), sent_out),
     **dict.fromkeys(("MoeDistributeCombine", "MoeDistributeCombineV2"), sent_back),

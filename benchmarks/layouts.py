@@ -25,7 +25,7 @@ from npusim.llm.memory import memory_of
 from npusim.llm.precision import precision_of
 from npusim.serving.asking import llm_plan_of_model, wanted_plan
 from npusim.serving.bounds import Bound, bound_of
-from npusim.serving.layouts import layouts_of
+from npusim.serving.layouts import layouts_of, server_ranks
 from npusim.serving.options import Candidate
 from npusim.serving.plan import LlmPlan
 from npusim.serving.planning import plan_llm
@@ -52,9 +52,8 @@ def legal(plan: LlmPlan, model: LanguageModel) -> dict[Layout, Bound]:
     """The layouts of the product that have room for a request, with their bounds."""
     board = find_board(plan.fleet.products[0].product)
     chip, found = load_profile(board.soc), {}
-    server = (board.cards_per_server or 1) * board.devices_per_card
     precision = precision_of(DTYPE, "bf16")
-    for layout in layouts_of(model.architecture, server, None):
+    for layout in layouts_of(model.architecture, server_ranks(board), None):
         try:
             layout.check(model.architecture)
             memory = memory_of(model.architecture, layout, precision, Batch(1), chip, load_engine())

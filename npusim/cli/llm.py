@@ -119,6 +119,7 @@ def serve_(
     answers: said.Decoding = None,
     replicas: said.Replicas = 1,
     decode_replicas: said.DecodeReplicas = 1,
+    router: said.ToWhom = "round_robin",
     ttft: said.TtftMs = None,
     tpot: said.TpotMs = None,
     graph: said.Graph = None,
@@ -142,8 +143,9 @@ def serve_(
     from npusim.llm.layout import layout_of
     from npusim.reporting.llm_pages import served_page
     from npusim.reporting.serving import bench_json, serve_json, serve_page
-    from npusim.serving import Policy
+    from npusim.serving import Policy, check_router
 
+    check_router(router)
     files = Files(html, figures, force)
     files.claim(beside=(config, trace))
     per_step, tokens = said.tokens_per_step(draft, accepted), (input_tokens, output_tokens)
@@ -160,7 +162,7 @@ def serve_(
     }  # fmt: skip
     wanted = {
         "concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot,
-        "replicas": (replicas, decode_replicas) if answers else replicas,
+        "replicas": (replicas, decode_replicas) if answers else replicas, "router": router,
     }  # fmt: skip
     found = [_served(model, chip, layouts, policy, asked, options, wanted) for chip in chips(soc)]
     if html or figures:
@@ -194,8 +196,9 @@ def _served(
     ]
     ready, behind = every[0], every[-1]
     if ready is behind:
+        found = ready.serve(asked, **wanted)
         output.progress("")
-        return ready, ready.serve(asked, **wanted)
+        return ready, found
     found = serve_apart(ready, behind, asked, **wanted)
     output.progress("")
     return ready, found, behind

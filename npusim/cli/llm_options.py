@@ -130,6 +130,14 @@ DecodeReplicas = Annotated[
         "--decode-replicas", min=1, max=4096, help="Times that the layout of --decode is there."
     ),
 ]
+ToWhom = Annotated[
+    str,
+    typer.Option(
+        "--router",
+        metavar="NAME",
+        help="Who gets a request: round_robin, least_loaded or prefix_aware.",
+    ),
+]
 TtftMs = Annotated[
     float | None, typer.Option("--ttft-ms", help="Objective for goodput: first token.")
 ]

@@ -32,11 +32,20 @@ def closed_form_us(steps: Steps, wires: Wires) -> float:
 
 def _durations(step: Step, wires: Wires) -> list[float]:
     """Microseconds of every move of a step that all ranks begin at once."""
-    busy_us: dict[str, float] = {}
+    busy_us: dict[str, dict[float, float]] = {}  # by when moves begin to flow
     for move in step:
+        latency_us = wires.latency_us(move)
         for name, rate in wires.used_by(move):
-            busy_us[name] = busy_us.get(name, 0.0) + wires.bus_bytes(move) / rate
-    return [
-        wires.latency_us(move) + max(busy_us[name] for name, _ in wires.used_by(move))
-        for move in step
-    ]
+            link = busy_us.setdefault(name, {})
+            link[latency_us] = link.get(latency_us, 0.0) + wires.bus_bytes(move) / rate
+    over_us = {name: _over_us(link) for name, link in busy_us.items()}
+    return [max(over_us[name] for name, _ in wires.used_by(move)) for move in step]
+
+
+def _over_us(link: dict[float, float]) -> float:
+    """When a link that is shared evenly is done with what begins to flow at some times."""
+    over_us = after_us = 0.0
+    for latency_us in sorted(link, reverse=True):
+        after_us += link[latency_us]
+        over_us = max(over_us, latency_us + after_us)
+    return over_us

@@ -89,21 +89,31 @@ def collective(
 
 
 def duration_us(
-    operation: str, links: Interconnect, ranks: int, nbytes: float, *, in_graph: bool = True
+    operation: str,
+    links: Interconnect,
+    ranks: int,
+    nbytes: float,
+    *,
+    in_graph: bool = True,
+    apart: int = 1,
 ) -> float:
-    """The closed form alone, in microseconds: for steps of models that ask for many sizes."""
+    """The closed form alone, in microseconds: for steps of models that ask for many sizes.
+
+    Ranks that lie `apart` have as many of other groups in between, which do the same.
+    """
     if ranks == 1 or nbytes <= 0:
         return 0.0
-    return _closed(operation, links, ranks, nbytes, in_graph)
+    return _closed(operation, links, ranks, nbytes, in_graph, apart)
 
 
 @lru_cache(maxsize=4096)
 def _closed(
-    operation: str, links: Interconnect, ranks: int, nbytes: float, in_graph: bool
+    operation: str, links: Interconnect, ranks: int, nbytes: float, in_graph: bool, apart: int
 ) -> float:
     choice = _chosen(links, operation, ranks, nbytes)
-    steps = steps_of(operation, choice.algorithm, ranks, links.server_ranks, nbytes)
-    wires = Wires(links, links.engines[choice.engine])
+    server = max(1, links.server_ranks // apart)
+    steps = steps_of(operation, choice.algorithm, ranks, server, nbytes)
+    wires = Wires(links, links.engines[choice.engine], apart)
     return _closed_us(steps, wires, in_graph)
 
 
@@ -141,7 +151,7 @@ def _collective(
 class Reach:
     """What a rank can send to all others together, and how long it takes to be there.
 
-    `step_us` until the last of them goes on, `write_us` until a single store is done.
+    `step_us` until the last of them goes on, `write_us` until a single store is done on average.
     """
 
     bytes_per_us: float
@@ -149,16 +159,23 @@ class Reach:
     write_us: float
 
 
+@lru_cache(maxsize=256)
 def reach(links: Interconnect, ranks: int, engine: str) -> Reach:
     """For kernels that send by themselves, as `engine` drives the links in collectives.
 
-    A port carries everything that leaves a rank; in a mesh there is a link to each other one.
+    As much goes to every other rank: a port carries all that leaves through it, whatever level it
+    is for, in a mesh there is a link to each. A store takes as long as on average over them.
     """
-    wires, move = Wires(links, links.engines[engine]), Move(0, ranks - 1, 0)
-    _, level = links.level_of(move.source, move.target)
-    each = ranks - 1 if level.shape == "mesh" else 1
-    rate = each * min(rate for _, rate in wires.used_by(move))
-    return Reach(rate, wires.latency_us(move), level.write_us)
+    wires = Wires(links, links.engines[engine])
+    busy_us, written_us = dict[str, float](), 0.0
+    for other in range(1, ranks):
+        move = Move(0, other, 1.0)
+        name, rate = wires.used_by(move)[0]
+        busy_us[name] = busy_us.get(name, 0.0) + 1.0 / rate
+        written_us += wires.level_of(move)[1].write_us
+    last = Move(0, ranks - 1, 0)
+    away = ranks - 1
+    return Reach(away / max(busy_us.values()), wires.latency_us(last), written_us / away)
 
 
 def band_factor(links: Interconnect) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from npusim.hardware.groups import Group, as_tuple
 from npusim.hardware.naming import resolve_soc
@@ -32,6 +32,7 @@ from npusim.hardware.reading import (
     validated,
 )
 from npusim.values.errors import UnknownNameError
+from npusim.values.language import say
 
 Operation = Literal["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "sendrecv"]
 Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
@@ -49,6 +50,9 @@ class Level(Group):
     gbps: Speed = Field(description="rate of a link or port one way, GB/s")
     step_us: Microseconds = Field(
         description="what each step over them takes beside its bytes, microseconds"
+    )
+    through: str = Field(
+        "", description="level whose ports it goes through, which it shares; empty: its own"
     )
     write_us: Microseconds = Field(
         default=0.0,
@@ -122,16 +126,24 @@ class Interconnect(Group):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    @field_validator("levels")
+    @classmethod
+    def _goes_through_one_of_them(cls, levels: Mapping[str, Level]) -> Mapping[str, Level]:
+        for each in levels.values():
+            if each.through and each.through not in levels:
+                raise ValueError(say("{name} isn't a level").format(name=each.through))
+        return levels
+
     @property
     def most_ranks(self) -> int:
         """How many ranks the outermost level joins."""
         return max(level.ranks for level in self.levels.values())
 
     def level_of(self, one: int, other: int) -> tuple[str, Level]:
-        """The innermost level that joins two ranks."""
+        """The innermost level that joins two ranks, with the name of its links or ports."""
         for name, level in self.levels.items():
             if one // level.ranks == other // level.ranks:
-                return name, level
+                return level.through or name, level
         raise UnknownNameError("rank", str(max(one, other)), map(str, range(self.most_ranks)))
 
 

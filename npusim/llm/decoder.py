@@ -50,7 +50,7 @@ def work_of(
     work.times = layout.pp - 1
     sent = batch.tokens * model.hidden * precision.activations.itemsize
     if layout.pp > 1:
-        work.exchange("sendrecv", 2, sent / layout.tp, "next stage")
+        work.exchange("sendrecv", 2, sent / layout.tp, "next stage", apart=layout.tp)
     work.times = 1
     work.part = "head"
     _head(to, model, batch, layout, sampling=sampling)

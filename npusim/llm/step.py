@@ -230,7 +230,9 @@ def exchanged(
         if each.kernel is not None:
             once_us = _alone_us(each.kernel, work.chip)
         else:
-            once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
+            once_us = duration_us(
+                each.operation, links, each.ranks, each.nbytes, in_graph=in_graph, apart=each.apart
+            )
         found.append(
             ExchangeTime(
                 each.operation, each.why, each.ranks, round(each.nbytes), each.count,

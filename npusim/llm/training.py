@@ -269,14 +269,14 @@ def _ends(of: Trained) -> None:
 
 def _update(of: Trained, training: Training) -> None:
     """Gradients summed over the data-parallel group, weights updated, and spread again."""
-    weights, dp = _weights(of.model, of.layout), of.layout.dp
+    weights, dp, tp = _weights(of.model, of.layout), of.layout.dp, of.layout.tp
     if training.zero:
         mine = ceil(weights / dp)
-        of.work.exchange("reducescatter", dp, mine * _GRADIENT, "gradients")
-        of.work.exchange("allgather", dp, mine * of.kind.itemsize, "weights")
+        of.work.exchange("reducescatter", dp, mine * _GRADIENT, "gradients", apart=tp)
+        of.work.exchange("allgather", dp, mine * of.kind.itemsize, "weights", apart=tp)
     else:
         mine = weights
-        of.work.exchange("allreduce", dp, weights * _GRADIENT, "gradients")
+        of.work.exchange("allreduce", dp, weights * _GRADIENT, "gradients", apart=tp)
     times = ceil(of.model.layers / of.layout.pp)  # tensor by tensor: about a layer's at a time
     each = ceil(mine / times)
     state, one = tensor(FLOAT, each), tensor(FLOAT, 1)
@@ -305,7 +305,8 @@ def _sent_ms(
     from npusim.cluster.collectives import duration_us
 
     nbytes = training.micro_batch * training.length * model.hidden * size / layout.tp
-    return duration_us("sendrecv", links, 2, nbytes, in_graph=False) / 1e3
+    apart = layout.tp * layout.dp
+    return duration_us("sendrecv", links, 2, nbytes, in_graph=False, apart=apart) / 1e3
 
 
 def memory_of(

@@ -37,7 +37,8 @@ class Exchange:
     """A collective of a step: `nbytes` as `npusim collective` counts, `count` times.
 
     `product` is the one that makes what is sent, or that takes what comes. `kernel` is the task
-    that does it where that is no collective of HCCL's.
+    that does it where that is no collective of HCCL's. Ranks that lie `apart` have as many of other
+    groups in between.
     """
 
     operation: str
@@ -47,6 +48,7 @@ class Exchange:
     why: str
     product: Part | None = None
     kernel: Part | None = None
+    apart: int = 1
 
 
 def part(
@@ -131,6 +133,7 @@ class Work:
         *,
         product: str = "",
         kernel: Part | None = None,
+        apart: int = 1,
     ) -> None:
         """Let ranks exchange; nothing where there is one rank or nothing to say.
 
@@ -140,7 +143,8 @@ class Work:
         if ranks < 2 or nbytes <= 0:
             return
         beside = self._product if product == "last" else None
-        self.exchanges.append(Exchange(operation, ranks, nbytes, self.times, why, beside, kernel))
+        found = Exchange(operation, ranks, nbytes, self.times, why, beside, kernel, apart)
+        self.exchanges.append(found)
         if product == "next":
             self._open = len(self.exchanges) - 1
 

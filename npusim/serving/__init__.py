@@ -5,6 +5,7 @@ from npusim.serving.deployment import Deployment, deploy, serve_apart
 from npusim.serving.engine import Outcome, Stage, serve, serve_in_stages
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths, read_requests
+from npusim.serving.routing import check_router
 
 __all__ = [
     "Deployment",
@@ -13,6 +14,7 @@ __all__ = [
     "Requests",
     "Stage",
     "StepCosts",
+    "check_router",
     "deploy",
     "even_lengths",
     "read_requests",

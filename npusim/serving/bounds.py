@@ -53,7 +53,7 @@ def bound_of(
     sizes = model.architecture
     kept = cache_of(sizes, layout, precision)
     each = context * kept.per_token + min(context, kept.window) * kept.window_per_token + kept.state
-    rate = chip.memory.hbm_nominal_gbps * 1e6  # bytes a millisecond
+    rate = chip.hbm_sustained_gbps * 1e6  # bytes a millisecond
 
     def step_ms(sequences: int) -> float:
         return (_read_bytes(sizes, layout, precision, sequences) + sequences * each) / rate

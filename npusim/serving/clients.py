@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,46 @@ class Book:
         self.finished = [inf] * count
 
 
+class TooLateError(Exception):
+    """So many requests were late that a run is of no use: by their first token, and by others."""
+
+    def __init__(self, first: int, further: int) -> None:
+        super().__init__(first, further)
+        self.first, self.further = first, further
+
+
+@dataclass
+class Patience:
+    """Limits in milliseconds, and how many requests may be beyond them before a run is given up."""
+
+    ttft_ms: float
+    tpot_ms: float
+    most: float
+    first: int = 0
+    further: int = 0
+
+    def see(self, book: Book, request: int) -> None:
+        """A request has got its last token; TooLateError for one late too many."""
+        begun_ms, rest = book.first[request], max(1, book.outputs[request] - 1)
+        if begun_ms - book.sent[request] > self.ttft_ms:
+            self.first += 1
+        elif book.finished[request] - begun_ms > self.tpot_ms * rest:
+            self.further += 1
+        if self.first + self.further > self.most:
+            raise TooLateError(self.first, self.further)
+
+
 class Clients:
     """Send requests when their time has come, and no more than `concurrency` at once."""
 
-    def __init__(self, requests: Requests, book: Book, concurrency: int | None) -> None:
+    def __init__(
+        self,
+        requests: Requests,
+        book: Book,
+        concurrency: int | None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._patience = patience
         self._arrivals: list[float] = requests.arrival_ms.tolist()
         self._book = book
         self._slots = inf if concurrency is None else concurrency
@@ -70,8 +107,10 @@ class Clients:
             self._next += 1
             yield request
 
-    def served(self, now_ms: float) -> None:
+    def served(self, request: int, now_ms: float) -> None:
         """A request has got its last token."""
+        if self._patience is not None:
+            self._patience.see(self._book, request)
         if not self._slots:
             self._freed_ms = now_ms
         self._slots += 1

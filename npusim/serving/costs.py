@@ -7,7 +7,8 @@ shorter than without prompts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.llm import Batch, step
@@ -31,14 +32,26 @@ class StepCosts:
 
     ``decode[b]`` for b sequences without context, ``context[b]`` for each token of theirs
     together; ``prompt[t]`` for t tokens of prompts, ``behind[t]`` for each token in front of them.
-    `band` are the factors of the 80 % band of a decoding step in the middle.
+    `band` are the factors of the 80 % band of a decoding step in the middle, `prompt_band` those of
+    the largest step of prompts.
     """
 
     decode: Sequence[float]
     context: Sequence[float]
     prompt: Sequence[float]
     behind: Sequence[float]
-    band: tuple[float, float] = (1.0, 1.0)
+    band: tuple[float, float] = field(default_factory=lambda: (1.0, 1.0))
+    prompt_band: tuple[float, float] = field(default_factory=lambda: (1.0, 1.0))
+
+    def slower(self) -> StepCosts:
+        """Every step takes as long as the slow end of its band."""
+        return LaterCosts(
+            decode=lambda: [each * self.band[1] for each in self.decode],
+            context=lambda: [each * self.band[1] for each in self.context],
+            prompt=lambda: [each * self.prompt_band[1] for each in self.prompt],
+            behind=lambda: [each * self.prompt_band[1] for each in self.behind],
+            band=lambda: self.band, prompt_band=lambda: self.prompt_band,
+        )  # fmt: skip
 
     def step_ms(self, sequences: int, tokens: float, prompts: int, before: float) -> float:
         """A step: `sequences` with `tokens` of context in all, `prompts` tokens behind `before`."""
@@ -48,6 +61,19 @@ class StepCosts:
         further = self.context[sequences] * tokens
         read = self.prompt[both] + self.behind[both] * before
         return max(read, self.decode[sequences]) + further
+
+
+class LaterCosts(StepCosts):
+    """Costs each of which is made when it is asked for: cards that read prompts never decode."""
+
+    def __init__(self, **made: Callable[[], Any]) -> None:
+        self.__dict__["made"] = made
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in (made := self.__dict__.get("made", {})):
+            raise AttributeError(name)
+        self.__dict__[name] = value = made[name]()
+        return value
 
 
 def step_costs(
@@ -65,7 +91,7 @@ def step_costs(
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> StepCosts:
-    """Time what a deployment's steps lie between.
+    """Time what a deployment's steps lie between, when somebody asks for it.
 
     `longest` is the longest context, `prompt` the usual length of a prompt; `options` are those
     of `npusim.llm.step`. With a `draft` of so many tokens a decoding step verifies one more than
@@ -87,20 +113,29 @@ def step_costs(
     # A full graph holds steps that only decode: those with prompts are launched by operators.
     graph = "eager" if options.get("graph") == "full" else options.get("graph")
 
-    def read(count: int, before: int) -> float:
-        return timed(_prompts(count, prompt, before), graph=graph).step_ms
+    def read(count: int, before: int) -> LlmStep:
+        return timed(_prompts(count, prompt, before), graph=graph)
 
     sizes = _up_to(_FEW if coarse else _SEQUENCES, max_sequences)
-    bases, slopes, band = _decoding(decoded, sizes, longest, tokens_per_step)
-    return StepCosts(
-        _table(sizes, bases, max_sequences),
-        _shares(sizes, slopes, max_sequences),
-        *_reading(
-            read, _FEW_PROMPTS if coarse else _PROMPTS, prompt, max_tokens,
-            max_tokens + max_sequences,
-        ),
-        band,
+
+    @cache
+    def decoding() -> _Decoding:
+        return _decoding(decoded, sizes, longest, tokens_per_step)
+
+    @cache
+    def reading() -> tuple[list[float], list[float], tuple[float, float]]:
+        places = _FEW_PROMPTS if coarse else _PROMPTS
+        return _reading(read, places, prompt, max_tokens, max_tokens + max_sequences)
+
+    return LaterCosts(
+        decode=lambda: _table(sizes, decoding()[0], max_sequences),
+        context=lambda: _shares(sizes, decoding()[1], max_sequences),
+        prompt=lambda: reading()[0], behind=lambda: reading()[1],
+        band=lambda: decoding()[2], prompt_band=lambda: reading()[2],
     )  # fmt: skip
+
+
+_Decoding = tuple[list[float], list[float], tuple[float, float]]
 
 
 def _shares(sizes: Sequence[int], slopes: Sequence[float], most: int) -> list[float]:
@@ -115,7 +150,7 @@ def _decoding(
     sizes: Sequence[int],
     longest: int,
     tokens_per_step: float,
-) -> tuple[list[float], list[float], tuple[float, float]]:
+) -> _Decoding:
     """Milliseconds of some numbers of sequences without context, and of a token of context.
 
     From steps with little and with the most context; the band is that of the middle one.
@@ -130,18 +165,27 @@ def _decoding(
         a.step_ms / tokens_per_step - slope * size * near
         for size, a, slope in zip(sizes, short, slopes, strict=True)
     ]
-    middle = long[len(long) // 2]
-    return bases, slopes, (middle.band_ms[0] / middle.step_ms, middle.band_ms[1] / middle.step_ms)
+    return bases, slopes, _band(long[len(long) // 2])
+
+
+def _band(of: LlmStep) -> tuple[float, float]:
+    low_ms, high_ms = of.band_ms
+    return low_ms / of.step_ms, high_ms / of.step_ms
 
 
 def _reading(
-    read: Callable[[int, int], float], places: Sequence[int], usual: int, largest: int, most: int
-) -> tuple[list[float], list[float]]:
-    """Milliseconds of prompts by their tokens, up to `most`, and of a token in front of them."""
+    read: Callable[[int, int], LlmStep], places: Sequence[int], usual: int, largest: int, most: int
+) -> tuple[list[float], list[float], tuple[float, float]]:
+    """Milliseconds of prompts by their tokens, up to `most`, and of a token in front of them.
+
+    The band is that of the largest step.
+    """
     counts = _up_to(places, min(places[-1], largest))
     alone = [read(count, 0) for count in counts]
-    further = max(0.0, read(counts[-1], usual) - alone[-1]) / usual / counts[-1]
-    return _table(counts, alone, most), [further * count for count in range(most + 1)]
+    last_ms, behind_ms = alone[-1].step_ms, read(counts[-1], usual).step_ms
+    further = max(0.0, behind_ms - last_ms) / usual / counts[-1]
+    table = _table(counts, [each.step_ms for each in alone], most)
+    return table, [further * count for count in range(most + 1)], _band(alone[-1])
 
 
 def _prompts(tokens: int, usual: int, before: int) -> Batch:

@@ -23,6 +23,7 @@ from npusim.values.takes import takes
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.llm import LanguageModel
+    from npusim.serving.clients import Patience
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
 
@@ -51,17 +52,23 @@ class Deployment:
         ttft_ms: float | None = None,
         tpot_ms: float | None = None,
         replicas: int = 1,
+        router: str = "round_robin",
     ) -> Served:
         """Serve requests on so many replicas alike; `concurrency` is of all of them together.
 
-        Raises ArgumentError where a request doesn't ever fit.
+        Where they take turns one is played for all. Raises ArgumentError where a request doesn't
+        ever fit, or for an unknown `router`.
         """
         check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
         alike = replicas * (1 if self.layout.shares_experts else self.layout.dp)
+        alike = alike if router == "round_robin" else 1
         mine = requests if alike == 1 else requests.every(alike)
         slots = None if concurrency is None else max(1, round(concurrency / alike))
-        groups = self.layout.dp * replicas // alike
-        outcome = serve_in_stages(mine, [self.stage(groups)], concurrency=slots)
+        instances = self.layout.dp * replicas // alike
+        groups = min(instances, self.layout.dp)
+        outcome = serve_in_stages(
+            mine, [self.stage(groups, instances // groups)], concurrency=slots, router=router
+        )
         return served(
             mine,
             outcome,
@@ -92,19 +99,24 @@ def serve_apart(
     ttft_ms: float | None = None,
     tpot_ms: float | None = None,
     replicas: tuple[int, int] = (1, 1),
+    router: str = "round_robin",
+    patience: Patience | None = None,
 ) -> Served:
     """Serve requests whose prompts some cards read, and other cards decode (disaggregated).
 
     `replicas` are how many there are of the cards that read, and of those that decode.
 
-    The first token comes from the cards of the prompt. Then every rank of them sends its part of
-    the cache, layer by layer behind the prompt's computing in vllm-ascend; here all of it after
-    it, over one link. Raises ArgumentError where a request doesn't ever fit.
+    The first token comes from the cards of the prompt. Then their ranks send the cache, layer by
+    layer behind the prompt's computing in vllm-ascend; here all of it after it. A group sends one
+    prompt's at a time, and gets one; every rank that decodes takes what it keeps through its port,
+    of which ranks that read send as much as they have to. Raises ArgumentError where a request
+    doesn't ever fit, TooLateError where more are late than there is `patience` for.
     """
     check_objectives(ttft_ms=ttft_ms, tpot_ms=tpot_ms)
     links = interconnect_of(prompts.chip.name)
     cards = prompts.layout.cards * replicas[0] + answers.layout.cards * replicas[1]
-    per_token = prompts.memory.kv_bytes_per_token
+    ends = [each.layout.tp * each.layout.pp for each in (prompts, answers)]
+    per_token = answers.memory.kv_bytes_per_token * max(1.0, ends[1] / ends[0])
     if cards > links.most_ranks:
         raise ArgumentError(
             say("caches sent among {cards} x {name}").format(cards=cards, name=prompts.chip.name),
@@ -120,7 +132,10 @@ def serve_apart(
         each.stage(each.layout.dp, count)
         for each, count in zip((prompts, answers), replicas, strict=True)
     ]
-    outcome = serve_in_stages(requests, stages, handover_ms=handover_ms, concurrency=concurrency)
+    outcome = serve_in_stages(
+        requests, stages, handover_ms=handover_ms, concurrency=concurrency, router=router,
+        patience=patience,
+    )  # fmt: skip
     return served(
         requests,
         outcome,

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 from npusim.serving.clients import Book, Clients
 from npusim.serving.group import Group
+from npusim.serving.routing import Router
+from npusim.serving.unit import Unit
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
 
 if TYPE_CHECKING:
+    from npusim.serving.clients import Patience
     from npusim.serving.costs import StepCosts
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
@@ -73,11 +76,14 @@ def serve_in_stages(
     *,
     handover_ms: Callable[[int], float] | None = None,
     concurrency: int | None = None,
+    router: str = "round_robin",
+    patience: Patience | None = None,
 ) -> Outcome:
     """Serve requests on the groups of one stage, or of two: cards for prompts, cards that decode.
 
-    `handover_ms` is how long the cache of so many tokens is on its way from one to the other.
-    Raises ArgumentError where a request can't ever fit.
+    `handover_ms` is how long the cache of so many tokens is on its way from one to the other; a
+    group sends, and gets, one after the other. Raises ArgumentError where a request can't ever fit,
+    or for an unknown `router`, TooLateError where more are late than there is `patience` for.
     """
     room = min(stage.policy.kv_tokens for stage in stages)
     longest = int((requests.input_tokens + requests.output_tokens).max())
@@ -89,43 +95,8 @@ def serve_in_stages(
             say("Take more or larger cards, fewer bits, or shorter requests."),
         )
     book = Book(requests)
-    return _Play(book, Clients(requests, book, concurrency), stages, handover_ms).run()
-
-
-class _Unit:
-    """Groups that step together, and when the step that they are in is over."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.groups = groups
-        self.until_ms = inf
-        self._running: list[Group] = []
-        self._steps = 0
-        self._time_ms = 0.0
-
-    def begin(self, now_ms: float, event_ms: float) -> None:
-        """A step, or as many that only decode as are over when something may come from outside."""
-        for group in self.groups:
-            group.schedule()
-        running = self._running = [group for group in self.groups if group.running]
-        if not running:
-            return
-        for group in running:
-            group.make_room()
-        slowest = max(running, key=Group.step_ms) if len(running) > 1 else running[0]
-        steps, time_ms = 1, slowest.step_ms()
-        if not any(group.chunks for group in running):
-            growth_ms, wait_ms = slowest.growth_ms, event_ms - now_ms
-            left = (group.steps_left(wait_ms, time_ms, growth_ms) for group in self.groups)
-            steps = int(min(left))
-            time_ms = steps * time_ms + growth_ms * steps * (steps - 1) / 2
-        self._steps, self._time_ms, self.until_ms = steps, time_ms, now_ms + time_ms
-
-    def end(self) -> list[int]:
-        """The step is over: the requests that leave."""
-        for group in self._running:
-            group.took(self._steps, self._time_ms, self.until_ms)
-        self.until_ms = inf
-        return [request for group in self._running for request in group.left]
+    clients = Clients(requests, book, concurrency, patience)
+    return _Play(book, clients, stages, handover_ms, router).run()
 
 
 class _Play:
@@ -137,13 +108,15 @@ class _Play:
         clients: Clients,
         stages: Sequence[Stage],
         handover_ms: Callable[[int], float] | None,
+        router: str,
     ) -> None:
         self._book = book
         self._clients = clients
         self._handover_ms = handover_ms
+        self._routers: list[Router] = []
         self._moving: list[tuple[float, int]] = []  # when it arrives, request
         self._stages: list[list[Group]] = []
-        self._units: list[list[_Unit]] = []
+        self._units: list[list[Unit]] = []
         self._ends: list[list[tuple[float, int]]] = [[] for _ in stages]  # when, which unit
         for number, stage in enumerate(stages, 1):
             last = number == len(stages)
@@ -152,12 +125,17 @@ class _Play:
                 for _ in range(stage.groups * stage.instances)
             ]
             self._stages.append(groups)
+            prompts = number == 1 or router == "round_robin"
+            self._routers.append(Router(router if prompts else "least_loaded", book, len(groups)))
             each = stage.groups if stage.together else 1
             dealt = [groups[at : at + each] for at in range(0, len(groups), each)]
-            self._units.append([_Unit(each) for each in dealt])
+            self._units.append([Unit(each) for each in dealt])
         # By unit that decodes: prompts that are read for it, and when caches arrive there.
         self._reading = [0] * len(self._units[-1])
         self._arriving: list[list[float]] = [[] for _ in self._units[-1]]
+        # By group that reads, and that decodes: until when its ports are busy with caches.
+        self._sending_ms = [0.0] * len(self._stages[0])
+        self._getting_ms = [0.0] * len(self._stages[-1])
 
     def run(self) -> Outcome:
         now_ms = 0.0
@@ -189,29 +167,34 @@ class _Play:
                 woken.add((stage, number))
                 for request in self._units[stage][number].end():
                     if self._book.finished[request] < inf:
-                        self._clients.served(now_ms)
+                        self._clients.served(request, now_ms)
+                        for router in self._routers[stage:]:
+                            router.left(request)
                     else:
-                        self._move(request, now_ms + self._on_its_way_ms(request))
+                        self._move(request, now_ms)
+                        self._routers[stage].left(request)
         return woken
 
-    def _move(self, request: int, until_ms: float) -> None:
+    def _move(self, request: int, now_ms: float) -> None:
+        """The cache of a prompt is sent when both ends are done with those before."""
+        source, target = (each.group(request) for each in (self._routers[0], self._routers[-1]))
+        begun_ms = max(now_ms, self._sending_ms[source], self._getting_ms[target])
+        taken_ms = self._handover_ms(self._book.wanted[request]) if self._handover_ms else 0.0
+        until_ms = self._sending_ms[source] = self._getting_ms[target] = begun_ms + taken_ms
         heappush(self._moving, (until_ms, request))
         number = self._unit_of(request, len(self._stages) - 1)
         heappush(self._arriving[number], until_ms)
         self._reading[number] -= 1
 
-    def _on_its_way_ms(self, request: int) -> float:
-        return self._handover_ms(self._book.wanted[request]) if self._handover_ms else 0.0
-
     def _send(self, request: int, stage: int) -> int:
-        """Give a request to the group whose turn it is; the number of its unit."""
-        groups = self._stages[stage]
-        groups[request % len(groups)].send(request)
-        return self._unit_of(request, stage)
+        """Give a request to its group; the number of its unit."""
+        number, each = self._unit_of(request, stage), len(self._units[stage][0].groups)
+        self._units[stage][number].send(request, self._routers[stage].group(request) % each)
+        return number
 
     def _unit_of(self, request: int, stage: int) -> int:
-        groups = len(self._stages[stage])
-        return request % groups * len(self._units[stage]) // groups
+        group = self._routers[stage].group(request)
+        return group * len(self._units[stage]) // len(self._stages[stage])
 
     def _outside_ms(self, stage: int, number: int) -> float:
         """When something may come to a unit from outside; until then its steps are its own.
@@ -220,8 +203,10 @@ class _Play:
         """
         if not self._clients.wait_for_nobody:
             return self._next_ms()
-        count = len(self._stages[stage]) // len(self._units[stage])
-        next_ms = self._clients.next_to_ms(number * count, count, len(self._stages[stage]))
+        next_ms = self._clients.next_ms
+        if self._routers[stage].takes_turns:
+            count = len(self._stages[stage]) // len(self._units[stage])
+            next_ms = self._clients.next_to_ms(number * count, count, len(self._stages[stage]))
         if not stage:
             return next_ms
         read_ms = self._ends[0][0][0] if self._ends[0] and self._reading[number] else inf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from math import ceil, inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING
 
 from npusim.serving.cache import Blocks
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Group:
     """The state of a group between two steps, which `npusim.serving.engine` plays.
 
-    `send` it requests, let it `schedule` and, if it is `running`, `make_room`; then `took` the
-    step, after which `left` are the requests that it has done with. One that `hands_over` reads
+    `send` it requests, and let it `plan` its next step; then it `took` that and others that only
+    decode, after which `left` are the requests that it has done with. One that `hands_over` reads
     prompts, and others go on.
     """
 
@@ -120,10 +120,14 @@ class Group:
             found = self._prefixes.found(self._book.contents[request], room) * PREFIX_TOKENS
         return min(found, wanted - 1) // block * block
 
-    def make_room(self) -> None:
+    def plan(self) -> None:
+        """Choose what the next step holds, with blocks for it."""
+        self.schedule()
+        if self._decodes:
+            self._make_room()
+
+    def _make_room(self) -> None:
         """Blocks for one more token of everybody: who came last gives its up if they lack."""
-        if not self._decodes:
-            return
         blocks = self._blocks
         while blocks.needed(1, self._step) > blocks.free:
             self._preempt()
@@ -132,6 +136,9 @@ class Group:
 
     def step_ms(self) -> float:
         """How long the next step takes."""
+        if not self.chunks:
+            sequences = len(self._end_of)
+            return self._costs.decode[sequences] + self._costs.context[sequences] * self._context
         decodes = self._decodes
         sequences = len(self._end_of) if decodes else 0
         context = self._context if decodes else 0
@@ -142,23 +149,28 @@ class Group:
         return self._costs.step_ms(sequences, context, tokens, before)
 
     @property
-    def growth_ms(self) -> float:
-        """By how much a step that only decodes takes longer than the one before."""
-        sequences = len(self._end_of)
-        return self._costs.context[sequences] * sequences
+    def is_full(self) -> bool:
+        """Whether it takes no further sequence."""
+        return len(self._end_of) >= self._policy.max_sequences
 
-    def steps_left(self, wait_ms: float, step_ms: float, growth_ms: float) -> float:
-        """Decoding steps until one is done, blocks run out, or (in `wait_ms`) another may come.
+    @property
+    def lacks_blocks(self) -> bool:
+        """Whether a request waits for blocks alone."""
+        return bool(self._waiting) and not self.chunks and not self.is_full
 
-        The first of them takes `step_ms`.
+    def outlook(self) -> tuple[float, float, float]:
+        """How long the next step takes, how much longer each after it that only decodes.
+
+        At last how many of them there are until a sequence is done or blocks run out.
         """
-        steps = self._ends[0][0] - self._step if self._ends else inf
-        if wait_ms < inf and len(self._end_of) < self._policy.max_sequences:
-            steps = min(steps, _steps_in(wait_ms, step_ms, growth_ms))
-        return max(1, self._blocks.steps_left(int(steps), self._step)) if self._ends else steps
+        sequences = len(self._end_of)
+        more_ms, steps = self._costs.context[sequences] * sequences, inf
+        if self._ends:
+            steps = max(1, self._blocks.steps_left(self._ends[0][0] - self._step, self._step))
+        return self.step_ms(), more_ms, steps
 
     def took(self, steps: int, time_ms: float, now_ms: float) -> None:
-        """`steps` steps are over; only the first of a prompt is one."""
+        """`steps` steps are over, all of them alike; of prompts there is one."""
         self._now = now_ms
         self.left = []
         self.busy_ms += time_ms
@@ -250,11 +262,3 @@ class Group:
             self.left.append(request)
         if len(self._order) > 2 * len(self._end_of) + 64:
             self._order = [each for each in self._order if each in self._end_of]
-
-
-def _steps_in(wait_ms: float, first_ms: float, more_ms: float) -> int:
-    """Steps until `wait_ms` are over, when each takes `more_ms` longer than the one before."""
-    if more_ms <= 0:
-        return max(1, ceil(wait_ms / first_ms))
-    half = first_ms - more_ms / 2
-    return max(1, ceil((sqrt(half * half + 2 * more_ms * wait_ms) - half) / more_ms))

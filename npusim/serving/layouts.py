@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from npusim.hardware.interconnect import interconnect_of
 from npusim.llm import Layout
 
 if TYPE_CHECKING:
+    from npusim.capacity.boards import Board
     from npusim.llm.architecture import Architecture
 
 _MOST_TP: Final = 32
@@ -36,6 +38,13 @@ def layouts_of(
                 yield from (Layout(tp, 1, ranks // tp, ranks) for tp in widths if ranks % tp == 0)
     if server_ranks in widths:
         yield from (Layout(server_ranks, pp) for pp in _STAGES if pp <= model.layers)
+
+
+def server_ranks(board: Board) -> int:
+    """Ranks of a server of a product; of a bare chip those of the servers that it is sold in."""
+    if board.cards_per_server is None:
+        return interconnect_of(board.soc).server_ranks
+    return board.cards_per_server * board.devices_per_card
 
 
 def _powers(most: int) -> list[int]:

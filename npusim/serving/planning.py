@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,6 @@ from npusim.values.language import say
 if TYPE_CHECKING:
     from npusim.llm import LanguageModel
     from npusim.llm.memory import LlmMemory
-    from npusim.serving.costs import StepCosts
     from npusim.serving.deployment import Deployment
     from npusim.serving.options import Candidate
     from npusim.serving.plan import LlmPlan
@@ -180,7 +180,7 @@ class _Planner:
             said = say("no number of replicas keeps the objective in long runs")
             return Option(candidate, problem=said, tried=option.tried)
         ready = self._deployed(candidate)
-        slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))
+        slow = replace(ready, costs=ready.costs.slower())
         slowly = self._confirming(slow).replicas(found.replicas)
         rate = self._plan.llm.requests_per_s / found.replicas
         tried = tuple((each, self._at(ready, each, _DRAWN_REQUESTS)) for each, _ in option.tried)
@@ -208,7 +208,7 @@ class _Planner:
         slow = Sizer(self._plan, self._model)
         for layout in filter(None, (candidate.layout, candidate.decode)):
             ready = self._sizer.deployed(candidate, layout)
-            slow.keep(candidate, replace(ready, costs=_slower(ready.costs, ready.costs.band[1])))
+            slow.keep(candidate, replace(ready, costs=ready.costs.slower()))
         return slow
 
     def _fewer(self, ready: Deployment, replicas: int) -> Served | None:
@@ -258,11 +258,18 @@ class _Planner:
         spare = plan.fleet.spare_replicas
         if candidate.decode is not None:
             start = (chosen.replicas - spare, chosen.answering - spare)
-            return sizer.sized(candidate, apart=start).cards or None
+            return sizer.sized(candidate, apart=self._scaled(start, plan)).cards or None
         other = _Planner(plan, self._model, self._progress, sizer)
         again = sizer.sized(candidate)
         found = other.needed(again) if again.meets else None
         return found and candidate.cards(found.replicas + spare)
+
+    def _scaled(self, counts: tuple[int, int], plan: LlmPlan) -> tuple[int, int]:
+        """Where to begin for another plan: in proportion to the tokens of each kind."""
+        old, new = self._plan.llm, plan.llm
+        more = new.requests_per_s / old.requests_per_s
+        reads = ceil(counts[0] * more * new.input_tokens / old.input_tokens)
+        return reads, ceil(counts[1] * more * new.output_tokens / old.output_tokens)
 
     def course(self, chosen: Option) -> tuple[LlmMemory, Course | None]:
         """Memory of a rank that answers, and the cache of a replica over time."""
@@ -280,14 +287,3 @@ class _Planner:
     def _at(self, ready: Deployment, rate: float, number: int = 0, seed: int = -1) -> Served:
         """A replica at a rate, with so many requests and that seed instead of the plan's."""
         return self._sizer.at(ready, rate, number=number, seed=seed)
-
-
-def _slower(costs: StepCosts, factor: float) -> StepCosts:
-    """Every step takes so many times as long."""
-    return replace(
-        costs,
-        decode=[each * factor for each in costs.decode],
-        context=[each * factor for each in costs.context],
-        prompt=[each * factor for each in costs.prompt],
-        behind=[each * factor for each in costs.behind],
-    )

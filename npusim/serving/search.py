@@ -19,7 +19,7 @@ from npusim.llm.memory import memory_of
 from npusim.llm.precision import CONVERTED
 from npusim.llm.step import precision_on
 from npusim.serving.bounds import Bound, bound_of
-from npusim.serving.layouts import layouts_of
+from npusim.serving.layouts import layouts_of, server_ranks
 from npusim.serving.options import Candidate, Option
 from npusim.serving.screening import Asked, Steady, steady
 from npusim.values.errors import ArgumentError
@@ -147,9 +147,9 @@ class Search:
         a step, of few cards and of many; then narrower and wider ones.
         """
         fleet = self._plan.fleet
-        server = (board.cards_per_server or 1) * board.devices_per_card
         found, impossible = [], []
-        for layout in layouts_of(self._model.architecture, server, fleet.tensor_parallel):
+        ranks = server_ranks(board)
+        for layout in layouts_of(self._model.architecture, ranks, fleet.tensor_parallel):
             candidate = replace(like, layout=layout)
             try:
                 bound = self._bound(candidate)

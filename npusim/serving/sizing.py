@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.hardware import load_profile
+from npusim.serving.clients import Patience, TooLateError
 from npusim.serving.deployment import Deployment, deploy, serve_apart
 from npusim.serving.options import Option
 from npusim.serving.policy import Policy
@@ -15,6 +17,8 @@ from npusim.values.errors import ArgumentError
 from npusim.values.language import say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npusim.llm import LanguageModel, Layout
     from npusim.serving.options import Candidate
     from npusim.serving.plan import LlmPlan
@@ -23,6 +27,7 @@ _HALVINGS: Final = 6
 _MOST_STEPS: Final = 8  # changes to a fleet of two kinds of cards
 _TURNS: Final = 4  # times that all sequences at once are answered in a run
 _MOST_REQUESTS: Final = 3000
+_ROUNDING: Final = 1e-9
 LATE: Final = "not even one request at a time is in time"
 Key = tuple[object, ...]
 Tried = tuple[tuple[float, Served], ...]
@@ -37,6 +42,7 @@ class Sizer:
         self._plan = plan
         self.model = model
         self._ready = {} if ready is None else ready
+        self._sized: dict[Key, Option] = {}
         self.coarse = False
 
     def otherwise(self, plan: LlmPlan) -> Sizer:
@@ -60,7 +66,16 @@ class Sizer:
         """The candidate with the cards that the workload takes.
 
         `apart` is where to begin with cards of two kinds, whose fleet has to do with every seed.
+        What products with one chip have in common is simulated once.
         """
+        key = (self._key(candidate, candidate.layout), candidate.decode, apart, seeds)
+        if key not in self._sized:
+            self._sized[key] = self._simulated(candidate, apart, seeds)
+        found = self._sized[key]
+        cards = candidate.cards(found.replicas, found.answering) if found.cards else 0
+        return replace(found, candidate=candidate, cards=cards)
+
+    def _simulated(self, candidate: Candidate, apart: tuple[int, int], seeds: int) -> Option:
         try:
             if candidate.decode is not None:
                 return self._apart(candidate, apart, seeds)
@@ -155,7 +170,13 @@ class Sizer:
     def _in_time(self, served: Served) -> bool:
         return served.in_time >= self._plan.objective.quantile
 
-    def fleet(self, candidate: Candidate, counts: tuple[int, int], requests: Requests) -> Served:
+    def fleet(
+        self,
+        candidate: Candidate,
+        counts: tuple[int, int],
+        requests: Requests,
+        patience: Patience | None = None,
+    ) -> Served:
         """So many instances that read prompts and that answer, beside each other."""
         if candidate.decode is None:
             raise TypeError(say("the candidate has cards of one kind"))
@@ -164,26 +185,29 @@ class Sizer:
             self.deployed(candidate, candidate.layout),
             self.deployed(candidate, candidate.decode),
             requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=counts,
+            patience=patience,
         )  # fmt: skip
 
     def _apart(self, candidate: Candidate, start: tuple[int, int], seeds: int) -> Option:
         """Cards that read and cards that answer: more of those that are late, fewer of the rest."""
         rate, limits = self._plan.llm.requests_per_s, self._plan.objective
         in_flight = rate * (limits.ttft_ms + limits.tpot_ms * self._plan.llm.output_tokens) / 1e3
-        tried = dict[tuple[int, int], Served]()
+        tried, late = dict[tuple[int, int], Served](), dict[tuple[int, int], bool]()
         first = self._plan.simulation.seed
         streams = [self.requests(rate, in_flight, seed=first + number) for number in range(seeds)]
 
         def meets(counts: tuple[int, int]) -> bool:
             for asked in streams:
-                found = self.fleet(candidate, counts, asked)
-                tried.setdefault(counts, found)
-                if not self._in_time(found):
-                    tried[counts] = found
+                most = (1 - limits.quantile) * len(asked) * (1 + _ROUNDING)
+                patience = Patience(limits.ttft_ms, limits.tpot_ms, most)
+                try:
+                    tried.setdefault(counts, self.fleet(candidate, counts, asked, patience))
+                except TooLateError as error:
+                    late[counts] = error.further >= error.first
                     return False
             return True
 
-        counts = _enough(start, meets, tried, limits.tpot_ms)
+        counts = _enough(start, meets, late)
         if counts is None:
             return Option(candidate, problem=LATE)
         for kind in (0, 1):
@@ -196,22 +220,25 @@ class Sizer:
 
 def _enough(
     counts: tuple[int, int],
-    meets: Any,
-    tried: dict[tuple[int, int], Served],
-    tpot_ms: float,
+    meets: Callable[[tuple[int, int]], bool],
+    late: dict[tuple[int, int], bool],
 ) -> tuple[int, int] | None:
-    """The first counts that meet the objectives, more of what is late at a time; None without."""
+    """The first counts that meet the objectives, more of what is late at a time; None without.
+
+    `late` says of counts that don't whether that is the cards that answer.
+    """
     for _ in range(_MOST_STEPS):
         if meets(counts):
             return counts
-        late = tried[counts].tpot_ms.p90 > tpot_ms
         reads, answers = counts
-        counts = (reads, answers + max(1, answers // 4)) if late else (
+        counts = (reads, answers + max(1, answers // 4)) if late[counts] else (
             reads + max(1, reads // 4), answers)  # fmt: skip
     return None
 
 
-def _fewest(counts: tuple[int, int], kind: int, meets: Any) -> tuple[int, int]:
+def _fewest(
+    counts: tuple[int, int], kind: int, meets: Callable[[tuple[int, int]], bool]
+) -> tuple[int, int]:
     """The counts with as few of one kind as meet the objectives, those of the other kept."""
     low, high = 1, counts[kind]
     while low < high:

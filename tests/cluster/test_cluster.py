@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim.cluster import Collective, collective
-from npusim.cluster.collectives import OPERATIONS
+from npusim.cluster.collectives import OPERATIONS, duration_us, reach
 from npusim.cluster.operations import steps_of, whole_bytes
 from npusim.hardware.interconnect import interconnect_names, interconnect_of, load_interconnect
 from npusim.hardware.products import products
@@ -78,10 +78,13 @@ def test_allreduce_on_310p_is_as_the_vendor_fits_it(chips: int, mib: int, fitted
 def test_the_closed_form_agrees_with_the_simulation(
     name: str, operation: str, ranks: int, nbytes: int
 ) -> None:
-    if ranks > load_interconnect(name).most_ranks:
+    links = load_interconnect(name)
+    if ranks > links.most_ranks:
         return
     found = _on(name, operation, ranks, nbytes)
-    assert found.closed_form_us == pytest.approx(found.duration_us, rel=0.03)
+    # Ranks of a server and a half share ports with some that are further away than others.
+    ragged = any(each.through for each in links.levels.values()) and ranks > links.server_ranks
+    assert found.closed_form_us == pytest.approx(found.duration_us, rel=0.06 if ragged else 0.03)
 
 
 @pytest.mark.parametrize("name", INTERCONNECTS)
@@ -132,6 +135,30 @@ def test_every_number_of_a_link_has_a_source() -> None:
         keys = [f"levels.{level}.gbps" for level in links.levels]
         keys += [f"engines.{engine}.start_us" for engine in links.engines]
         assert set(keys) <= set(links.provenance)
+
+
+def test_servers_of_a_supernode_share_the_ports_of_their_dies() -> None:
+    """Less than 1 us more between servers, and not a byte more at once (CloudMatrix384)."""
+    links = load_interconnect("a3-server")
+    near, far = (duration_us("sendrecv", links, 2, 64, apart=each) for each in (2, 16))
+    assert 0 < far - near <= 1
+    two, four = (reach(links, ranks, "aiv").bytes_per_us for ranks in (32, 64))
+    assert 147000 < four < two < 1.05 * 147000
+
+
+def test_most_of_what_a2_sends_on_two_servers_takes_the_slow_way() -> None:
+    links = load_interconnect("a2-server")
+    roce = 25e3 * links.engines["aiv"].rate_fraction
+    assert reach(links, 16, "aiv").bytes_per_us == pytest.approx(roce * 15 / 8)
+
+
+def test_groups_are_linked_by_where_their_ranks_lie() -> None:
+    """Eight ranks, one a server, have nothing of a server's mesh."""
+    links = load_interconnect("a2-server")
+    inside, across = (duration_us("allreduce", links, 8, 2**28, apart=each) for each in (1, 8))
+    assert across > 2.5 * inside
+    half = duration_us("allreduce", links, 4, 2**28, apart=2)
+    assert half == duration_us("allreduce", links, 4, 2**28)
 
 
 def test_a_network_waits_for_its_ranks() -> None:

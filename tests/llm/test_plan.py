@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import npusim
+from npusim.capacity.boards import find_board
 from npusim.hardware import load_profile
 from npusim.llm import Batch
 from npusim.llm.engines import load_engine
@@ -19,6 +20,7 @@ from npusim.reporting.llm_plan import llm_plan_page, serve_command
 from npusim.serving.asking import wanted_plan
 from npusim.serving.bounds import bound_of
 from npusim.serving.engine import Outcome
+from npusim.serving.layouts import server_ranks
 from npusim.serving.plan import LlmPlan
 from npusim.serving.planning import LlmPlanResult, plan_llm
 from npusim.serving.requests import even_lengths
@@ -155,6 +157,11 @@ def test_a_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_a_wrong_plan_is_refused(tmp_path: Path, changed: tuple[str, str], said: str) -> None:
     with pytest.raises(FileError, match=said):
         wanted_plan(written(tmp_path, PLAN.replace(*changed)))
+
+
+@pytest.mark.parametrize(("name", "ranks"), [("910_93", 16), ("Atlas 800I A3", 16), ("910B3", 8)])
+def test_a_bare_chip_has_the_servers_that_it_is_sold_in(name: str, ranks: int) -> None:
+    assert server_ranks(find_board(name)) == ranks
 
 
 def test_the_defaults() -> None:

@@ -25,6 +25,7 @@ from npusim.serving import (
     step_costs,
 )
 from npusim.serving.cache import Blocks
+from npusim.serving.clients import Patience, TooLateError
 from npusim.serving.prefixes import Prefixes
 from npusim.serving.results import served
 from npusim.values.errors import ArgumentError, FileError
@@ -383,3 +384,106 @@ def test_a_page_counts_the_chips_of_all_replicas(capsys: pytest.CaptureFixture[s
     apart = commands.npusim(capsys, f"{line} --decode tp=1 --replicas 2 --decode-replicas 3").out
     assert "7 x Ascend910B3" in apart
     assert "3 x TP1" in apart
+
+
+ROUTERS = st.sampled_from(["round_robin", "least_loaded", "prefix_aware"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    asked=requests_, router=ROUTERS, instances=st.integers(1, 4), concurrency=concurrencies,
+    apart=st.booleans(), together=st.booleans(),
+)  # fmt: skip
+def test_every_router_brings_everybody_home(
+    asked: Requests, router: str, instances: int, concurrency: int | None, apart: bool,
+    together: bool,
+) -> None:  # fmt: skip
+    policy = Policy(max_sequences=16, max_tokens=500, kv_blocks=40)
+    stage = Stage(costs(), policy, groups=2, together=together, instances=instances)
+    found = serve_in_stages(
+        asked, [stage] * (1 + apart), handover_ms=(lambda tokens: 0.01 * tokens) if apart else None,
+        concurrency=concurrency, router=router,
+    )  # fmt: skip
+    assert found.tokens == asked.output_tokens.tolist()
+    for sent, first, done in zip(found.sent_ms, found.first_ms, found.done_ms, strict=True):
+        assert sent < first <= done < float("inf")
+
+
+def test_a_router_that_looks_at_the_load_shortens_the_tail() -> None:
+    """Every fourth prompt is long: of four groups that take turns one gets all of them."""
+    asked = even_lengths(400, 100, 20, rate_per_s=40, seed=1)
+    asked.input_tokens[::4] = 4000
+    stage = Stage(costs(), Policy(max_sequences=32, kv_blocks=10**4), instances=4)
+    late = {}
+    for router in ("round_robin", "least_loaded"):
+        found = serve_in_stages(asked, [stage], router=router)
+        late[router] = np.quantile(np.subtract(found.first_ms, found.sent_ms), 0.9)
+    assert late["least_loaded"] < 0.5 * late["round_robin"]
+
+
+def test_a_router_that_knows_prefixes_finds_them() -> None:
+    """Eight beginnings that a group has room for a few of; each goes where it was before."""
+    asked = even_lengths(400, 4096, 20, rate_per_s=3, seed=2)
+    dice = np.random.default_rng(3)
+    names = tuple(tuple(int(8 * kind + at) for at in range(8)) for kind in dice.integers(0, 8, 400))
+    asked = Requests(asked.arrival_ms, asked.input_tokens, asked.output_tokens, names)
+    stage = Stage(costs(), Policy(max_sequences=4, kv_blocks=100), instances=4)
+    first = {}
+    for router in ("round_robin", "prefix_aware"):
+        found = serve_in_stages(asked, [stage], router=router)
+        first[router] = np.mean(np.subtract(found.first_ms, found.sent_ms))
+    assert first["prefix_aware"] < 0.7 * first["round_robin"]
+
+
+def test_caches_that_are_sent_at_once_wait_for_each_other() -> None:
+    """Four groups read a prompt each for one that decodes, whose port takes one at a time."""
+    asked = even_lengths(4, 100, 2)
+    stages = [Stage(costs(), Policy(), groups=4), Stage(costs(), Policy(), groups=1)]
+    found = serve_in_stages(asked, stages, handover_ms=lambda _: 1000.0)
+    assert len(set(found.first_ms)) == 1
+    gone_ms = np.subtract(sorted(found.done_ms), found.first_ms[0])
+    assert gone_ms == pytest.approx([1010.1, 2010.1, 3010.1, 4010.1], abs=1)
+
+
+def test_an_unknown_router_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    config = ROOT / "reports" / "data" / "llm_configs" / "Qwen3-0.6B.json"
+    said = commands.npusim(capsys, f"llm serve {config} -s 910b3 --requests 5 --router random")
+    assert said.code == 2
+    assert "least_loaded" in said.err
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked=requests_, policy=policies, concurrency=concurrencies)
+def test_groups_that_do_the_same_do_what_one_of_them_does(
+    asked: Requests, policy: Policy, concurrency: int | None
+) -> None:
+    """Three that step together, each with the same requests: looked at where something happens."""
+    alone = serve(asked, costs(context=1e-4), policy, concurrency=concurrency)
+    thrice = Requests(
+        *(np.repeat(each, 3) for each in (asked.arrival_ms, asked.input_tokens,
+                                          asked.output_tokens)))  # fmt: skip
+    stage = Stage(costs(context=1e-4), policy, groups=3, together=True)
+    slots = None if concurrency is None else 3 * concurrency
+    found = serve_in_stages(thrice, [stage], concurrency=slots)
+    for first in range(3):
+        assert found.done_ms[first::3] == pytest.approx(alone.done_ms)
+        assert found.first_ms[first::3] == pytest.approx(alone.first_ms)
+    assert (found.steps, found.preemptions) == (alone.steps, 3 * alone.preemptions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked=requests_, policy=policies, most=st.integers(0, 30))
+def test_a_run_is_given_up_where_too_many_are_late(
+    asked: Requests, policy: Policy, most: int
+) -> None:
+    limits = {"ttft_ms": 100.0, "tpot_ms": 13.0}
+    found = serve(asked, costs(), policy)
+    figures = served(asked, found, kv_tokens=policy.kv_tokens, block=policy.block, **limits)
+    late = round(len(asked) * (1 - figures.in_time))
+    stage, patience = Stage(costs(), policy), Patience(**limits, most=most)
+    if late <= most:
+        assert serve_in_stages(asked, [stage], patience=patience).done_ms == found.done_ms
+        return
+    with pytest.raises(TooLateError) as error:
+        serve_in_stages(asked, [stage], patience=patience)
+    assert error.value.first + error.value.further == most + 1

@@ -1,7 +1,8 @@
 """Public configs of the last two years as published, with the weights that their pages state.
 
-Keys that say nothing about sizes are left out. Weights are those of the safetensors files, or what
-the model's page or report says; where that holds drafts (MTP), these are counted too.
+Keys that say nothing about sizes are left out. Weights are those of the safetensors files, which
+the hub counts (`safetensors.total` of its API), with drafts (MTP) where the files have them and
+scales of 8-bit blocks; `UNSEEN` are those whose count wasn't found in public material again.
 """
 
 from __future__ import annotations
@@ -112,25 +113,25 @@ def _qwen25_vl(
 
 RECENT: Mapping[str, tuple[dict[str, Any], float]] = {
     "DeepSeek-V3": (
-        {"architectures": ["DeepseekV3ForCausalLM"], **_MLA, **_DEEPSEEK}, 671.0e9),
+        {"architectures": ["DeepseekV3ForCausalLM"], **_MLA, **_DEEPSEEK}, 684_531_386_000),
     "DeepSeek-V3.2-Exp": (
         {"architectures": ["DeepseekV32ForCausalLM"], **_MLA, **_DEEPSEEK, "index_head_dim": 128,
-         "index_n_heads": 64, "index_topk": 2048}, 671.9e9),
+         "index_n_heads": 64, "index_topk": 2048}, 685_396_921_376),
     "Kimi-K2-Instruct": (
         {"architectures": ["DeepseekV3ForCausalLM"], **_MLA, "vocab_size": 163840, "n_group": 1,
          "n_routed_experts": 384, "first_k_dense_replace": 1, "num_attention_heads": 64,
-         "num_key_value_heads": 64, "num_nextn_predict_layers": 0}, 1026.4e9),
+         "num_key_value_heads": 64, "num_nextn_predict_layers": 0}, 1_026_408_235_864),
     "Qwen3-Next-80B-A3B": (
         _sizes("Qwen3NextForCausalLM", 2048, 48, 16, 2, 5120, 151936, head_dim=256,
                decoder_sparse_step=1, full_attention_interval=4, linear_conv_kernel_dim=4,
                linear_key_head_dim=128, linear_num_key_heads=16, linear_num_value_heads=32,
                linear_value_head_dim=128, mlp_only_layers=[], moe_intermediate_size=512,
                num_experts=512, num_experts_per_tok=10, partial_rotary_factor=0.25,
-               shared_expert_intermediate_size=512, tie_word_embeddings=False), 79.7e9),
+               shared_expert_intermediate_size=512, tie_word_embeddings=False), 79_674_391_296),
     "Qwen3-Coder-480B-A35B": (
         _sizes("Qwen3MoeForCausalLM", 6144, 62, 96, 8, 8192, 151936, head_dim=128,
                decoder_sparse_step=1, mlp_only_layers=[], moe_intermediate_size=2560,
-               num_experts=160, num_experts_per_tok=8, qkv_bias=False), 480.2e9),
+               num_experts=160, num_experts_per_tok=8, qkv_bias=False), 480_154_875_392),
     "Qwen3-Embedding-0.6B": (
         _sizes("Qwen3ForCausalLM", 1024, 28, 16, 8, 3072, 151669, head_dim=128,
                tie_word_embeddings=True), 595_776_512),
@@ -159,13 +160,13 @@ RECENT: Mapping[str, tuple[dict[str, Any], float]] = {
                attention_bias=True, first_k_dense_replace=3, moe_intermediate_size=1536,
                n_routed_experts=160, n_shared_experts=1, num_experts_per_tok=8,
                num_nextn_predict_layers=1, partial_rotary_factor=0.5, use_qk_norm=True),
-        356.8e9),
+        358_337_791_296),
     "GLM-4.5-Air": (
         _sizes("Glm4MoeForCausalLM", 4096, 46, 96, 8, 10944, 151552, head_dim=128,
                attention_bias=True, first_k_dense_replace=1, moe_intermediate_size=1408,
                n_routed_experts=128, n_shared_experts=1, num_experts_per_tok=8,
                num_nextn_predict_layers=1, partial_rotary_factor=0.5, use_qk_norm=False),
-        109.2e9),
+        110_468_824_832),
     "gpt-oss-120b": (_gpt_oss(36, 128), 116_829_156_672),
     "gpt-oss-20b": (_gpt_oss(24, 32), 20_914_757_184),
     "MiniMax-M1": (
@@ -178,7 +179,7 @@ RECENT: Mapping[str, tuple[dict[str, Any], float]] = {
                attn_type_list=[1] * 62, num_local_experts=256, num_experts_per_tok=8,
                rotary_dim=64, shared_intermediate_size=0, use_qk_norm=True,
                tie_word_embeddings=False, quantization_config={"quant_method": "fp8"}),
-        228_689_764_352),
+        228_689_764_864),
     "Llama-4-Scout": (
         {"architectures": ["Llama4ForConditionalGeneration"],
          "text_config": _LLAMA4 | {"num_local_experts": 16, "interleave_moe_layer_step": 1},
@@ -237,7 +238,7 @@ RECENT: Mapping[str, tuple[dict[str, Any], float]] = {
         _sizes("Ernie4_5_MoeForCausalLM", 8192, 54, 64, 8, 28672, 103424, moe_k=8,
                moe_intermediate_size=3584, moe_layer_start_index=3, moe_layer_end_index=53,
                moe_layer_interval=1, moe_num_experts=64, moe_num_shared_experts=0,
-               tie_word_embeddings=False), 299.5e9),
+               tie_word_embeddings=False), 300e9),
     "ERNIE-4.5-0.3B": (
         _sizes("Ernie4_5ForCausalLM", 1024, 18, 16, 2, 3072, 103424, head_dim=128,
                tie_word_embeddings=True, use_bias=False), 360_748_032),
@@ -258,3 +259,25 @@ RECENT: Mapping[str, tuple[dict[str, Any], float]] = {
         _bert("XLMRobertaForSequenceClassification", 250002, 8194, 1), 567_755_777),
     "bge-large-en-v1.5": (_bert("BertModel", 30522, 512, 2), 335_141_888),
 }  # fmt: skip
+
+UNSEEN: Mapping[str, str] = {
+    "Qwen2.5-VL-72B": "72B on its page",
+    "InternLM3-8B": "8B on its page",
+    "InternVL3-8B": "8B on its page",
+    "Hunyuan-A13B": "80B on its page, and at the hub",
+    "Hunyuan-7B": "7B on its page, 8B at the hub",
+    "ERNIE-4.5-21B-A3B": "21B on its page, 22B at the hub",
+    "ERNIE-4.5-300B-A47B": "300B on its page, which is taken",
+    "dots.llm1": "142B on its page",
+    "openPangu-Embedded-7B": "7B on its page, without embeddings",
+}
+"""What is known of those in public: a rounded number."""
+
+SHIPPED: Mapping[str, int] = {
+    "DeepSeek-R1": 684_489_845_504,
+    "Qwen2.5-7B-Instruct": 7_615_616_512,
+    "Qwen3-8B": 8_190_735_360,
+    "Qwen3-30B-A3B": 30_532_122_624,
+    "Qwen3-235B-A22B": 235_093_634_560,
+}
+"""Counts of configs that come with the repository, where they were found."""

@@ -276,7 +276,20 @@ def indexed_keys(pick: Pick) -> Case:
     return given, [np.full((batch, queries, 1, count), 77, np.int32)], {"sparse_count": count}
 
 
+def likely_logits(pick: Pick) -> Case:
+    """Sorted rows and their places, with limits of one kind or both."""
+    rows, length, kind = pick.size(40), pick.of(9, 100, 700), pick.half()
+    logits = pick.numbers(rows, length, kind=kind)
+    order = np.argsort(logits.astype(np.float64), -1, kind="stable")
+    limits = pick.of((True, True), (True, False), (False, True))
+    p = np.full(rows, 0.7, kind) if limits[0] else None
+    k = np.full(rows, pick.of(1, 5, length), np.int32) if limits[1] else None
+    given = [np.take_along_axis(logits, order, -1), order.astype(np.int32), p, k, logits]
+    return given, [np.full_like(logits, 77)], {}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "ApplyTopKTopPWithSorted": likely_logits,
     "SparseFlashAttention": chosen_keys,
     "LightningIndexer": indexed_keys,
     "RecurrentGatedDeltaRule": states_of_tokens,

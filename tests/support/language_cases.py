@@ -288,7 +288,23 @@ def likely_logits(pick: Pick) -> Case:
     return given, [np.full_like(logits, 77)], {}
 
 
+def convolved_rows(pick: Pick) -> Case:
+    """Rows of some sequences, taps, and states in places of their own."""
+    update, taps, channels = pick.of(0, 1), pick.of(2, 3, 4), pick.of(16, 48, 400)
+    lengths = np.array([pick.of(0, 1, 3, 21) for _ in range(pick.of(1, 3))])
+    lengths[-1] += lengths[-1] == 0
+    count, kind = len(lengths), pick.half()
+    x, weight = (pick.numbers(n, channels, kind=kind) for n in (int(lengths.sum()), taps))
+    bias = pick.of(None, pick.numbers(channels, kind=kind))
+    states = pick.numbers(count, taps, channels, kind=kind)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    begun = None if update else pick.of(None, np.arange(count, dtype=np.int32) % 2)
+    given = [x, weight, bias, states, ends, np.arange(count, dtype=np.int32)[::-1].copy(), begun]
+    return given, [np.full_like(x, 77), states.copy()], {"runMode": update, "activationMode": 1}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "CausalConv1d": convolved_rows,
     "ApplyTopKTopPWithSorted": likely_logits,
     "SparseFlashAttention": chosen_keys,
     "LightningIndexer": indexed_keys,

@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
     sequence: int
     first: int
-    count: int
+    tokens: int
     place: int
     channel: int
     width: int
@@ -106,7 +106,7 @@ class CausalConv1d(Kernel):
         self.tile, pieces = self._updates(cores) if update else self._prompts(profile, cores)
         self.pieces = [[each for each in own if not skipped[each.sequence]] for own in pieces]
         self.block_dim = max(1, len(self.pieces))
-        most = max((each.count for own in self.pieces for each in own), default=0)
+        most = max((each.tokens for own in self.pieces for each in own), default=0)
         room = 1 if self.tile == _MOST else _HELD
         self.held = most if update and most <= room else 0  # new rows that are in UB together
         given = (*tensors, bias, places)
@@ -123,7 +123,7 @@ class CausalConv1d(Kernel):
             for channel in range(0, self.channels, tile)
         ]  # fmt: skip
         used = min(cores, len(tasks))
-        return tile, [[each for each in tasks[core::used] if each.count] for core in range(used)]
+        return tile, [[each for each in tasks[core::used] if each.tokens] for core in range(used)]
 
     def _prompts(self, profile: Profile, cores: int) -> tuple[int, list[list[Piece]]]:
         """Stretches of tokens, cut where sequences end."""
@@ -164,7 +164,7 @@ class CausalConv1d(Kernel):
         for piece in self.pieces[block]:
             before = min(piece.place, self.taps - 1)
             reads = before < self.taps - 1 and bool(self.begun[piece.sequence])
-            kind = (piece.count, piece.width, before, reads, piece.last)
+            kind = (piece.tokens, piece.width, before, reads, piece.last)
             found.setdefault(kind, []).append(piece)
         return found
 
@@ -405,6 +405,6 @@ def _lengths(x: GlobalTensor, ends: GlobalTensor | None, *, update: bool) -> NDA
     if ends is None:
         return np.ones(x.shape[0], np.int64) if update else np.array([x.shape[0]], np.int64)
     if ends.array is not None:
-        return np.diff(ends.array.reshape(-1).astype(np.int64))
+        return np.asarray(np.diff(ends.array.reshape(-1).astype(np.int64)))
     count = ends.numel - 1
-    return np.diff(np.arange(count + 1) * x.shape[0] // count)
+    return np.asarray(np.diff(np.arange(count + 1, dtype=np.int64) * x.shape[0] // count))

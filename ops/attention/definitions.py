@@ -12,12 +12,13 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.results import like
 from npusim.ops.attention.checks import fits_together, packed, suits_one_core
 from npusim.ops.attention.gradient_limits import GRADIENT
 from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import launched, rows
-from npusim.ops.attention.results import backward, best_keys, forward, inference, like_query, prompt
+from npusim.ops.attention.results import backward, best_keys, forward, inference, prompt
 from npusim.ops.attention.sparse_limits import INDEXER, SPARSE
 from npusim.ops.attention.training_limits import HOST, TRAINING
 from npusim.ops.attention.training_ropes import ROPES
@@ -206,7 +207,7 @@ OPERATORS = family(
                  whole("attentionMode", "attention_mode"),
                  flag("returnSoftmaxLse", "return_softmax_lse")),
                 checks=SPARSE, rules=f"{_DOCS}/sparse_flash_attention (docs, op_host)"),
-            kernel="sparse_flash_attention", infer=like_query, checks=()),
+            kernel="sparse_flash_attention", infer=like, checks=()),
     ),
     indexer=(
         Operator("LightningIndexer", "query key weights actual_seq_lengths_query? "

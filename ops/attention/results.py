@@ -86,11 +86,6 @@ def backward(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSp
     return [*found, described((0,), query.dtype)]
 
 
-def like_query(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec | None]:
-    """The attention is as the queries are."""
-    return [described(given[0].shape, given[0].dtype)]
-
-
 def best_keys(given: Sequence[TensorSpec], said: Mapping[str, Any]) -> list[TensorSpec | None]:
     """Places of the best keys of each query, and their scores."""
     shape = (*given[0].shape[:-2], 1, int(said.get("sparse_count") or 2048))

@@ -52,6 +52,7 @@ ELSEWHERE = {
         "aclnnSparseFlashAttention": "SparseFlashAttention",
         "aclnnLightningIndexer": "LightningIndexer",
     },
+    "ops/test_kept_logits.py": {"aclnnApplyTopKTopP": "aclnnApplyTopKTopP"},
     "ops/test_gated_delta.py": {"aclnnRecurrentGatedDeltaRule": "aclnnRecurrentGatedDeltaRule"},
     "ops/test_moe_distribute.py": {
         f"aclnnMoeDistribute{way}{version}": f"MoeDistribute{way}V2"

@@ -40,7 +40,8 @@ class TransData(trans_data.TransData):
             return Transpose.from_task(task)
         plain, blocked = _sides(src, dst)
         layout = layout_of(task.op_type, plain.shape, blocked.shape)
-        kind = RowBlocks if layout.plain[1] == 1 else PlaneBlocks
+        volumes = len(blocked.shape) > _VOLUMES  # planes of a channel each, be they of one place
+        kind = RowBlocks if layout.plain[1] == 1 and not volumes else PlaneBlocks
         return (kind(task.profile, src, dst),)
 
 

@@ -372,3 +372,22 @@ def test_other_weights_of_groups_are_refused() -> None:
     )
     with pytest.raises(KernelError):
         kernels_on(Task(physics.profile_of("Ascend910B2"), "TransData", (src,), (dst,)))
+
+
+def test_volumes_of_one_place_are_turned_sixteen_at_a_time() -> None:
+    """As the vendor's tiling cuts them, where images of one place are copied as they lie.
+
+    326 us were measured on 910B2 for 5,476 such volumes of 1,280 channels in float16.
+    """
+    profile, times = physics.profile_of("Ascend910B2"), []
+    for inner, plain in (((1, 80, 1, 1, 16), (1280, 1, 1, 1)), ((80, 1, 1, 16), (1280, 1, 1))):
+        x, y = (
+            GlobalTensor(GmBuffer(name, 2 * 5476 * prod(sizes)), dtype("float16"), (5476, *sizes))
+            for name, sizes in (("x", inner), ("y", plain))
+        )
+        (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+        times.append(run_tasks((kernel,), profile).duration_us)
+        if len(inner) > 4:
+            assert kernel.block_dim == 43  # 343 tiles, 8 a core
+    assert 250 < times[0] < 420
+    assert times[1] < times[0] / 5

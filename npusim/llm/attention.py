@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from npusim.llm.work import Part, part, tensor
-from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32
+from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32, INT64
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 _LEAST_PIECE = 128  # tokens of a prompt that kernels look at together
+_FUSED = 512, 64  # latent numbers and turned ones that KvRmsNormRopeCache takes
 _MASK = 2048  # rows of the mask that stands for any causal one (sparse mode 3)
 
 
@@ -55,7 +56,7 @@ def grouped_attention(
     if not model.positions and model.rotated:
         _turn(to, heads, tokens, max(1, round(heads.size * model.rotated)))
     if model.causal:
-        store(to, tokens, 2 * heads.keys * heads.size)
+        _store(to, tokens, heads, block)
     if batch.sequences:
         keys = batch.context + 1
         _attend(to, heads, batch.sequences, 1, min(keys, window or keys), block)
@@ -112,14 +113,30 @@ def crossed_attention(to: Projections, model: Architecture, batch: Batch, tp: in
     to.product(batch.tokens, width, model.hidden)
 
 
-def store(to: Projections, tokens: int, numbers: int) -> None:
+def _store(to: Projections, tokens: int, heads: Heads, block: int) -> None:
     """New keys and values go into the pages of the cache: read once, written once."""
+    given = tensor(to.precision.activations, tokens, heads.keys, heads.size)
+    pages = tensor(to.precision.cache, ceil(tokens / block), block, heads.keys, heads.size)
+    slots = tensor(INT32, tokens)
+    to.work.first_of(
+        [part("ScatterPaKvCache", (given, pages, slots, given, pages), (pages, pages))],
+        _stored(to, tokens, 2 * heads.keys * heads.size),
+        _scattered(to, tokens, 2 * heads.keys * heads.size),
+    )
+
+
+def _stored(to: Projections, tokens: int, numbers: int) -> list[Part]:
+    """Rows into pages by the kernel of ATB."""
     given = tensor(to.precision.activations, tokens, numbers)
     kept = tensor(to.precision.cache, tokens, numbers)
-    to.work.first_of(
-        [part("ReshapeAndCache", (given, tensor(INT32, tokens)), (kept,))],
-        [part("ScatterNdUpdate", (kept, tensor(INT32, tokens, 1), given), (kept,))],
-    )
+    return [part("ReshapeAndCache", (given, tensor(INT32, tokens)), (kept,))]
+
+
+def _scattered(to: Projections, tokens: int, numbers: int) -> list[Part]:
+    """Rows to where their slots say."""
+    given = tensor(to.precision.activations, tokens, numbers)
+    kept = tensor(to.precision.cache, tokens, numbers)
+    return [part("ScatterNdUpdate", (kept, tensor(INT32, tokens, 1), given), (kept,))]
 
 
 def _attend(
@@ -218,10 +235,7 @@ def latent_attention(
     else:
         to.product(tokens, model.hidden, whole)
         to.product(tokens, model.hidden, latent.rank + latent.rope)
-    to.norm(tokens, latent.rank)
-    for count in (heads, 1):
-        _turn_rows(to, tokens, count, latent.rope)
-    store(to, tokens, latent.cached)
+    _keep_latent(to, latent, heads, tokens, block)
     if batch.sequences:
         _decode_latent(to, model, heads, (batch.sequences, 1, batch.context + 1), block)
     if batch.prompts and latent.indexer is not None:
@@ -249,6 +263,34 @@ def latent_attention(
             _composed(query, Heads(heads, heads, size), keys),
         )  # fmt: skip
     to.product(tokens, heads * latent.value, model.hidden)
+
+
+def _keep_latent(to: Projections, latent: Latent, heads: int, tokens: int, block: int) -> None:
+    """Queries turned; latent keys normalised and turned, into the pages of the cache.
+
+    Keys are one kernel where there is one (vllm-ascend, attention/mla_v1.py).
+    """
+    kind, kept = to.precision.activations, to.precision.cache
+    turned, angles = (tensor(kind, tokens, n, 1, latent.rope) for n in (heads, 1))
+    rows, gamma = tensor(kind, tokens, 1, 1, latent.rank + latent.rope), tensor(kind, latent.rank)
+    keys, whole = (
+        tensor(kept, ceil(tokens / block), block, 1, size) for size in (latent.rope, latent.rank)
+    )
+    root, low = tensor(FLOAT, tokens, 1), tensor(kind, tokens, latent.rank)
+    neighbours = [part("InterleaveRope", (turned, angles, angles), (turned,))]
+    given = (rows, gamma, angles, angles, tensor(INT64, tokens), keys, whole)
+    fused = [part("KvRmsNormRopeCache", given, (keys, whole), cache_mode="PA")]
+    apart = [
+        part("RmsNorm", (low, gamma), (low, root), weights=(gamma,)),
+        part("RotaryMul", (angles, angles, angles), (angles,)),
+    ]
+    halves = [part("RotaryMul", (turned, angles, angles), (turned,))]
+    to.work.first_of(neighbours, halves)
+    numbers = latent.rank + latent.rope
+    ways = ([*apart, *_stored(to, tokens, numbers)], [*apart, *_scattered(to, tokens, numbers)])
+    to.work.first_of(*((fused,) if (latent.rank, latent.rope) == _FUSED else ()), *ways)
+    if latent.indexer is not None:
+        to.work.run(*_scattered(to, tokens, latent.indexer.size))
 
 
 def _decode_latent(

@@ -70,16 +70,14 @@ def _limited(work: Work, sampling: Sampling, logits: TensorSpec) -> None:
 
     Elsewhere limits are plain operators, of which sorting takes the time (sample/sampler.py).
     """
+    work.run(part("Sort", (logits,), (logits, tensor(INT64, *logits.shape))))
     if work.chip.family not in ("A2", "A3"):
-        work.run(part("Sort", (logits,), (logits, tensor(INT64, *logits.shape))))
         return
     places = tensor(INT32, *logits.shape)
     p = tensor(FLOAT, logits.shape[0]) if sampling.top_p < 1 else None
     k = tensor(INT32, logits.shape[0]) if sampling.top_k else None
-    work.run(
-        part("Sort", (logits,), (logits, places)),
-        part("ApplyTopKTopPWithSorted", (logits, places, p, k, logits), (logits,)),
-    )
+    given = (logits, places, p, k, logits)
+    work.run(part("ApplyTopKTopPWithSorted", given, (logits,)))
 
 
 def _penalties(rows: int, vocabulary: int) -> list[Part]:

@@ -87,7 +87,7 @@ DOORS = {
         bands cache_start call device explain figures grids listening ranking results stream task
         timeline what_if work
         """,
-    "validation": "asking fitting replay roofline statistics table work",
+    "validation": "asking fitting replay roofline schedules statistics table work",
     "graph": """
         aten.mapping aten.reader compiling custom lowering memory network onnx_file onnx_reader
         passes target

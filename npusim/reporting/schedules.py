@@ -78,7 +78,7 @@ def _verdict(found: Mapping[str, Sequence[Compared]]) -> Verdict:
 
 def _operators(found: Mapping[str, Sequence[Compared]]) -> Table:
     numbers = ("calls", "refused", "same blocks", "same tiles", "time within 10 %", "ours/theirs")
-    rows = []
+    rows: list[Sequence[str]] = []
     for name, calls in found.items():
         told = agreement(calls)
         if told is None:

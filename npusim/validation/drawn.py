@@ -48,6 +48,9 @@ _FORMS: Mapping[str, Callable[[Shape, int], Shape]] = {
     "other": lambda _, other: (other,),
     "ones": lambda base, _: tuple(each if place % 2 else 1 for place, each in enumerate(base)),
     "two": lambda base, _: (*base[:1], 2),
+    "axes": lambda base, _: (len(base),),
+    "few": lambda _, other: (other % 8 + 1,),
+    "three": lambda base, _: (*base[:-1], *(3,) * bool(base)),
 }
 _USUAL = ("same",) * 6 + ("last",) * 3 + ("outer", "outer, 1", "one", "one", "row")
 
@@ -95,7 +98,8 @@ class Drawn:
 
     def _guess(self) -> Relation:
         random = self.random
-        pool = random.choice(((random.choice(_USUAL),), random.choices(_USUAL, k=2), (), ()))
+        every = (*_USUAL, *_FORMS)
+        pool = random.choice(((random.choice(every),), random.choices(every, k=2), (), ()))
         forms: list[str | None] = []
         for place, slot in enumerate(self.inputs):
             if slot.optional and random.random() < 0.5:
@@ -103,12 +107,12 @@ class Drawn:
             elif not place and random.random() < 0.9:
                 forms.append("same")
             else:
-                among = pool or (_USUAL if random.random() < 0.7 else tuple(_FORMS))
+                among = pool or (_USUAL if random.random() < 0.5 else tuple(_FORMS))
                 forms.append(random.choice(among))
         told = tuple(
             (each.name, random.randrange(1 << 16))
             for each in self.attributes
-            if not each.optional or random.random() < 0.3
+            if not each.optional or random.random() < 0.5
         )
         length = random.randint(1, _LIST)
         dtypes, even = random.choice(self.dtypes), random.choice((1, 1, *_EVEN))

@@ -93,7 +93,9 @@ class ProjectOperator:
             if len(outputs) < len(op.outputs):
                 if not op.infers:
                     raise task.unsaid("its project infers no shapes, and the results aren't given")
-                made = self.host.infer(op, self._grouped(given, counts), task.attributes)
+                values = [None if each is None else each.array for each in given]
+                specs = self._grouped(given, counts)
+                made = self.host.infer(op, task.profile, specs, task.attributes, values)
                 outputs = tuple(
                     GlobalTensor(GmBuffer(f"y{at}", max(1, spec.nbytes)), spec.dtype, spec.shape)
                     for at, spec in enumerate(made)
@@ -219,10 +221,11 @@ class ProjectOperator:
         }
         given = [_of_call(call, each) for each in op.outputs]
         outputs = [one for each in given if each for one in _each(each)]
-        if not all(given):
-            outputs = list(host.infer(op, inputs, attributes))
         profile = cast("Profile", call.profile)
-        found: Tiling = host.tile(op, profile, inputs, outputs, attributes)
+        values = [one for each in op.inputs for one in _data_of(call, each)]
+        if not all(given):
+            outputs = list(host.infer(op, profile, inputs, attributes, values))
+        found: Tiling = host.tile(op, profile, inputs, outputs, attributes, values)
         return found
 
 
@@ -325,6 +328,14 @@ def _of_call(call: Call, parameter: Any) -> Given:
         return call.spec(name) if call.is_given(name) else None
     given = (f"{name}{place}" for place in count())
     return tuple(call.spec(one) for one in takewhile(call.is_given, given))
+
+
+def _data_of(call: Call, parameter: Any) -> list[Any]:
+    """The values of a parameter's tensors, as far as the call has any."""
+    found = _each(_of_call(call, parameter))
+    if not parameter.many:
+        return [call.tensor(parameter.name).data if found else None]
+    return [call.tensor(f"{parameter.name}{place}").data for place in range(len(found))]
 
 
 def _each(given: Given) -> tuple[TensorSpec, ...]:

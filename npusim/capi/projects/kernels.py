@@ -80,6 +80,7 @@ class KernelCall:
             code.lib.npusim_op_player(),
             int(code.ffi.cast("uintptr_t", code.ffi.addressof(code.lib, "npusim_op_body"))),
             int(code.ffi.cast("uintptr_t", context)),
+            auto_sync=True,
         )
         try:
             played = play_cores(code.ffi, self.profile, launch, list(dict.fromkeys(blocks)))

@@ -108,7 +108,8 @@ DOORS = {
         catalogue cluster compare comparison coverage csvfile curve document explain files llm
         llm_figures llm_pages llm_plan matrix model msprof msprof.step network network_trace
         operators plan.data plan.page profiled profiles renderers.html renderers.jsonout
-        renderers.terminal schemas serving side_by_side spelling sweep sweep_figures trace training
+        renderers.terminal schedules schemas serving side_by_side spelling sweep sweep_figures
+        trace training
         validation
         """,
     "sweeping": "asking cluster executors points results running spec working",

@@ -74,9 +74,9 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        asking axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_cores
-        matmul_product matmul_tiling operands packed_scales phases repeated row_quantiser
-        sorted_pairs tensor_lists unfolded
+        asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul
+        matmul_cores matmul_product matmul_tiling operands packed_scales phases repeated
+        row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks conditions contract coverage definition dtype_checks folders fusions host
@@ -87,7 +87,7 @@ DOORS = {
         bands cache_start call device explain figures grids listening ranking results stream task
         timeline what_if work
         """,
-    "validation": "asking fitting replay roofline statistics table work",
+    "validation": "asking fitting replay roofline schedules statistics table work",
     "graph": """
         aten.mapping aten.reader compiling custom lowering memory network onnx_file onnx_reader
         passes target
@@ -108,7 +108,8 @@ DOORS = {
         catalogue cluster compare comparison coverage csvfile curve document explain files llm
         llm_figures llm_pages llm_plan matrix model msprof msprof.step network network_trace
         operators plan.data plan.page profiled profiles renderers.html renderers.jsonout
-        renderers.terminal schemas serving side_by_side spelling sweep sweep_figures trace training
+        renderers.terminal schedules schemas serving side_by_side spelling sweep sweep_figures
+        trace training
         validation
         """,
     "sweeping": "asking cluster executors points results running spec working",

@@ -152,11 +152,11 @@ class BurstyArrivals:
             raise ArgumentError(
                 say(
                     "bursts of {burst_ratio:g} times the mean rate in {burst_share:g} of the "
-                    "time carry {burst_ratio_2:.0%} of the requests"
+                    "time carry {carried:.0%} of the requests"
                 ).format(
                     burst_ratio=self.burst_ratio,
                     burst_share=self.burst_share,
-                    burst_ratio_2=self.burst_ratio * self.burst_share,
+                    carried=self.burst_ratio * self.burst_share,
                 ),
                 say("Take burst_share at most {value:.3g}, or a lower burst_ratio.").format(
                     value=1 / self.burst_ratio

@@ -44,13 +44,13 @@ def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
     yield (
         say(
             "Simulation: {runs} runs, of {requests:,} requests or more at "
-            "first and up to {requests_2:,} until the {decided_at:.0%} "
+            "first and up to {most_requests:,} until the {decided_at:.0%} "
             "intervals of quantile and busy share are on one side of limit "
             "and target."
         ).format(
             runs=simulation.runs,
             requests=simulation.requests,
-            requests_2=max(simulation.requests, simulation.max_requests),
+            most_requests=max(simulation.requests, simulation.max_requests),
             decided_at=DECIDED_AT,
         )
     )

@@ -85,8 +85,8 @@ class CurvePlan(PlanPart):
             values = getattr(self, key)
             if values is not None and len(values) != len(self.batch):
                 raise ValueError(
-                    say("{count} values of {key} for {count_2} batches").format(
-                        count=len(values), key=key, count_2=len(self.batch)
+                    say("{count} values of {key} for {batches} batches").format(
+                        count=len(values), key=key, batches=len(self.batch)
                     )
                 )
         self.curve()

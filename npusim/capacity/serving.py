@@ -81,8 +81,8 @@ def conflict(
         if single_us > limit_us:
             return Conflict(
                 say(
-                    "one request of model {name!r} takes {ms} on an idle {name_2}, and {limit}"
-                ).format(name=model.name, ms=_ms(single_us), name_2=board.name, limit=limit),
+                    "one request of model {name!r} takes {ms} on an idle {board}, and {limit}"
+                ).format(name=model.name, ms=_ms(single_us), board=board.name, limit=limit),
                 say("No number of cards helps; a limit above {ms} can be met.").format(
                     ms=_ms(single_us)
                 ),
@@ -91,13 +91,13 @@ def conflict(
         if batch_us > limit_us:
             return Conflict(
                 say(
-                    "a full batch of {max_batch} items of model {name!r} takes {ms} on {name_2}, "
+                    "a full batch of {max_batch} items of model {name!r} takes {ms} on {board}, "
                     "and {limit}"
                 ).format(
                     max_batch=model.max_batch,
                     name=model.name,
                     ms=_ms(batch_us),
-                    name_2=board.name,
+                    board=board.name,
                     limit=limit,
                 ),
                 say("max_batch: {largest_within} would fit.").format(
@@ -108,12 +108,12 @@ def conflict(
             return Conflict(
                 say(
                     "a request of model {name!r} may wait {ms} for its batch, which then takes "
-                    "up to {ms_2} on {name_2}, and {limit}"
+                    "up to {batch_ms} on {board}, and {limit}"
                 ).format(
                     name=model.name,
                     ms=_ms(model.max_wait_us),
-                    ms_2=_ms(batch_us),
-                    name_2=board.name,
+                    batch_ms=_ms(batch_us),
+                    board=board.name,
                     limit=limit,
                 ),
                 say("max_wait_ms up to {limit_us:.4g} would fit.").format(
@@ -153,9 +153,9 @@ def _served(
     if wanted > curve.max_batch:
         raise ArgumentError(
             say(
-                "model {name!r} is to run batches of {wanted} items on {name_2}, where its "
+                "model {name!r} is to run batches of {wanted} items on {board}, where its "
                 "latency is known for up to {max_batch}"
-            ).format(name=model.name, wanted=wanted, name_2=board.name, max_batch=curve.max_batch),
+            ).format(name=model.name, wanted=wanted, board=board.name, max_batch=curve.max_batch),
             say("Time larger batches, or set max_batch to {max_batch} or less.").format(
                 max_batch=curve.max_batch
             ),

@@ -115,7 +115,37 @@ def fixed_headers() -> dict[str, str]:
     return _shipped(FIXED)
 
 
-_ALL = '/* Part of what kernel_operator.h has. */\n#include "kernel_operator.h"\n'
+# What toolkits have in headers of their own, and these have in one.
+# Source: what op_host folders of public operator libraries and projects include.
+_CONTEXTS = (
+    "shape", "storage_shape", "tensor", "kernel_context", "tiling_context", "tiling_parse_context",
+    "infer_shape_context", "infer_datatype_context", "tiling_data", "continuous_vector",
+    "runtime_attrs", "extended_kernel_context", "kernel_run_context", "storage_format",
+)  # fmt: skip
+_SAME = {
+    "npusim/op_host.h": tuple(
+        f"{folder}runtime/{each}.h" for folder in ("", "exe_graph/") for each in _CONTEXTS
+    ),
+    "tiling/tiling_api.h": ("graph/tensor.h",),
+    "graph/types.h": ("graph/utils/type_utils.h", "graph/ge_error_codes.h"),
+    "log/log.h": ("log/error_code.h", "op_common/log/log.h", "alog_pub.h", "base/err_msg.h",
+        "error_manager/error_manager.h"),
+    "platform/platform_infos_def.h": (
+        "platform/platform_info.h", "platform/platform_info_def.h", "platform/soc_spec.h",
+    ),
+    "tiling/platform/platform_ascendc.h": (
+        "platform/platform_ascendc.h", "aclnn/opdev/platform.h",
+    ),
+    "util/shape_util.h": ("op_common/op_host/util/shape_util.h", "op_host/util/shape_util.h"),
+    "op_common/op_host/util/platform_util.h": ("util/platform_util.h",),
+    "op_host/tiling_base_class.h": ("op_host/tiling_base_util.h",),
+    "op_host/infershape_util.h": tuple(
+        f"{folder}infershape_{kind}_util.h"
+        for folder in ("", "op_host/", "op_common/op_host/")
+        for kind in ("elewise", "broadcast")
+    ),
+    "lib/matmul_intf.h": ("lib/matrix/matmul/matmul.h",),
+}  # fmt: skip
 _MATHS = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "axpy", "ceil", "clamp", "cos", "cosh",
     "cumsum", "digamma", "erf", "erfc", "exp", "floor", "fmod", "frac", "lgamma", "log", "power",
@@ -125,6 +155,10 @@ _PARTS = (
     "kernel_operator_intf.h", "kernel_tensor.h", "kernel_type.h", "kernel_tpipe.h",
     "kernel_event.h", "kernel_macros.h", "kernel_log.h", "kernel_common.h", "kernel_basic_intf.h",
     "kernel_vec_intf.h",
+    "kernel_utils.h", "kernel_pop_stack_buffer.h", "kernel_operator_atomic_intf.h", "stub_def.h",
+    "stub_fun.h", "pad/broadcast.h", "utils/debug/asc_dump.h", "utils/debug/asc_printf.h",
+    "basic_api/kernel_basic_intf.h", "basic_api/kernel_operator_block_sync_intf.h",
+    "kernel_operator_list_tensor_intf.h",
     "kernel_operator_mm_intf.h", "kernel_operator_fixpipe_intf.h", "kernel_struct_base.h",
     "kernel_operator_data_copy_intf.h", "kernel_operator_block_sync_intf.h",
     "basic_api/kernel_operator_list_tensor_intf.h", "lib/pad/kernel_operator_pad_intf.h",
@@ -139,7 +173,9 @@ def kernel_headers() -> dict[str, str]:
     with resources.as_file(folder) as root:
         names = sorted(str(each.relative_to(root)) for each in root.rglob("*.h"))
     own = _shipped(tuple(name for name in names if name not in FIXED))
-    return dict.fromkeys(parts_of_kernel_operator(), _ALL) | own
+    known = _SAME | {"kernel_operator.h": parts_of_kernel_operator()}
+    same = {name: f'#include "{text}"\n' for text, names in known.items() for name in names}
+    return same | own
 
 
 def parts_of_kernel_operator() -> tuple[str, ...]:

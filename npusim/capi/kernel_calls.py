@@ -5,7 +5,8 @@ from __future__ import annotations
 # One structure for every instruction, lists of them with loops, and the launch itself. `kind` of a
 # job is -1 on cores that are both, 0 on vector cores, 1 on cube cores and 2 on both, `vectors` of
 # which belong to a cube core. `at_once` blocks find a core each. Without `products` the cube
-# computes no numbers. An entry with a count is a loop over the body that `symbol` numbers.
+# computes no numbers; with `auto_sync` the scalar unit waits by itself. An entry with a count is a
+# loop over the body that `symbol` numbers.
 JOB = """
 typedef struct npusim_symbol {
     const char *intrinsic;
@@ -51,6 +52,7 @@ typedef struct npusim_job {
     const char *message;
     const char *remedy;
     const char *file;
+    int32_t auto_sync;
 } npusim_job_t;
 """
 

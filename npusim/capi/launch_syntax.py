@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from npusim.reading.files import read_bytes
@@ -16,6 +16,7 @@ _DEFINED = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", re.DOTALL)  # or a text
 _INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
 _LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _VECTOR, _CUBE, _MIX, _BY_SIDES = 0, 1, 2, 3
 _SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
@@ -91,6 +92,30 @@ def translated(
     if made:
         made = f'\n#include "npusim/kernel_launch.h"{made}\n'
     return f'#line 1 "{path}"\n{text}{made}'
+
+
+def without_launchers(source: str) -> str:
+    """The source without the functions that launch a kernel, which are the host's; lines stay."""
+    code = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    code = _DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", ";", found[0]), code)
+    for first, last in _outermost(code):
+        if "<<<" in code[first:last]:
+            start = 1 + max(code.rfind(";", 0, first), code.rfind("}", 0, first))
+            source = source[:start] + re.sub(r"[^\n]", " ", source[start:last]) + source[last:]
+    return source
+
+
+def _outermost(code: str) -> Iterator[tuple[int, int]]:
+    """Where blocks in braces begin and end that lie in no other."""
+    depth, first = 0, 0
+    for found in re.finditer(r"[{}]", code):
+        if found[0] == "{":
+            first = first if depth else found.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                yield first, found.end()
 
 
 def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> dict[str, int]:

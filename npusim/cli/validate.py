@@ -10,12 +10,26 @@ import typer
 from npusim.cli import output
 from npusim.cli.options import L2, AsJson, Figures, Force, Html, Workers
 from npusim.cli.pages import Files, retold
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, UsageError
 from npusim.values.language import say
 
 Table = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A table of measured kernels, .csv or .csv.gz.")
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="A table of measured kernels, .csv or .csv.gz."),
 ]
+Against = Annotated[
+    str,
+    typer.Option(
+        "--against-project",
+        metavar="A,B",
+        help="Instead of a table: our schedules beside those of built projects' operators (all, or "
+        "names), on random calls.",
+    ),
+]
+Shapes = Annotated[
+    int, typer.Option("--shapes", min=1, help="Against projects: random calls of each operator.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Against projects: other calls.")]
 Chip = Annotated[list[str] | None, typer.Option("--chip", help="Only rows of this chip.")]
 Builtin = Annotated[
     bool,
@@ -36,7 +50,10 @@ Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows 
 
 def validate(
     context: typer.Context,
-    table: Table,
+    table: Table = None,
+    against: Against = "",
+    shapes: Shapes = 200,
+    seed: Seed = 0,
     l2: L2 = "in_graph",
     chip: Chip = None,
     builtin: Builtin = False,
@@ -56,7 +73,21 @@ def validate(
     could be read, whatever the errors are.
 
     Example: npusim validate reports/data/measured_ops.csv.gz --html page.html
+
+    --against-project draws calls that npusim's rules take, and prints where blocks, tiles or time
+    are other than with the projects that NPUSIM_OPS names.
+
+    Example: npusim validate --against-project all --chip 910b3 --shapes 50
     """
+    if against:
+        from npusim.cli.schedules import Question, beside_projects
+
+        asked_for = Question(against, tuple(chip or ()), shapes, seed, worst)
+        files, again = Files(html, figures, force), retold(context, "validate")
+        return beside_projects(asked_for, files, csv_file, again, as_json=as_json)
+    if table is None:
+        problem = say("which table? no file is given")
+        raise UsageError(problem, "npusim validate reports/data/measured_ops.csv.gz")
     from npusim.reporting import validation as report
     from npusim.reporting.files import atomic_write, write_text
     from npusim.validation.asking import validate as asked
@@ -87,6 +118,7 @@ def validate(
         output.emit_json(found.as_dict())
     else:
         output.emit(page)
+    return None
 
 
 def _kind(plot: Path | None) -> str:

@@ -220,8 +220,8 @@ class _Calls:
                 ("inputs", node.input, function.input), ("results", node.output, function.output)
             ):  # fmt: skip
                 if len(given) > len(formal):
-                    yield say("gives {node} {count} {what}, its function has {count_2}").format(
-                        node=named(node), count=len(given), what=what, count_2=len(formal)
+                    yield say("gives {node} {count} {what}, its function has {expected}").format(
+                        node=named(node), count=len(given), what=what, expected=len(formal)
                     )
             said = {each.name for each in node.attribute}
             for name in function.attribute:

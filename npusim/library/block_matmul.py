@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.loops import Index, first_of, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.library.block_order import pairs, parts, span_of, turns
 from npusim.library.operands import Tile
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
@@ -36,7 +36,6 @@ _INTO_L1 = (TPosition.A1, TPosition.B1)
 _INTO_L0 = (TPosition.A2, TPosition.B2)
 _IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving; panels of A likewise
 _HOST_BYTES = 1 << 26  # of results that are computed at once
-_Part = tuple[int, int, int]  # first element, elements of a block, number of blocks
 
 
 class Product(NamedTuple):
@@ -191,14 +190,14 @@ class BlockMatmul:
         if all(self._kept):
             yield from self._with_both(m, n)
             return
-        for row_part, column_part in _pairs(t, m, n):
+        for row_part, column_part in pairs(t, m, n):
             if any(self._kept):
                 yield from self._with_panel(row_part, column_part)
                 continue
             high, wide = row_part[2] * self._stack, column_part[2]
-            for row, column in _turns(self._core, t, high, wide):
+            for row, column in turns(self._core, t, high, wide):
                 yield from self._block(
-                    self._rows_of(row, row_part), _columns_of(column, column_part), {}
+                    self._rows_of(row, row_part), span_of(column, column_part), {}
                 )
 
     @contextmanager
@@ -279,10 +278,10 @@ class BlockMatmul:
         side = 0 if keep_a else 1
         high, wide = m[2] * self._stack, n[2]
         for first in core.loop(high if keep_a else wide):
-            fixed = self._rows_of(first, m) if keep_a else _columns_of(first, n)
+            fixed = self._rows_of(first, m) if keep_a else span_of(first, n)
             kept = self._kept_tile(side, *((fixed, (0, k)) if keep_a else ((0, k), fixed)))
             for turn in core.loop(wide if keep_a else high):
-                moving = _columns_of(turn, n) if keep_a else self._rows_of(turn, m)
+                moving = span_of(turn, n) if keep_a else self._rows_of(turn, m)
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {side: kept})
             self._let_go(side, kept)
@@ -293,13 +292,13 @@ class BlockMatmul:
         for first in range(0, n, t.wide * t.base_n):
             width = min(t.wide * t.base_n, n - first)
             right = self._kept_tile(1, (0, k), (first, width))
-            for row_part in _parts(m, t.base_m):
+            for row_part in parts(m, t.base_m):
                 for turn in core.loop(row_part[2] * self._stack):
                     rows = self._rows_of(turn, row_part)
                     left = self._kept_tile(0, rows, (0, k))
-                    for begin, size, count in _parts(width, t.base_n):
+                    for begin, size, count in parts(width, t.base_n):
                         for column in core.loop(count):
-                            columns = _columns_of(column, (first + begin, size, count))
+                            columns = span_of(column, (first + begin, size, count))
                             yield from self._block(rows, columns, {0: left, 1: right})
                     self._let_go(0, left)
             self._let_go(1, right)
@@ -448,53 +447,3 @@ class _Bias:
     def free(self, row: LocalTensor) -> None:
         """The cube has used it."""
         self._table.free_tensor(row)
-
-
-def blocks_of(core: Core, tiling: MatmulTiling, m: int, n: int) -> Iterator[tuple[Span, Span]]:
-    """Rows and columns of the blocks of one matrix, as :meth:`BlockMatmul.iterate` has them.
-
-    For vector cores that take over what a cube core multiplies.
-    """
-    for rows, columns in _pairs(tiling, m, n):
-        if not (tiling.keep_a or tiling.keep_b):
-            for row, column in _turns(core, tiling, rows[2], columns[2]):
-                yield _columns_of(row, rows), _columns_of(column, columns)
-            continue
-        outer, inner = (rows, columns) if tiling.keep_a else (columns, rows)
-        for first in core.loop(outer[2]):
-            for turn in core.loop(inner[2]):
-                fixed, moving = _columns_of(first, outer), _columns_of(turn, inner)
-                yield (fixed, moving) if tiling.keep_a else (moving, fixed)
-
-
-def _pairs(tiling: MatmulTiling, m: int, n: int) -> Iterator[tuple[_Part, _Part]]:
-    """Parts of rows and of columns, in the order in which they are worked on."""
-    rows, columns = _parts(m, tiling.base_m), _parts(n, tiling.base_n)
-    if tiling.rows_outside:
-        yield from product(rows, columns)
-        return
-    for part, other in product(columns, rows):
-        yield other, part
-
-
-def _turns(core: Core, tiling: MatmulTiling, high: int, wide: int) -> Iterator[tuple[Index, Index]]:
-    """Rows and columns of blocks that are streamed, one loop over all of them."""
-    inner, outer = (wide, high) if tiling.rows_outside else (high, wide)
-    for turn in core.loop(inner * outer):
-        fast = (turn % inner if outer > 1 else turn) if inner > 1 else 0
-        slow = (turn // inner if inner > 1 else turn) if outer > 1 else 0
-        yield (slow, fast) if tiling.rows_outside else (fast, slow)
-
-
-def _columns_of(turn: Index, part: tuple[int, int, int]) -> Span:
-    """The columns of the ``turn``-th block of a part."""
-    return turn * part[1] + part[0], part[1]
-
-
-def _parts(total: int, step: int) -> list[_Part]:
-    """Whole blocks and what remains."""
-    whole, rest = divmod(total, step)
-    parts = [(0, step, whole)] if whole else []
-    if rest:
-        parts.append((whole * step, rest, 1))
-    return parts

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from npusim.llm.work import Part, part, tensor
-from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32
+from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32, INT64
 from npusim.values.language import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 _LEAST_PIECE = 128  # tokens of a prompt that kernels look at together
-_BLOCK = 16  # columns of a value that the cube multiplies at once
+_FUSED = 512, 64  # latent numbers and turned ones that KvRmsNormRopeCache takes
 _MASK = 2048  # rows of the mask that stands for any causal one (sparse mode 3)
 
 
@@ -56,7 +56,7 @@ def grouped_attention(
     if not model.positions and model.rotated:
         _turn(to, heads, tokens, max(1, round(heads.size * model.rotated)))
     if model.causal:
-        store(to, tokens, 2 * heads.keys * heads.size)
+        _store(to, tokens, heads, block)
     if batch.sequences:
         keys = batch.context + 1
         _attend(to, heads, batch.sequences, 1, min(keys, window or keys), block)
@@ -113,14 +113,30 @@ def crossed_attention(to: Projections, model: Architecture, batch: Batch, tp: in
     to.product(batch.tokens, width, model.hidden)
 
 
-def store(to: Projections, tokens: int, numbers: int) -> None:
+def _store(to: Projections, tokens: int, heads: Heads, block: int) -> None:
     """New keys and values go into the pages of the cache: read once, written once."""
+    given = tensor(to.precision.activations, tokens, heads.keys, heads.size)
+    pages = tensor(to.precision.cache, ceil(tokens / block), block, heads.keys, heads.size)
+    slots = tensor(INT32, tokens)
+    to.work.first_of(
+        [part("ScatterPaKvCache", (given, pages, slots, given, pages), (pages, pages))],
+        _stored(to, tokens, 2 * heads.keys * heads.size),
+        _scattered(to, tokens, 2 * heads.keys * heads.size),
+    )
+
+
+def _stored(to: Projections, tokens: int, numbers: int) -> list[Part]:
+    """Rows into pages by the kernel of ATB."""
     given = tensor(to.precision.activations, tokens, numbers)
     kept = tensor(to.precision.cache, tokens, numbers)
-    to.work.first_of(
-        [part("ReshapeAndCache", (given, tensor(INT32, tokens)), (kept,))],
-        [part("ScatterNdUpdate", (kept, tensor(INT32, tokens, 1), given), (kept,))],
-    )
+    return [part("ReshapeAndCache", (given, tensor(INT32, tokens)), (kept,))]
+
+
+def _scattered(to: Projections, tokens: int, numbers: int) -> list[Part]:
+    """Rows to where their slots say."""
+    given = tensor(to.precision.activations, tokens, numbers)
+    kept = tensor(to.precision.cache, tokens, numbers)
+    return [part("ScatterNdUpdate", (kept, tensor(INT32, tokens, 1), given), (kept,))]
 
 
 def _attend(
@@ -203,7 +219,9 @@ def _composed(query: TensorSpec, heads: Heads, keys: int) -> list[Part]:
     ]
 
 
-def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int) -> None:
+def latent_attention(
+    to: Projections, model: Architecture, batch: Batch, tp: int, block: int
+) -> None:
     """Latent attention (MLA) of one layer: decoding absorbs the products that widen the cache."""
     latent = model.latent
     if latent is None:
@@ -217,19 +235,12 @@ def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int
     else:
         to.product(tokens, model.hidden, whole)
         to.product(tokens, model.hidden, latent.rank + latent.rope)
-    to.norm(tokens, latent.rank)
-    for count in (heads, 1):
-        turned, angles = (
-            tensor(kind, tokens, 1, count, latent.rope),
-            tensor(kind, tokens, 1, 1, latent.rope),
-        )
-        to.work.run(part("RotaryMul", (turned, angles, angles), (turned,)))
-    store(to, tokens, latent.cached)
+    _keep_latent(to, latent, heads, tokens, block)
     if batch.sequences:
-        _decode_latent(to, model, heads, batch.sequences, 1, batch.context + 1)
+        _decode_latent(to, model, heads, (batch.sequences, 1, batch.context + 1), block)
     if batch.prompts and latent.indexer is not None:
         keys = batch.before + batch.chunk
-        _decode_latent(to, model, heads, batch.prompts, batch.chunk, keys)
+        _decode_latent(to, model, heads, (batch.prompts, batch.chunk, keys), block)
     elif batch.prompts:
         keys = batch.before + batch.chunk
         # Keys and values are widened to whole heads, and prompts attend as others do.
@@ -254,13 +265,43 @@ def latent_attention(to: Projections, model: Architecture, batch: Batch, tp: int
     to.product(tokens, heads * latent.value, model.hidden)
 
 
+def _keep_latent(to: Projections, latent: Latent, heads: int, tokens: int, block: int) -> None:
+    """Queries turned; latent keys normalised and turned, into the pages of the cache.
+
+    Keys are one kernel where there is one (vllm-ascend, attention/mla_v1.py).
+    """
+    kind, kept = to.precision.activations, to.precision.cache
+    turned, angles = (tensor(kind, tokens, n, 1, latent.rope) for n in (heads, 1))
+    rows, gamma = tensor(kind, tokens, 1, 1, latent.rank + latent.rope), tensor(kind, latent.rank)
+    keys, whole = (
+        tensor(kept, ceil(tokens / block), block, 1, size) for size in (latent.rope, latent.rank)
+    )
+    root, low = tensor(FLOAT, tokens, 1), tensor(kind, tokens, latent.rank)
+    neighbours = [part("InterleaveRope", (turned, angles, angles), (turned,))]
+    given = (rows, gamma, angles, angles, tensor(INT64, tokens), keys, whole)
+    fused = [part("KvRmsNormRopeCache", given, (keys, whole), cache_mode="PA")]
+    apart = [
+        part("RmsNorm", (low, gamma), (low, root), weights=(gamma,)),
+        part("RotaryMul", (angles, angles, angles), (angles,)),
+    ]
+    halves = [part("RotaryMul", (turned, angles, angles), (turned,))]
+    to.work.first_of(neighbours, halves)
+    numbers = latent.rank + latent.rope
+    ways = ([*apart, *_stored(to, tokens, numbers)], [*apart, *_scattered(to, tokens, numbers)])
+    to.work.first_of(*((fused,) if (latent.rank, latent.rope) == _FUSED else ()), *ways)
+    if latent.indexer is not None:
+        to.work.run(*_scattered(to, tokens, latent.indexer.size))
+
+
 def _decode_latent(
-    to: Projections, model: Architecture, heads: int, sequences: int, queries: int, keys: int
+    to: Projections, model: Architecture, heads: int, sizes: tuple[int, int, int], block: int
 ) -> None:
     """Queries turned into the cache's space, attention there, and its result turned back.
 
-    With an indexer each query attends to the tokens that it chose, so many at most.
+    `sizes` are sequences, queries and keys of each. With an indexer each query attends to the
+    tokens that it chose, so many at most.
     """
+    sequences, queries, keys = sizes
     latent, kind = model.latent, to.precision.activations
     if latent is None:
         return
@@ -271,46 +312,74 @@ def _decode_latent(
         weight = tensor(kind, heads, into, out)
         to.work.run(part("BatchMatMulV2", (x, weight), (y,), weights=(weight,)))
 
-    if latent.indexer is not None:
-        choose(to, model.hidden, latent, sequences, queries, keys)
-        keys = min(keys, latent.indexer.top)
     turned(latent.nope, latent.rank)
-    _attend_latent(to, latent.rank, latent.rope, heads, tokens, keys)
+    if latent.indexer is None:
+        _attend_latent(to, latent.rank, latent.rope, heads, tokens, keys)
+    else:
+        _attend_chosen(to, model.hidden, latent, heads, (sequences, queries, keys), block)
     turned(latent.rank, latent.value)
 
 
-def choose(
-    to: Projections, hidden: int, latent: Latent, sequences: int, queries: int, keys: int
+def _attend_chosen(
+    to: Projections,
+    hidden: int,
+    latent: Latent,
+    heads: int,
+    sizes: tuple[int, int, int],
+    block: int,
 ) -> None:
-    """The indexer of a sparse attention: small heads score every key, and the best are kept.
+    """Attention of queries to the keys that small heads choose, which every rank has all of.
 
-    Scores are taken to cost what attention of as many heads does, to values of one block where
-    each sequence has one query; every rank makes all of them.
+    Keys of these heads are normalised, and theirs and queries' first numbers turned (vllm-ascend,
+    attention/sfa_v1.py).
     """
-    indexer, tokens = latent.indexer, sequences * queries
+    indexer, (sequences, queries, keys) = latent.indexer, sizes
     if indexer is None:
         return
-    to.product(tokens, latent.query_rank or hidden, indexer.heads * indexer.size)
-    to.product(tokens, hidden, indexer.size + indexer.heads, plain=True)
-    if keys <= indexer.top:
-        return  # all are kept
-    if queries == 1:
-        half = indexer.size // 2  # of a head: a query's and a key's come in two parts
-        _attend_latent(to, half, indexer.size - half, indexer.heads, sequences, keys, _BLOCK)
-    else:
-        attend_all(to, Heads(indexer.heads, 1, indexer.size), sequences, queries, keys)
-    scores, order = tensor(FLOAT, tokens, keys), tensor(INT32, tokens, indexer.top)
-    best = tensor(FLOAT, tokens, indexer.top)
-    to.work.run(part("TopKV2", (scores, tensor(INT32, 1)), (best, order), k=indexer.top))
+    kind, tokens, size = to.precision.activations, sequences * queries, indexer.size
+    to.product(tokens, latent.query_rank or hidden, indexer.heads * size)
+    to.product(tokens, hidden, size + indexer.heads, plain=True)
+    scale, row = tensor(kind, size), tensor(kind, tokens, size)
+    statistic = tensor(FLOAT, tokens, 1)
+    to.work.run(part("LayerNormV3", (row, scale, scale), (row, statistic, statistic)))
+    for count in (indexer.heads, 1):
+        _turn_rows(to, tokens, count, latent.rope)
+    pages = ceil(keys / block)
+    lengths, table = tensor(INT32, sequences), tensor(INT32, sequences, pages)
+
+    def paged(width: int) -> TensorSpec:
+        return tensor(kind, sequences * pages, block, 1, width)
+
+    def asked(count: int, width: int) -> TensorSpec:
+        return tensor(kind, sequences, queries, count, width)
+
+    places = tensor(INT32, sequences, queries, 1, indexer.top)
+    weights = tensor(kind, sequences, queries, indexer.heads)
+    scored = (asked(indexer.heads, size), paged(size), weights, None, lengths, table)
+    query, whole = asked(heads, latent.rank), paged(latent.rank)
+    attended = (query, whole, whole, places, table, None, lengths, asked(heads, latent.rope),
+                paged(latent.rope))  # fmt: skip
+    said: dict[str, Any] = {"sparse_mode": 3, "layout_query": "BSND"}
+    to.work.run(
+        part("LightningIndexer", scored, (places,), sparse_count=indexer.top,
+             layout_key="PA_BSND", **said),
+        part("SparseFlashAttention", attended, (query,), layout_kv="PA_BSND",
+             scale_value=(latent.nope + latent.rope) ** -0.5, **said),
+    )  # fmt: skip
+
+
+def _turn_rows(to: Projections, tokens: int, count: int, size: int) -> None:
+    """Some numbers of every head turned by positions."""
+    kind = to.precision.activations
+    turned, angles = tensor(kind, tokens, 1, count, size), tensor(kind, tokens, 1, 1, size)
+    to.work.run(part("RotaryMul", (turned, angles, angles), (turned,)))
 
 
 def _attend_latent(
-    to: Projections, rank: int, rope: int, heads: int, sequences: int, keys: int, wide: int = 0
+    to: Projections, rank: int, rope: int, heads: int, sequences: int, keys: int
 ) -> None:
-    """Attention of heads in two parts; values are the first of keys, or ``wide``."""
+    """Attention of heads in two parts; values are the first of keys."""
     kind = to.precision.activations
     query, query_rope = (tensor(kind, sequences, 1, heads, size) for size in (rank, rope))
     key, key_rope = (tensor(kind, sequences, keys, 1, size) for size in (rank, rope))
-    value = tensor(kind, sequences, keys, 1, wide) if wide else key
-    out = tensor(kind, sequences, 1, heads, wide or rank)
-    to.work.run(part("MLA", (query, query_rope, key, key_rope, value), (out,)))
+    to.work.run(part("MLA", (query, query_rope, key, key_rope, key), (query,)))

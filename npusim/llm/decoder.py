@@ -102,7 +102,7 @@ def _mix(
     if mixer == "linear" and model.state is not None:
         linear_attention(to, model.state, model.hidden, batch, tp)
     elif model.latent is not None:
-        latent_attention(to, model, batch, tp)
+        latent_attention(to, model, batch, tp, page)
     else:
         window = model.window if mixer == "window" else 0
         grouped_attention(to, model, batch, tp, page, window)

@@ -69,11 +69,14 @@ def _step(to: Projections, state: State, sequences: int, heads: int, columns: in
 
 def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None:
     """A short causal convolution of every column, behind what it keeps of a sequence."""
-    kind = to.precision.activations
+    kind, decoding = to.precision.activations, not batch.prompts
     rows = tensor(kind, batch.tokens, columns)
-    kept = tensor(kind, batch.rows, columns, max(1, state.convolution - 1))
+    kept = tensor(kind, batch.rows, max(1, state.convolution - 1), columns)
     taps = tensor(kind, state.convolution, columns)
-    to.work.run(part("causal_conv1d", (rows, taps, kept), (rows, kept), weights=(taps,)))
+    ends, each = tensor(INT32, batch.rows + 1), tensor(INT32, batch.rows)
+    given = (rows, taps, None, kept, ends, each, None if decoding else each)
+    said = {"activationMode": 1, "runMode": int(decoding)}
+    to.work.run(part("CausalConv1d", given, (rows, kept), weights=(taps,), **said))
 
 
 def _chunked(to: Projections, state: State, chunks: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from npusim.llm.work import Part, Work, part, tensor
 from npusim.values.dtypes import FLOAT, INT32, INT64
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
+
+if TYPE_CHECKING:
+    from npusim.values.tensors import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,25 @@ def sampled(work: Work, sampling: Sampling, rows: int, vocabulary: int) -> None:
         work.run(largest)
         return
     if sampling.sorts:
-        work.run(part("Sort", (logits,), (logits, tensor(INT64, rows, vocabulary))))
+        _limited(work, sampling, logits)
     work.run(part("SoftmaxV2", (logits,), (logits,)))
     by = [part("RealDiv", (logits, logits), (logits,)), largest]
     work.first_of([part("DSARandomUniform", (), (logits,)), *by], by)
+
+
+def _limited(work: Work, sampling: Sampling, logits: TensorSpec) -> None:
+    """Logits that are likely stay: aclnnApplyTopKTopP where vllm-ascend calls it.
+
+    Elsewhere limits are plain operators, of which sorting takes the time (sample/sampler.py).
+    """
+    work.run(part("Sort", (logits,), (logits, tensor(INT64, *logits.shape))))
+    if work.chip.family not in ("A2", "A3"):
+        return
+    places = tensor(INT32, *logits.shape)
+    p = tensor(FLOAT, logits.shape[0]) if sampling.top_p < 1 else None
+    k = tensor(INT32, logits.shape[0]) if sampling.top_k else None
+    given = (logits, places, p, k, logits)
+    work.run(part("ApplyTopKTopPWithSorted", given, (logits,)))
 
 
 def _penalties(rows: int, vocabulary: int) -> list[Part]:

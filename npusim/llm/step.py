@@ -175,8 +175,8 @@ def precision_on(model: LanguageModel, chip: Profile, dtype: str | None) -> Prec
         wanted = floating
     if dtype is None and wanted in UNREADABLE:
         raise ArgumentError(
-            say("{name} is published as {wanted}, which {name_2} can't compute with").format(
-                name=model.name, wanted=wanted, name_2=chip.name
+            say("{name} is published as {wanted}, which {chip} can't compute with").format(
+                name=model.name, wanted=wanted, chip=chip.name
             ),
             say(
                 "Convert its weights and say as what: --dtype {floating}, or w8a8 by msModelSlim."

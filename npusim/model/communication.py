@@ -73,16 +73,16 @@ def expected(kernel: Kernel, profile: Profile) -> str:
         return ""
     return say(
         "its {nbytes} MB take {low_us} to {high_us} on {cards} to "
-        "{cards_2} cards (`{ask} {nbytes_2}`); beyond that it waits "
+        "{most_cards} cards (`{ask} {message_bytes}`); beyond that it waits "
         "for another card"
     ).format(
         nbytes=significant(nbytes / 1e6),
         low_us=latency(low_us),
         high_us=latency(high_us),
         cards=_CARDS[0],
-        cards_2=_CARDS[1],
+        most_cards=_CARDS[1],
         ask=ask,
-        nbytes_2=nbytes,
+        message_bytes=nbytes,
     )
 
 

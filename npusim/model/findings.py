@@ -165,14 +165,14 @@ def _conversions(comparison: Comparison) -> Iterator[Finding]:
     for (before, between), launches in groups.items():
         text = say(
             "{launches} tensors go from {before} to {between} and back, "
-            "the first in lines {line} and {line_2}: let the operators "
+            "the first in lines {line} and {next_line}: let the operators "
             "between them take {before}"
         ).format(
             launches=len(launches) // 2,
             before=before,
             between=between,
             line=launches[0].kernel.line,
-            line_2=launches[1].kernel.line,
+            next_line=launches[1].kernel.line,
         )
         saved_us = sum(each.timed.timing.duration_us for each in launches)
         us = _measured_us(launches)

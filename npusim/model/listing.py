@@ -67,8 +67,8 @@ def _from_profile(path: Path) -> Listing:
     notes = list(what_it_lacks(rows.skipped, level_0=level_0))
     if len(devices) > 1:
         notes.append(
-            say("operators of {devices} devices together: {devices_2}").format(
-                devices=len(devices), devices_2=", ".join(devices)
+            say("operators of {devices} devices together: {names}").format(
+                devices=len(devices), names=", ".join(devices)
             )
         )
     return Listing("profile", tuple(found), notes=tuple(notes))

@@ -144,7 +144,7 @@ def comparable(found: Estimates, path: Path, *, of_model: bool) -> Estimates:
         kinds = ("of a model", "of a call") if found.is_model else ("of a call", "of a model")
         raise FileError(
             path,
-            say("is {kinds}, and the page is {kinds_2}").format(kinds=kinds[0], kinds_2=kinds[1]),
+            say("is {kinds}, and the page is {expected}").format(kinds=kinds[0], expected=kinds[1]),
             _REMEDY,
         )
     return found
@@ -346,8 +346,8 @@ def _differences(before: Estimates, now: Estimates) -> Iterator[str]:
     """What else isn't as it was: the call, and which chips have an answer."""
     old, new = before.told, now.told
     if old.op != new.op:
-        yield say("{before} is of {op}, the page is of {op_2}.").format(
-            before=before.name, op=old.op, op_2=new.op
+        yield say("{before} is of {op}, the page is of {page_op}.").format(
+            before=before.name, op=old.op, page_op=new.op
         )
     if old.arguments is not None and new.arguments is not None:
         names = dict.fromkeys([*old.arguments, *new.arguments])

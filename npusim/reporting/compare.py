@@ -47,7 +47,7 @@ def compare(
             False,
             float("nan"),
             float("inf"),
-            say("shape {shape}, not {shape_2}").format(shape=got.shape, shape_2=want.shape),
+            say("shape {shape}, not {expected}").format(shape=got.shape, expected=want.shape),
         )
     if want.size == 0:
         return Comparison(name, True, 0.0, 0.0)

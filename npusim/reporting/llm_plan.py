@@ -159,7 +159,7 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
         "{replicas} of {layout}{kind}, up to {max_sequences} sequences "
         "in a step; {value} {rate_per_s} requests/s, of which "
         "{in_time} are in time, with {name} of TTFT {ms} and of TPOT "
-        "{ms_2}."
+        "{tpot_ms}."
     ).format(
         replicas=replicas,
         layout=candidate.layout,
@@ -170,7 +170,7 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
         in_time=_in_time(served),
         name=name,
         ms=_ms(served.ttft_ms.nearest(limits.quantile)),
-        ms_2=_ms(served.tpot_ms.nearest(limits.quantile)),
+        tpot_ms=_ms(served.tpot_ms.nearest(limits.quantile)),
     )
     said = [laid_out]
     if chosen.fewer is not None:

@@ -218,14 +218,14 @@ def compared(before: Result, now: Result) -> Comparison:
     """Both, if they are of one kind and have a number in common; else FileError."""
     found = Comparison(before, now)
     if before.kind != now.kind:
-        problem = say("is of `npusim {kind}`, {other} is of `npusim {kind_2}`").format(
-            kind=now.kind, other=before.file, kind_2=before.kind
+        problem = say("is of `npusim {kind}`, {other} is of `npusim {other_kind}`").format(
+            kind=now.kind, other=before.file, other_kind=before.kind
         )
         raise FileError(now.file, problem, _REMEDY)
     if not found.changes:
         names = [", ".join(list(each.quantities)[:3]) for each in (now, before)]
-        problem = say("has {names}, {other} has {names_2}: nothing in common").format(
-            names=names[0], other=before.file, names_2=names[1]
+        problem = say("has {names}, {other} has {other_names}: nothing in common").format(
+            names=names[0], other=before.file, other_names=names[1]
         )
         raise FileError(now.file, problem, say("Ask both of the same chips and shapes."))
     return found

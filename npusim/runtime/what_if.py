@@ -124,7 +124,7 @@ def _more_slots(groups: list[CoreGroup]) -> Iterator[_Change]:
         text = (
             "double buffering"
             if tiles == 1
-            else say("{tiles} slots instead of {tiles_2}").format(tiles=tiles + 1, tiles_2=tiles)
+            else say("{tiles} slots instead of {before}").format(tiles=tiles + 1, before=tiles)
         )
         yield _Change(
             say("{text} of queue {queue}").format(text=text, queue=queue),

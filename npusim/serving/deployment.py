@@ -175,12 +175,12 @@ def deploy(
     if memory.kv_tokens < 1:
         raise ArgumentError(
             say(
-                "{name} as {name_2} leaves no room for a cache on {cards} x {name_3} ({layout})"
+                "{name} as {precision} leaves no room for a cache on {cards} x {chip} ({layout})"
             ).format(
                 name=model.name,
-                name_2=precision.name,
+                precision=precision.name,
                 cards=layout.cards,
-                name_3=chip.name,
+                chip=chip.name,
                 layout=layout,
             ),
             say("Take more or larger cards, or fewer bits."),

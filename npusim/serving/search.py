@@ -193,9 +193,9 @@ class Search:
         )  # fmt: skip
         if memory.kv_tokens < self._sizer.longest:
             raise ArgumentError(
-                say("{name} as {name_2} leaves room for {kv_tokens} tokens ({layout})").format(
+                say("{name} as {precision} leaves room for {kv_tokens} tokens ({layout})").format(
                     name=model.name,
-                    name_2=precision.name,
+                    precision=precision.name,
                     kv_tokens=memory.kv_tokens,
                     layout=layout,
                 )

@@ -79,8 +79,8 @@ class TensorSpec:
         sizes = _integers("shape", shape)
         steps = contiguous_strides(sizes) if strides is None else _integers("strides", strides)
         if len(steps) != len(sizes):
-            problem = say("{count} strides for {count_2} dimensions").format(
-                count=len(steps), count_2=len(sizes)
+            problem = say("{count} strides for {dimensions} dimensions").format(
+                count=len(steps), dimensions=len(sizes)
             )
             raise ArgumentError(problem, say("Give one stride for each dimension."))
         (first,) = _integers("offset", (offset,))
@@ -296,8 +296,8 @@ def _array_dtype(array: np.ndarray[Any, Any], told: object) -> DType:
         )
         raise ArgumentError(problem, error.remedy) from None
     if actual is not kind:
-        problem = say("the array holds {name}, not {name_2}").format(
-            name=actual.name, name_2=kind.name
+        problem = say("the array holds {name}, not {expected}").format(
+            name=actual.name, expected=kind.name
         )
         raise ArgumentError(problem, say("Convert it with astype."))
     return kind

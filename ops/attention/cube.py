@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.library.operands import GmMatrix
     from npusim.ops.attention.blocks import Dealing
     from npusim.ops.attention.call import Call
     from npusim.ops.attention.spaces import Spaces
@@ -76,7 +77,7 @@ class CubeSide:
         self._scores.multiply(
             spaces.scores.matrix(self._core, job, job.keys),
             call.queries(call.query, job),
-            call.keys(call.key, job, transposed=True),
+            self._keys(job),
             job.rows,
             job.keys,
             call.columns,
@@ -92,9 +93,15 @@ class CubeSide:
         self._outputs.multiply(
             spaces.outputs.matrix(core, job, call.value.columns),
             spaces.weights.matrix(core, job, job.keys),
-            call.keys(call.value, job),
+            self._values(job),
             job.rows,
             call.value.columns,
             job.keys,
         )
         core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=job.lane)
+
+    def _keys(self, job: Job) -> GmMatrix:
+        return self._call.keys(self._call.key, job, transposed=True)
+
+    def _values(self, job: Job) -> GmMatrix:
+        return self._call.keys(self._call.value, job)

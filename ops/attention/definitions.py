@@ -12,12 +12,14 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.results import like
 from npusim.ops.attention.checks import fits_together, packed, suits_one_core
 from npusim.ops.attention.gradient_limits import GRADIENT
 from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import launched, rows
-from npusim.ops.attention.results import backward, forward, inference, prompt
+from npusim.ops.attention.results import backward, best_keys, forward, inference, prompt
+from npusim.ops.attention.sparse_limits import INDEXER, SPARSE
 from npusim.ops.attention.training_limits import HOST, TRAINING
 from npusim.ops.attention.training_ropes import ROPES
 
@@ -186,6 +188,42 @@ OPERATORS = family(
                 (attribute_in, "softmax_in_layout", ("", "same_as_input")), *rows(GRADIENT_HOST),
                 *rows(ROPES), *rows(TRAINING), *rows(GRADIENT),
                 _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
+    ),
+    sparse=(
+        Operator("SparseFlashAttention", "query key value? sparse_indices block_table? "
+            "actual_seq_lengths_query? actual_seq_lengths_kv? query_rope? key_rope? sinks? -> "
+            "attention_out softmax_max? softmax_sum?",
+            (real("scale_value"), whole("sparse_block_size?"), text("layout_query?"),
+             text("layout_kv?"), whole("sparse_mode?"), whole("pre_tokens?"),
+             whole("next_tokens?"), whole("attention_mode?"), flag("return_softmax_lse?")),
+            Aclnn("aclnnSparseFlashAttention", "query key value? sparseIndices "
+                "blockTableOptional? actualSeqLengthsQueryOptional? actualSeqLengthsKvOptional? "
+                "queryRopeOptional? keyRopeOptional? -> attentionOut softmaxMax? softmaxSum?",
+                (real("scaleValue", "scale_value"),
+                 whole("sparseBlockSizeOptional", "sparse_block_size"),
+                 text("layoutQueryOptional", "layout_query"),
+                 text("layoutKvOptional", "layout_kv"), whole("sparseMode", "sparse_mode"),
+                 whole("preTokens", "pre_tokens"), whole("nextTokens", "next_tokens"),
+                 whole("attentionMode", "attention_mode"),
+                 flag("returnSoftmaxLse", "return_softmax_lse")),
+                checks=SPARSE, rules=f"{_DOCS}/sparse_flash_attention (docs, op_host)"),
+            kernel="sparse_flash_attention", infer=like, checks=()),
+    ),
+    indexer=(
+        Operator("LightningIndexer", "query key weights actual_seq_lengths_query? "
+            "actual_seq_lengths_key? block_table? -> sparse_indices sparse_values?",
+            (text("layout_query?"), text("layout_key?"), whole("sparse_count?"),
+             whole("sparse_mode?"), whole("pre_tokens?"), whole("next_tokens?"),
+             flag("return_value?")),
+            Aclnn("aclnnLightningIndexer", "query key weights actualSeqLengthsQueryOptional? "
+                "actualSeqLengthsKeyOptional? blockTableOptional? -> sparseIndicesOut "
+                "sparseValuesOut?",
+                (text("layoutQueryOptional", "layout_query"),
+                 text("layoutKeyOptional", "layout_key"), whole("sparseCount", "sparse_count"),
+                 whole("sparseMode", "sparse_mode"), whole("preTokens", "pre_tokens"),
+                 whole("nextTokens", "next_tokens"), flag("returnValues", "return_value")),
+                checks=INDEXER, rules=f"{_DOCS}/lightning_indexer (docs, op_host)"),
+            kernel="lightning_indexer", infer=best_keys, checks=()),
     ),
     inference=(
         Operator("PromptFlashAttention",

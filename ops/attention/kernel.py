@@ -95,9 +95,12 @@ class Attention(Kernel):
 
     def process(self, core: Core) -> Steps:
         """The cube core's side, or a vector core's, between the first and the last messages."""
+        lane = None if core.unit.kind == "cube" else core.get_sub_block_idx()
+        yield from self.asking.begin(core, self.dealing.lanes)
+        yield from self.pipeline(core, lane).run(self.dealing)
+
+    def pipeline(self, core: Core, lane: int | None) -> Pipeline:
+        """The order of a core's side."""
         given, asking = (core, self.call, self.dealing, self.spaces), self.asking
-        cube = core.unit.kind == "cube"
-        side = CubeSide(*given, messages=asking.a_product) if cube else VectorSide(*given)
-        lane = None if cube else core.get_sub_block_idx()
-        yield from asking.begin(core, self.dealing.lanes)
-        yield from Pipeline(core, side, lane, ahead=asking.ahead).run(self.dealing)
+        side = CubeSide(*given, messages=asking.a_product) if lane is None else VectorSide(*given)
+        return Pipeline(core, side, lane, ahead=asking.ahead)

@@ -84,3 +84,9 @@ def backward(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSp
     query, key, value, *_rest = given
     found = [described(each.shape, each.dtype) for each in (query, key, value)]
     return [*found, described((0,), query.dtype)]
+
+
+def best_keys(given: Sequence[TensorSpec], said: Mapping[str, Any]) -> list[TensorSpec | None]:
+    """Places of the best keys of each query, and their scores."""
+    shape = (*given[0].shape[:-2], 1, int(said.get("sparse_count") or 2048))
+    return [described(shape, INT32), described(shape, given[1].dtype)]

@@ -26,6 +26,7 @@ _LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
 _HALF_BYTES = 2
 _N, _C, _S = 0, 1, 2
+_VOLUMES = 6  # axes of volumes in blocks
 # Lines of a channel below which it is spaced by itself: in profiles of A2 the scalar unit is busy
 # for some 40 cycles with each channel of 36 places, and with none of those of 169.
 _SHORT = 8
@@ -98,7 +99,9 @@ class PlaneBlocks(BlockedCopy):
         # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
         taken = not self.forward and turns_whole(profile, self.itemsize)
         narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
-        self.once = narrow if compiled else turns_whole(profile, self.itemsize)
+        # Images of one place are copied as they lie, volumes aren't: nothing fills a line of them.
+        lines = len(self.packed.shape) != _VOLUMES or places >= _LINES
+        self.once = narrow if compiled else lines and turns_whole(profile, self.itemsize)
         # Channels that are turned at once start at lines of their own, from where data_move_pad
         # stores them one by one; another pass takes short ones together for a store.
         ragged = places * self.itemsize % profile.buffers.block_bytes
@@ -156,8 +159,7 @@ class PlaneBlocks(BlockedCopy):
         if self.once:
             if self.spaced:
                 for _ in core.loop(images * channels):
-                    core.scalar_loop()
-                    core.scalar_alu("address", _ADDRESS_OPERATIONS)
+                    self._find(core)
                     core.move_bursts(x, x, 1, ceil(places / self.block))
             elements = images * slices * layout.c0 * round_up(places, _LINES)
             for _ in range(2 if self.closed else 1):
@@ -168,9 +170,16 @@ class PlaneBlocks(BlockedCopy):
         width = slices * layout.c0 * round_up(places, self.block) * factor
         core.turn_lines(out, x, ceil(width / _LINES))
         for _ in core.loop(slices * layout.c0):
+            if not self.profile.software.compiled_for_shape:
+                self._find(core)
             stride = layout.c0 * factor if self.forward else 0
             core.move_bursts(x, out, places, factor, stride=stride)
         core.turn_lines(out, x, ceil(slices * layout.c0 * places * factor / _LINES))
+
+    def _find(self, core: Core) -> None:
+        """The scalar unit finds out where the next channel comes from and goes."""
+        core.scalar_loop()
+        core.scalar_alu("address", _ADDRESS_OPERATIONS)
 
     def _shared(self, extent: tuple[int, ...], cores: int) -> tuple[int, ...]:
         """Smaller tiles, so that every core gets one."""

@@ -33,6 +33,8 @@ _IMAGES, _CHANNELS, _PLANE = 0, 1, 2  # the first axes
 class PlaneLayout(RowsLayout):
     """Planes as rows; a column has a number for each channel, the same for all images."""
 
+    computes_together = False  # columns are looked up by a single index
+
     def __init__(self, profile: Profile, shape: tuple[int, ...], itemsize: int) -> None:
         self._images, self._channels = shape[_IMAGES], shape[_CHANNELS]
         rows = self._images * self._channels

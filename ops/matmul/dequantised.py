@@ -18,7 +18,8 @@ from npusim.ascendc.loops import dealt
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
-from npusim.library.block_matmul import BlockMatmul, blocks_of
+from npusim.library.block_matmul import BlockMatmul
+from npusim.library.block_order import blocks_of
 from npusim.library.operands import GmMatrix
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.quant_tiling import quant_partition

@@ -17,7 +17,8 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.library.block_matmul import BlockMatmul, Product, blocks_of
+from npusim.library.block_matmul import BlockMatmul, Product
+from npusim.library.block_order import blocks_of
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import AsItLies, GmMatrix
 from npusim.ops.matmul.multi_scale import MultiScaleMatMul, splits_rows

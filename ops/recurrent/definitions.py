@@ -1,6 +1,6 @@
 """Recurrent layers: LSTM and GRU."""
 
-from npusim.operators.checks import absent, rank_is
+from npusim.operators.checks import absent, attribute_in, rank_is, same_dtype
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -12,8 +12,10 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.shape_checks import fits
-from npusim.ops.recurrent.results import gru_states, lstm_states
+from npusim.ops.recurrent.results import convolved, gru_states, lstm_states
+from npusim.values.dtypes import BFLOAT16, FLOAT16
 
+_HALVES = (FLOAT16, BFLOAT16)
 _LSTM = (
     text("cell_type?", None),
     text("direction?"),
@@ -67,6 +69,17 @@ OPERATORS = family(
                 "state", "s h v d", "actual_seq_lengths", "b", "ssm_state_indices", "t", "g",
                 "t h", "num_accepted_tokens", "b", "out", "t h v",
                 {"within": {name: range(1, 257) for name in "nhdv"}}),)),
+    ),
+    causal_convolution=(
+        Operator("CausalConv1d", "x weight bias? conv_states query_start_loc? cache_indices? "
+            "initial_state_mode? num_accepted_tokens? -> y conv_states",
+            (whole("activationMode?"), whole("padSlotId?"), whole("runMode?")),
+            kernel="causal_conv1d", infer=convolved,
+            checks=((attribute_in, "activationMode", (0, 1)), (attribute_in, "runMode", (0, 1)),
+                (same_dtype, "x", "weight", "bias", "conv_states", "y"),
+                (fits, "x", "*rows c", "weight", "w c", "bias", "c", "conv_states", "s l c",
+                    "y", "*rows c", {"within": {"w": range(2, 5), "c": range(16, 1 << 20, 16)}})),
+            dtypes=dict.fromkeys(("x", "weight", "bias", "conv_states", "y"), _HALVES)),
     ),
     layers=(
         Operator("DynamicRNN", "x w b seq_length? init_h? init_c? wci? wcf? wco? mask? -> "

@@ -1,4 +1,4 @@
-"""States of recurrent layers, where a call leaves them out."""
+"""Results and states of recurrent layers, where a call leaves them out."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def lstm_states(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[Tenso
 def gru_states(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """y and h of all steps, and the gates."""
     return _states(given[0], given[1].shape[-1] // 3, _GRU)
+
+
+def convolved(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """y as x, and the states."""
+    states = next(each for each in given[2:] if each.rank > 1)
+    return [described(each.shape, each.dtype) for each in (given[0], states)]

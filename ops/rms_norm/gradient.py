@@ -68,6 +68,7 @@ class RmsNormGrad(RowKernel):
     ) -> None:
         products = made(x.shape, FLOAT)  # in UB alone
         super().__init__(profile, grad, x, rstd, gamma, dx, products)
+        self.independent = False  # rows are added up in their order
         self.dgamma = dgamma.view(dgamma.numel)
         self.writes, self.adds_into = (dx, dgamma), (dgamma,)
 

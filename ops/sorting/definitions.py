@@ -1,8 +1,9 @@
 """Order: running extremes, places of extremes, the k largest."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_dtype
+from npusim.operators.checks import attribute_at_least, not_all_null, rank_in, same_dtype
 from npusim.operators.definition import Composed, Operator, family, flag, page, whole
-from npusim.operators.shape_checks import axes_in
+from npusim.operators.results import like
+from npusim.operators.shape_checks import axes_in, fits
 from npusim.ops.sorting.checks import at_most_size, parted
 
 _HALVES = (
@@ -53,6 +54,16 @@ OPERATORS = family(
             checks=((same_dtype, "self", "valuesOut"), *_ALONG, (attribute_at_least, "k", 0),
                 (at_most_size, "k", "dim", "self"),
                 (parted, "k", "dim", "self", "valuesOut", "indicesOut")), note=_HALVES),
+    ),
+    kept=(
+        Operator("ApplyTopKTopPWithSorted", "sorted_value sorted_indices p? k? logits? -> out", (),
+            kernel="apply_top_k_top_p", infer=like,
+            checks=((fits, "sorted_value", "b v", "sorted_indices", "b v", "p", "b", "k", "b",
+                "logits", "b v", "out", "b v"),)),
+        Composed("aclnnApplyTopKTopP", "logits p? k? -> out", (), "kept",
+            checks=((not_all_null, "p", "k"), (same_dtype, "logits", "p", "out"),
+                (fits, "logits", "b v", "p", "b", "k", "b", "out", "b v")),
+            rules=page("ops-nn index/apply_top_k_top_p_with_sorted", "ApplyTopKTopP")),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

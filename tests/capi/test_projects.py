@@ -234,8 +234,8 @@ def test_what_a_library_tells() -> None:
     assert (
         described(0, {**told, "tiling": 1, "infer_shape": 0}, ("ascend910",)).families[-1] == "910"
     )
-    with pytest.raises(ValueError, match="has no output"):
-        described(0, {**told, "outputs": []})
+    alone = described(0, {**told, "tiling": 1, "infer_shape": 0, "outputs": []})
+    assert alone.results == alone.inputs  # the first one is changed
     with pytest.raises(ValueError, match="neither required nor optional"):
         described(0, {**told, "inputs": [{**tensor, "option": 4}]})
 
@@ -311,23 +311,36 @@ def test_template_arguments_are_read() -> None:
     assert found[-1] == ("ASCENDC_TPL_INPUT(0)", "WAY(1)")
 
 
-def test_results_in_place_and_launchers(tmp_path: Path) -> None:
-    """An output that is an input by its name; a function for tests that launches the kernel."""
+LAUNCHER = """
+void scaled_shift_do(uint32_t blocks, void *stream, GM_ADDR x, GM_ADDR y, GM_ADDR tiling)
+{
+    ASSERT(blocks != 0 && "no block");
+    scaled_shift<<<blocks, nullptr, stream>>>(a_host_name, nullptr, y, nullptr, tiling);
+}
+"""
+
+
+@pytest.mark.parametrize("names_it", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_results_in_place_and_launchers(tmp_path: Path, names_it: bool) -> None:
+    """An output that is an input by its name, or none at all; a function that launches."""
     from npusim.capi.projects.building import build
 
     project = tmp_path / "project"
     copied(project)
     host, kernel = project / HOST_FILE, project / KERNEL_FILE
-    text = host.read_text(encoding="utf-8")
-    host.write_text(text.replace('Output("y")', 'Output("x")'), encoding="utf-8")
-    launcher = """
-void scaled_shift_do(uint32_t blocks, void *stream, GM_ADDR x, GM_ADDR y, GM_ADDR tiling)
-{
-    ASSERT(blocks != 0 && "no block");
-    scaled_shift<<<blocks, nullptr, stream>>>(x, nullptr, y, nullptr, tiling);
-}
-"""
-    kernel.write_text(kernel.read_text(encoding="utf-8") + launcher, encoding="utf-8")
+    text, body = host.read_text(encoding="utf-8"), kernel.read_text(encoding="utf-8")
+    if names_it:
+        text = text.replace('Output("y")', 'Output("x")')
+    else:  # the kernel has no parameter for one, and its scalar unit reads what was copied in
+        lines = [line for line in text.splitlines() if 'Output("y")' not in line]
+        text = "\n".join(lines).replace(".SetInferDataType(ge::InferDataType)", "")
+        text = text.replace("SetInferShape(ge::InferShape)", "Comment(0, nullptr)")
+        body = body.replace("GM_ADDR y, GM_ADDR workspace", "GM_ADDR workspace")
+        body = body.replace("(x, y, data", "(x, x, data")
+        read = "if (x.GetValue(size - 1) == T(-1)) Adds(x, x, shift, size);"
+        body = body.replace("Muls(y, x", f"{read}\n            Muls(y, x")
+    host.write_text(text, encoding="utf-8")
+    kernel.write_text(body + LAUNCHER, encoding="utf-8")
     build(project, tmp_path / "out", prefix="InPlace")
     code = (
         "import numpy as np, npusim; x = np.arange(100, dtype=np.float32); "

@@ -90,6 +90,28 @@ def test_who_runs_ahead_for_long_ends_when_the_others_do(issue: int, follow: int
     assert run.cycles == pytest.approx(20_000 * max(issue, follow, 200), rel=1e-3)
 
 
+def test_who_waits_behind_a_long_loop_isnt_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scalar unit is thousands of flags ahead of the stores, and lets the next load begin."""
+    writer = Writer()
+    writer.program.flags += [0, 0]
+    writer.open(20)
+    writer.do(Pipe.MTE2, "load", 1, waits=(1,), moves=transfer(8192, 100.0))
+    writer.close()
+    writer.open(20)
+    writer.open(3000)
+    writer.do(Pipe.SCALAR, "issue", 2, sets=(0,))
+    writer.close()
+    writer.do(Pipe.SCALAR, "next", 2, sets=(1,))
+    writer.close()
+    writer.open(60_000)
+    writer.do(Pipe.MTE3, "store", 90, waits=(0,))
+    writer.close()
+    monkeypatch.setattr(compiled, "LOOK_AFTER", 0)
+    played = play((4, writer.program))
+    monkeypatch.setattr(compiled, "LOOK_AFTER", 4096)
+    assert_alike(play((4, writer.program)), played, 1e-6)
+
+
 TIGHT = MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0)
 
 

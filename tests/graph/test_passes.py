@@ -16,7 +16,7 @@ from npusim.graph.passes import chosen, passes
 from npusim.graph.target import Target
 from npusim.hardware import load_profile
 from npusim.operators.tasks import kernels_of
-from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 from npusim.values.formats import Format
 from support.networks import Network, encoder, resnet50
 
@@ -552,6 +552,51 @@ def test_pieces_live_in_what_they_are_pieces_of(tmp_path: Path) -> None:
     image, piece = 3 * plane_bytes, 16 * plane_bytes
     # The image in blocks of channels is read by both convolutions.
     assert max(alive_bytes(found.ordered(), found)) == image + 16 * plane_bytes + 2 * piece
+
+
+@pytest.mark.parametrize(
+    ("width", "kernel", "between", "merged"),
+    [(32, 3, "Relu", True), (24, 3, "Relu", False), (32, 1, "Relu", False),
+     (32, 3, "Sigmoid", False)],
+)  # fmt: skip
+def test_convolutions_of_one_image_are_one_where_others_follow(
+    tmp_path: Path, width: int, kernel: int, between: str, merged: bool
+) -> None:
+    """If their windows are alike and their channels whole blocks; the next ones read their own."""
+    network, towers = Network("FLOAT16"), []
+    for channels, taps in ((16, 3), (width, kernel)):
+        pads = [taps // 2] * 4
+        made = network.node("Conv", "x", network.weight(channels, 16, taps, taps), pads=pads)
+        weight = network.weight(16, channels, 1, 1)
+        towers.append(
+            network.node("Relu", network.node("Conv", network.node(between, made), weight))
+        )
+    joined = network.node("Concat", *towers, axis=1)
+    file = network.save(tmp_path / "net.onnx", joined, inputs={"x": [2, 16, 8, 8]})
+    found = tasks_of(compiled(file).network)
+    convolutions = [task for task in found if "Conv2D" in task.spec.op_type]
+    assert len(convolutions) == (3 if merged else 4)
+    assert not any(task.spec.op_type.startswith("Split") for task in found)
+    if merged:
+        wide, *others = (task.spec for task in convolutions)
+        assert wide.outputs[0].shape == (2, 3, 8, 8, 16)
+        assert [spec.inputs[0].shape[1] for spec in others] == [1, 2]
+        assert {task.reads[0] for task in convolutions[1:]} == {convolutions[0].writes[0]}
+
+
+def test_places_of_largest_elements_are_cast(tmp_path: Path) -> None:
+    """Where the AI Core finds them as INT32 alone."""
+    network = Network()
+    output = network.node("Cast", network.node("ArgMax", "x", axis=1), to=1)
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [2, 21, 8, 8]})
+    for family, dtype in (("310P", INT32), ("A2", INT64)):
+        found = [task.spec for task in tasks_of(compiled(file, Target(family)).network)]
+        (search,) = (spec for spec in found if spec.op_type == "ArgMaxV2")
+        widened = [
+            spec for spec in found if spec.op_type == "Cast" and spec.outputs[0].dtype is INT64
+        ]
+        assert search.outputs[0].dtype is dtype
+        assert len(widened) == (dtype is INT32)
 
 
 def test_norms_of_images_take_relu_in(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import npusim
 from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, LlmStep, Sampling, read_model, step
 from npusim.llm.workload import batch_of
@@ -52,9 +51,9 @@ def test_weights_are_those_that_are_published(read: Reader, name: str) -> None:
     assert min(abs((sizes.parameters + more) / published - 1) for more in counts) < allowed
 
 
-def test_few_of_them_are_approximated(read: Reader) -> None:
+def test_none_of_them_is_approximated(read: Reader) -> None:
     guessed = [name for name in RECENT if read(name).architecture.approximated]
-    assert guessed == ["DeepSeek-V3.2-Exp"]
+    assert not guessed
 
 
 @pytest.mark.parametrize("name", RECENT)
@@ -130,10 +129,12 @@ def test_a_state_costs_the_same_after_any_text(read: Reader) -> None:
 def test_an_indexer_pays_where_texts_are_long(read: Reader) -> None:
     sparse, dense = read("DeepSeek-V3.2-Exp"), read("DeepSeek-V3")
     far = Batch(16, 60_000)
-    assert timed(sparse, far).compute_ms < 0.7 * timed(dense, far).compute_ms
-    guess = timed(sparse, far).guesses[0]
-    assert guess.part == "sparse attention"
-    assert 0 < guess.share < 0.8
+    looked = timed(sparse, far)
+    assert looked.compute_ms < 0.7 * timed(dense, far).compute_ms
+    assert not looked.guesses
+    assert not looked.device.refused
+    kernels = {each.item.op for each in looked.device.items}
+    assert {"LightningIndexer", "SparseFlashAttention"} <= kernels
 
 
 def test_images_cost_by_their_size(
@@ -213,11 +214,6 @@ def test_an_id_is_taken_from_the_cache_or_explained(
     place.mkdir(parents=True)
     (place / "config.json").write_text(json.dumps(RECENT["Qwen3-Embedding-0.6B"][0]))
     assert read_model("Qwen/Qwen3-Embedding-0.6B").name == "Qwen3-Embedding-0.6B"
-    asked = npusim.recommend(
-        "Qwen/Qwen3-Embedding-0.6B", rate_per_s=1, limit_ms=900, products=["Atlas 300I Duo"],
-        input_tokens=200, output_tokens=20, quantile="p90",
-    )  # fmt: skip
-    assert "Qwen3-Embedding-0.6B" in repr(asked.model)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_the_cache_holds_what_is_alive() -> None:
     assert course.tokens == pytest.approx(grown)
 
 
+@pytest.mark.slow
 def test_prices_decide_among_equals(found: LlmPlanResult, tmp_path: Path) -> None:
     priced = "[{product: Atlas 800T A2, price_per_card: 9}], currency: EUR, "
     text = PLAN.replace("[Atlas 800T A2, Atlas 300I Duo], ", priced)
@@ -134,6 +135,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "in time" in said.json["options"][0]["problem"]
 
 
+@pytest.mark.slow
 def test_a_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "config.json"
     config.write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
@@ -253,17 +255,23 @@ def test_from_python_it_is_a_line_a_notebook_table_and_a_page(
     assert f"{product} needs" in page
 
 
-def test_recommend_takes_a_language_model(tmp_path: Path) -> None:
-    model = tmp_path / "config.json"
-    model.write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
+def test_recommend_takes_the_id_of_a_language_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    place = tmp_path / "models--Qwen--Qwen3-0.6B" / "snapshots" / "1a2b"
+    place.mkdir(parents=True)
+    (place / "config.json").write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
     tokens = {"input_tokens": 200, "output_tokens": 20}
     answer = npusim.recommend(
-        tmp_path, rate_per_s=2, limit_ms=500, products=["Atlas 300I Duo"], quantile="p90", **tokens
-    )
+        "Qwen/Qwen3-0.6B", rate_per_s=2, limit_ms=500, products=["Atlas 300I Duo"],
+        quantile="p90", **tokens,
+    )  # fmt: skip
     assert isinstance(answer, LlmPlanResult)
+    assert answer.model.name == "Qwen3-0.6B"
     assert answer.plan.llm.input_tokens == 200
     with pytest.raises(FileError, match="ttft_ms"):
-        npusim.recommend(model, rate_per_s=2, limit_ms=-1, products=["Atlas 300I Duo"])
+        npusim.recommend(place, rate_per_s=2, limit_ms=-1, products=["Atlas 300I Duo"])
 
 
 def test_the_front_as_a_file(found: LlmPlanResult) -> None:

@@ -18,11 +18,12 @@ from npusim.ops.data_movement.trans_data import TransData
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT, dtype
 from npusim.values.errors import KernelError
+from npusim.values.formats import Format
 from support import physics
 from support.inputs import generator, numpy_kind
 from support.kernels import content, gm
 from support.spying import watching
-from support.tasks import run
+from support.tasks import run, tensor
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -335,3 +336,58 @@ def test_ragged_weights_of_volumes_fit_into_ub(shape: Shape, kind: str) -> None:
     blocked = (deep * ceil(channels / c0) * prod(spatial), ceil(outs / 16), 16, c0)
     task = weights_task(shape, blocked, kind)
     assert run_tasks(kernels_on(task), task.profile).duration_us > 0
+
+
+@pytest.mark.parametrize(("groups", "taps"), [(32, 9), (192, 25)])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_weights_of_groups_are_put_in_order_by_the_ai_cpus(
+    groups: int, taps: int, kind: str
+) -> None:
+    """Sixteen groups of one channel are the diagonal of a fractal, or of two narrow ones."""
+    profile, lanes = physics.profile_of("Ascend910B2"), 32 // dtype(kind).itemsize
+    weights = np.arange(1, groups * taps + 1).reshape(groups, taps)
+    stored = np.zeros((taps, groups // 16, 16, lanes), numpy_kind(dtype(kind)))
+    stored[..., 0] = (weights % 2048).T.reshape(taps, groups // 16, 16)
+    shape = (groups // lanes * taps, 1, 16, lanes)
+    src, dst = (
+        replace(tensor(each), format=Format.FRACTAL_Z)
+        for each in (stored, np.full(shape, 7, stored.dtype))
+    )
+    task = Task(profile, "TransData", (src,), (dst,))
+    (kernel,) = kernels_on(task)
+    assert kernel.runs_on
+    trace(kernel, profile, numerics=True)
+    found = content(dst).reshape(groups // 16, 16 // lanes, taps, 16, lanes)
+    for group, tap in ((0, 0), (7, 3), (16, 8), (groups - 1, taps - 1)):
+        own = group % 16
+        value = found[group // 16, own // lanes, tap, own, own % lanes]
+        assert value == stored[tap, group // 16, own, 0] != 0
+    assert np.count_nonzero(found) == groups * taps - np.count_nonzero(weights % 2048 == 0)
+
+
+def test_other_weights_of_groups_are_refused() -> None:
+    src, dst = (
+        replace(tensor(np.zeros(shape, np.float32)), format=Format.FRACTAL_Z)
+        for shape in ((9, 2, 16, 8), (18, 1, 16, 8))
+    )
+    with pytest.raises(KernelError):
+        kernels_on(Task(physics.profile_of("Ascend910B2"), "TransData", (src,), (dst,)))
+
+
+def test_volumes_of_one_place_are_turned_sixteen_at_a_time() -> None:
+    """As the vendor's tiling cuts them, where images of one place are copied as they lie.
+
+    326 us were measured on 910B2 for 5,476 such volumes of 1,280 channels in float16.
+    """
+    profile, times = physics.profile_of("Ascend910B2"), []
+    for inner, plain in (((1, 80, 1, 1, 16), (1280, 1, 1, 1)), ((80, 1, 1, 16), (1280, 1, 1))):
+        x, y = (
+            GlobalTensor(GmBuffer(name, 2 * 5476 * prod(sizes)), dtype("float16"), (5476, *sizes))
+            for name, sizes in (("x", inner), ("y", plain))
+        )
+        (kernel,) = kernels_on(Task(profile, "TransData", (x,), (y,)))
+        times.append(run_tasks((kernel,), profile).duration_us)
+        if len(inner) > 4:
+            assert kernel.block_dim == 43  # 343 tiles, 8 a core
+    assert 250 < times[0] < 420
+    assert times[1] < times[0] / 5

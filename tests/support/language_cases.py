@@ -240,7 +240,74 @@ def states_of_tokens(pick: Pick) -> Case:
     return given, [np.full_like(v, 77), state.copy()], {"scale_value": 0.5}
 
 
+def chosen_keys(pick: Pick) -> Case:
+    """Queries of some sequences, and the keys that each attends to, in pages or not."""
+    batch, queries, heads = pick.of(1, 2), pick.of(1, 3), pick.of(1, 8, 32)
+    keys, count = pick.of(40, 600), pick.of(3, 33)
+    paged = pick.of(False, True)
+    pages = -(-keys // 128)
+    outer = (batch * pages, 128, 1) if paged else (batch, keys, 1)
+    query, key = (
+        pick.numbers(*each, 512, kind=BFLOAT16) for each in ((batch, queries, heads), outer)
+    )
+    ropes = [pick.numbers(*each, 64, kind=BFLOAT16) for each in ((batch, queries, heads), outer)]
+    places = np.stack([pick.once(count, keys - queries) for _ in range(batch * queries)]).reshape(
+        batch, queries, 1, count
+    )
+    table = np.arange(batch * pages, dtype=np.int32)[::-1].reshape(batch, pages) if paged else None
+    lengths = np.full(batch, keys, np.int32)
+    given = [query, key, key, places.astype(np.int32), table, None, lengths, *ropes]
+    return given, [np.full_like(query, 77)], {"scale_value": 0.05}
+
+
+def indexed_keys(pick: Pick) -> Case:
+    """Small heads of some queries, keys in pages or not, and weights of heads."""
+    batch, queries, heads = pick.of(1, 2), pick.of(1, 3, 9), pick.of(1, 5, 16, 24)
+    keys, paged = pick.of(30, 700, 1500), pick.of(False, True)
+    pages = -(-keys // 128)
+    outer = (batch * pages, 128, 1) if paged else (batch, keys, 1)
+    query, key = (
+        pick.numbers(*each, 128, kind=BFLOAT16) for each in ((batch, queries, heads), outer)
+    )
+    table = np.arange(batch * pages, dtype=np.int32)[::-1].reshape(batch, pages) if paged else None
+    given = [query, key, pick.numbers(batch, queries, heads, kind=pick.of(BFLOAT16, np.float32)),
+             None, np.full(batch, keys, np.int32), table]  # fmt: skip
+    count = pick.of(8, 300)
+    return given, [np.full((batch, queries, 1, count), 77, np.int32)], {"sparse_count": count}
+
+
+def likely_logits(pick: Pick) -> Case:
+    """Sorted rows and their places, with limits of one kind or both."""
+    rows, length, kind = pick.size(40), pick.of(9, 100, 700), pick.half()
+    logits = pick.numbers(rows, length, kind=kind)
+    order = np.argsort(logits.astype(np.float64), -1, kind="stable")
+    limits = pick.of((True, True), (True, False), (False, True))
+    p = np.full(rows, 0.7, kind) if limits[0] else None
+    k = np.full(rows, pick.of(1, 5, length), np.int32) if limits[1] else None
+    given = [np.take_along_axis(logits, order, -1), order.astype(np.int32), p, k, logits]
+    return given, [np.full_like(logits, 77)], {}
+
+
+def convolved_rows(pick: Pick) -> Case:
+    """Rows of some sequences, taps, and states in places of their own."""
+    update, taps, channels = pick.of(0, 1), pick.of(2, 3, 4), pick.of(16, 48, 400)
+    lengths = np.array([pick.of(0, 1, 3, 21) for _ in range(pick.of(1, 3))])
+    lengths[-1] += lengths[-1] == 0
+    count, kind = len(lengths), pick.half()
+    x, weight = (pick.numbers(n, channels, kind=kind) for n in (int(lengths.sum()), taps))
+    bias = pick.of(None, pick.numbers(channels, kind=kind))
+    states = pick.numbers(count, taps, channels, kind=kind)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    begun = None if update else pick.of(None, np.arange(count, dtype=np.int32) % 2)
+    given = [x, weight, bias, states, ends, np.arange(count, dtype=np.int32)[::-1].copy(), begun]
+    return given, [np.full_like(x, 77), states.copy()], {"runMode": update, "activationMode": 1}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "CausalConv1d": convolved_rows,
+    "ApplyTopKTopPWithSorted": likely_logits,
+    "SparseFlashAttention": chosen_keys,
+    "LightningIndexer": indexed_keys,
     "RecurrentGatedDeltaRule": states_of_tokens,
     **dict.fromkeys(("MoeDistributeDispatch", "MoeDistributeDispatchV2"), sent_out),
     **dict.fromkeys(("MoeDistributeCombine", "MoeDistributeCombineV2"), sent_back),

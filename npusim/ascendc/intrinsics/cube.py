@@ -121,6 +121,7 @@ class Cube(Copies):
         *,
         scale: LocalTensor | None = None,
         unit_flag: bool = False,
+        relu: bool = False,
     ) -> None:
         """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
 
@@ -128,19 +129,26 @@ class Cube(Copies):
         ``through``, and from there with MTE3. ``set_atomic_add`` holds here too. A fixpipe
         multiplies whole numbers with the ``scale`` of their column, float32 in L1 or in the lower
         half of 64 bits, of which it knows the first 19 bits (source: aclnnTransQuantParamV2). With
-        a ``unit_flag`` it begins when it is issued and waits for the sums by itself.
+        a ``unit_flag`` it begins when it is issued and waits for the sums by itself. With ``relu``
+        nothing below nought leaves a fixpipe.
         """
         self._expect("fixpipe", src, "L0C")
         if src.numel != dst.numel:
             self._refuse("fixpipe", src)
         self._check_conversion(src.dtype, dst.tensor.dtype, scaled=scale is not None)
-        if self.profile.paths.l0c_to_gm is None:
+        if self.profile.paths.l0c_to_gm is None and not relu:
             self._fix_through_ub(dst, src, through)
         else:
-            self._fix(dst, src, scale, unit_flag=unit_flag)
+            self._fix(dst, src, scale, unit_flag=unit_flag, relu=relu)
 
     def _fix(
-        self, dst: GmSlice, src: LocalTensor, scale: LocalTensor | None, *, unit_flag: bool
+        self,
+        dst: GmSlice,
+        src: LocalTensor,
+        scale: LocalTensor | None,
+        *,
+        unit_flag: bool,
+        relu: bool,
     ) -> None:
         if scale is not None:
             self._expect("fixpipe", scale, "L1")
@@ -169,6 +177,8 @@ class Cube(Copies):
             if scale is not None:
                 known = _float_bits(scale.values(self.depth)) & _FIXPIPE_BITS
                 values = values * known.view(np.float32)[..., None, :]
+            if relu:
+                values = np.maximum(values, 0)
             values = _laid_out(values, dst)
             self._put(dst, self._converted(values, dst.tensor.dtype))
 

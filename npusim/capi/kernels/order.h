@@ -126,6 +126,12 @@ static void check_filled(const Instruction &told, const Span &span, Site at)
                told.name, named(span).c_str(), (long long)missing, (long long)all);
 }
 
+void link_pipes(int first, int then, Site at);
+
+/* Whether the compiler orders two pipes by itself: it does in operator projects, the scalar unit behind others.
+ * Source: public page of the BiSheng compiler on --cce-auto-sync, which such projects switch on. */
+static bool is_ordered(int first, int then) { return shared->job->auto_sync && then == S && (first == V || first == MTE2 || first == MTE3); }
+
 static void check_order(int pipe, const Span &span, bool writes, Site at)
 {
     Runtime &core = here();
@@ -142,6 +148,10 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
                     if (last[block] > found) found = last[block];
             });
             if (found <= known) continue;
+            if (is_ordered(other, pipe)) {
+                link_pipes(other, pipe, at);
+                continue;
+            }
             refuse(at, (std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.").c_str(),
                    "%s %s %s while %s may not have %s it yet (%s): nothing orders the two", PIPE_NAMES[pipe], writes ? "writes" : "reads", named(span).c_str(),
                    PIPE_NAMES[other], wrote ? "written" : "read", spelled(core.sites[other][found % LINES]).c_str());

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.capi.compiling import compile_library
-from npusim.capi.launch_syntax import has_launches, kernel_kinds, translated
+from npusim.capi.launch_syntax import has_launches, kernel_kinds, without_launchers
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
 from npusim.capi.projects.described import require_products
@@ -173,12 +173,12 @@ def _build_kernels(
             "Build it for one: --add-config ascend910b.",
         )
     file, name, kind = _kernel_of(op, project, sources.kernels)
-    header = _tiling_header(op, sources)
+    headers, fields = _tiling_headers(op, sources)
     flags = ["-DTILING_KEY_VAR=npusim_tiling_key", f"-I{file.parent}", *searched]
 
     def compile_one(number: int, dtypes: Sequence[DType]) -> Path:
         source = scratch / f"{op.name}_{number}.cpp"
-        text = _translation(op, dtypes, file, name, header and header[0])
+        text = _translation(op, dtypes, file, name, headers)
         if _TEMPLATE.search(read_bytes(file).decode("utf-8", errors="replace")):
             inputs = [each.name for each in op.inputs]
             text += dispatch(text, flags, _own_name(name), inputs) + "\n"
@@ -199,7 +199,7 @@ def _build_kernels(
             f"{file}: {name} has {found} parameters, but the OpDef of {op.name} asks for {wanted}: "
             "its inputs, its outputs, workspace and tiling"
         )
-    return _Told(kind, header[1] if header else ())
+    return _Told(kind, fields)
 
 
 def _kernel_of(op: Described, project: Path, files: Sequence[Path]) -> tuple[Path, str, int]:
@@ -216,37 +216,51 @@ def _kernel_of(op: Described, project: Path, files: Sequence[Path]) -> tuple[Pat
     )
 
 
-def _tiling_header(op: Described, sources: Sources) -> tuple[Path, tuple[Field, ...]] | None:
-    """The header that registers the operator's tiling data, and its members."""
-    for file in sources.headers():
+def _tiling_headers(op: Described, sources: Sources) -> tuple[list[Path], tuple[Field, ...]]:
+    """The headers that register the operator's tiling data, and its members.
+
+    The first one has what ``GET_TILING_DATA`` reads; others have what some tiling keys read.
+    """
+    found: list[Path] = []
+    fields: tuple[Field, ...] = ()
+    for file in dict.fromkeys(sources.headers()):
         text = read_bytes(file).decode("utf-8", errors="replace")
-        name = dict(_TILING_CLASS.findall(text)).get(op.name)
-        if name:
-            return file, fields_of(text, name)
-    return None
+        registered = dict(_TILING_CLASS.findall(text))
+        if op.name in registered:
+            fields = fields or fields_of(text, registered[op.name])
+            found.insert(0, file)
+        elif any(each.startswith(f"{op.name}_") for each in registered):
+            found.append(file)
+    return found, fields
 
 
 def _translation(
-    op: Described, dtypes: Sequence[DType], file: Path, name: str, header: Path | None
+    op: Described, dtypes: Sequence[DType], file: Path, name: str, headers: Sequence[Path]
 ) -> str:
     """The kernel's file as it is compiled for some dtypes, with what names them before it."""
     lines = ["#include <cstdint>", "static uint64_t npusim_tiling_key;"]
     lines += ['#include "kernel_operator.h"']
-    lines += [f'#include "{header}"'] if header else []
+    lines += [f'#include "{header}"' for header in headers]
     lines += ["namespace optiling {}", "using namespace optiling;"]
-    if header and _DEFAULT not in read_bytes(file).decode("utf-8", errors="replace"):
+    text = read_bytes(file).decode("utf-8", errors="replace")
+    if headers and _DEFAULT not in text and _registers(op, headers[0]):
         lines += [f"using NpusimTilingData = NpusimTilingOf{op.name};"]
     lines += [f"#define {each.dt} {each.acl}" for each in dict.fromkeys(dtypes)]
     for tensor, dtype in zip((*op.inputs, *op.outputs), dtypes, strict=True):
         word = tensor.name.upper()
         lines += [f"#define DTYPE_{word} {_cxx(dtype)}", f"#define ORIG_DTYPE_{word} {dtype.dt}"]
         lines += [f"#define FORMAT_{word} FORMAT_ND"]
-    text = read_bytes(file).decode("utf-8", errors="replace")
-    launches = has_launches(text)  # by a function for tests that aren't operators
-    body = translated(text, str(file)) if launches else f'#include "{file}"'
+    body = f'#include "{file}"'
+    if has_launches(text):  # by a function for tests that aren't operators
+        body = f'#line 1 "{file}"\n{without_launchers(text)}'
     lines += [f"#define {name} {_own_name(name)}", body, f"#undef {name}"]
     lines += ['#include "npusim/op_kernel_entry.h"']
     return "\n".join(lines) + "\n"
+
+
+def _registers(op: Described, header: Path) -> bool:
+    text = read_bytes(header).decode("utf-8", errors="replace")
+    return op.name in dict(_TILING_CLASS.findall(text))
 
 
 def _own_name(kernel: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count, takewhile
@@ -16,10 +16,11 @@ from npusim.capi.projects.kernels import KernelCall, kernel_of
 from npusim.capi.projects.tiling_fields import Field, values_of
 from npusim.hardware.families import plural
 from npusim.hardware.profile import Profile
+from npusim.operators import folders
 from npusim.operators.contract import Call, Check
 from npusim.operators.definition import Aclnn, Attribute, Operator
 from npusim.operators.folders import VARIABLE
-from npusim.operators.registry import prototype
+from npusim.operators.registry import op_types, prototype
 from npusim.reading.files import read_text
 from npusim.reading.markup import json_value
 from npusim.values.dtypes import UINT8, DType
@@ -30,6 +31,7 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.capi.projects.described import Described
+    from npusim.validation.schedules import Pair
 
 TOLD = "project.json"
 HOST = "host.so"
@@ -58,7 +60,7 @@ class ProjectOperator:
         doesn't ask; those that are left out are made with the kernels.
         """
         op = self.op
-        tensors = f"{_names(op.inputs)} -> {_names(op.outputs)}"
+        tensors = f"{_names(op.inputs)} -> {_names(op.results)}"
         attributes = tuple(_attribute(each) for each in op.attributes)
         return Operator(
             self.name,
@@ -67,7 +69,7 @@ class ProjectOperator:
             Aclnn(f"aclnn{self.name}", tensors, attributes),
             kernel=self.kernels,
             band_class=BAND_CLASS,
-            checks=((self._combined, op.outputs[0].name), (self._tiles, op.outputs[0].name)),
+            checks=((self._combined, op.results[0].name), (self._tiles, op.results[0].name)),
             dtypes=dict.fromkeys(op.families, self._dtypes),
         )
 
@@ -86,12 +88,14 @@ class ProjectOperator:
         op = self.op
         counts = self._counts(len(task.inputs))
         given = (*task.inputs, *(None,) * sum(counts))[: sum(counts)]
-        outputs = task.outputs
+        outputs = task.outputs if op.outputs else ()
         try:
             if len(outputs) < len(op.outputs):
                 if not op.infers:
                     raise task.unsaid("its project infers no shapes, and the results aren't given")
-                made = self.host.infer(op, self._grouped(given, counts), task.attributes)
+                values = [None if each is None else each.array for each in given]
+                specs = self._grouped(given, counts)
+                made = self.host.infer(op, task.profile, specs, task.attributes, values)
                 outputs = tuple(
                     GlobalTensor(GmBuffer(f"y{at}", max(1, spec.nbytes)), spec.dtype, spec.shape)
                     for at, spec in enumerate(made)
@@ -110,6 +114,7 @@ class ProjectOperator:
             task.profile,
             given,
             outputs,
+            () if op.outputs else task.outputs,
             _bytes("workspace", tiling.workspace_bytes),
             _bytes("tiling", len(tiling.data)),
             tiling,
@@ -216,10 +221,11 @@ class ProjectOperator:
         }
         given = [_of_call(call, each) for each in op.outputs]
         outputs = [one for each in given if each for one in _each(each)]
-        if not all(given):
-            outputs = list(host.infer(op, inputs, attributes))
         profile = cast("Profile", call.profile)
-        found: Tiling = host.tile(op, profile, inputs, outputs, attributes)
+        values = [one for each in op.inputs for one in _data_of(call, each)]
+        if not all(given):
+            outputs = list(host.infer(op, profile, inputs, attributes, values))
+        found: Tiling = host.tile(op, profile, inputs, outputs, attributes, values)
         return found
 
 
@@ -234,6 +240,40 @@ def project_operator(name: str) -> ProjectOperator:
             f"Build it with `npusim op build`, and name the folder in {VARIABLE}.",
         )
     return owner
+
+
+def beside_own(names: Sequence[str] = ()) -> tuple[Pair, ...]:
+    """The projects' operators of which npusim has one of its own; of all projects, or by name.
+
+    Raises UsageError where there is none.
+    """
+    from npusim.validation.schedules import Pair
+
+    own = folders.built_in()
+    owners = [project_operator(each) for each in names] or list(project_operators())
+    found = []
+    for each in owners:
+        name = each.op.name
+        known = next((word for word in (name, f"aclnn{name}") if own.source(word)), None)
+        if known is None:
+            continue
+        dtypes = (one[: len(each.op.inputs)] for of in each.op.combined.values() for one in of)
+        found.append(Pair(known, each.name, tuple(dict.fromkeys(dtypes))))
+    if not found:
+        raise UsageError(
+            "npusim has no operator of its own for any of these projects",
+            f"Build operators of a checkout, and name the folder in {VARIABLE}.",
+        )
+    return tuple(found)
+
+
+def project_operators() -> Iterator[ProjectOperator]:
+    """The operators of all built projects that are known."""
+    for name in op_types():
+        found = prototype(name)
+        owner = getattr(found[0].kernel, "__self__", None) if found else None
+        if isinstance(owner, ProjectOperator):
+            yield owner
 
 
 def told_tiling(owner: ProjectOperator, call: Call) -> dict[str, Any]:
@@ -288,6 +328,14 @@ def _of_call(call: Call, parameter: Any) -> Given:
         return call.spec(name) if call.is_given(name) else None
     given = (f"{name}{place}" for place in count())
     return tuple(call.spec(one) for one in takewhile(call.is_given, given))
+
+
+def _data_of(call: Call, parameter: Any) -> list[Any]:
+    """The values of a parameter's tensors, as far as the call has any."""
+    found = _each(_of_call(call, parameter))
+    if not parameter.many:
+        return [call.tensor(parameter.name).data if found else None]
+    return [call.tensor(f"{parameter.name}{place}").data for place in range(len(found))]
 
 
 def _each(given: Given) -> tuple[TensorSpec, ...]:

@@ -76,6 +76,11 @@ class Described:
         return tuple(dict.fromkeys(each for of in self.combined.values() for each in of))
 
     @property
+    def results(self) -> tuple[Tensor, ...]:
+        """What comes out: an operator without outputs changes its first input (``var``)."""
+        return self.outputs or self.inputs[:1]
+
+    @property
     def lists(self) -> tuple[int, ...]:
         """The places of parameters that are lists of tensors."""
         tensors = (*self.inputs, *self.outputs)
@@ -88,8 +93,8 @@ def described(place: int, told: Mapping[str, Any], added: Sequence[str] = ()) ->
     Raises ValueError for what isn't simulated.
     """
     inputs, outputs = (tuple(map(_tensor, told[io])) for io in ("inputs", "outputs"))
-    if not outputs:
-        raise ValueError("it has no output; one that works in place names its input again")
+    if not inputs and not outputs:
+        raise ValueError("it has neither inputs nor outputs")
     combined = {
         _FAMILIES[soc["name"]]: _combinations(told, soc)
         for soc in (*told["socs"], *({"name": name, "inputs": (), "outputs": ()} for name in added))

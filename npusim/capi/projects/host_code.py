@@ -55,15 +55,27 @@ class HostCode:
         self._ffi.cdef(OP_CALL + OP_HOST)
         lazily: int = self._ffi.RTLD_LAZY  # what other products' parts define needn't be there
         self._lib: Any = self._ffi.dlopen(str(library), lazily)
-        self._session = cast("Session", None)
+        self._session: Session | None = None
         self._answers = (
-            self._ffi.callback("int64_t(int)", lambda what: kernel_hosts.chip(self._session, what)),
-            self._ffi.callback(
-                "int(const int64_t *, int32_t *)",
-                lambda given, found: kernel_hosts.matmul_tiling(self._session, given, found),
-            ),
+            self._ffi.callback("int64_t(int)", self._chip),
+            self._ffi.callback("int(const int64_t *, int32_t *)", self._matmul),
         )
         self._lib.npusim_op_answers(*self._answers)
+
+    def _chip(self, what: int) -> int:
+        """A number of the chip; an OpDef that asks is for all chips."""
+        return 0 if self._session is None else kernel_hosts.chip(self._session, what)
+
+    def _matmul(self, given: Any, found: Any) -> int:
+        """The blocks of a matrix product; -1 for an OpDef that asks."""
+        if self._session is None:
+            return -1
+        return kernel_hosts.matmul_tiling(self._session, given, found)
+
+    def _asked_for(self, profile: Profile) -> None:
+        """Let host code ask about a chip."""
+        asked = SimpleNamespace(npu=SimpleNamespace(profile=profile))
+        self._session = cast("Session", asked)
 
     def operators(self, added: Sequence[str] = ()) -> tuple[Described, ...]:
         """The operators that it adds, for the products that are ``added`` too.
@@ -94,8 +106,7 @@ class HostCode:
 
         ``values`` go with the inputs. Raises HostCodeError.
         """
-        asked = SimpleNamespace(npu=SimpleNamespace(profile=profile))
-        self._session = cast("Session", asked)
+        self._asked_for(profile)
         call, kept = self._call(op, inputs, outputs, attributes, values)
         self._run(self._lib.npusim_op_tile, call, f"the tiling function of {op.name}")
         del kept
@@ -105,19 +116,25 @@ class HostCode:
         return Tiling(call.blocks, call.key, call.workspace_bytes, data)
 
     def infer(
-        self, op: Described, inputs: Sequence[Given], attributes: Mapping[str, Any]
+        self,
+        op: Described,
+        profile: Profile,
+        inputs: Sequence[Given],
+        attributes: Mapping[str, Any],
+        values: Sequence[np.ndarray[Any, Any] | None] = (),
     ) -> tuple[TensorSpec, ...]:
         """The outputs as the project infers them; a list has as many as the first list of inputs.
 
-        Raises HostCodeError.
+        ``values`` go with the inputs. Raises HostCodeError.
         """
+        self._asked_for(profile)
         most = max((len(each) for each in inputs if isinstance(each, tuple)), default=1)
         made = [
             TensorSpec((), dtype)
             for tensor, dtype in zip(op.outputs, self._dtypes(op, inputs), strict=True)
             for _ in range(most if tensor.many else 1)
         ]
-        call, kept = self._call(op, inputs, made, attributes, ())
+        call, kept = self._call(op, inputs, made, attributes, values)
         self._run(self._lib.npusim_op_infer, call, f"the inference of {op.name}")
         found = [call.tensors[call.inputs + place] for place in range(len(made))]
         del kept

@@ -39,8 +39,9 @@ _WORD_BYTES = 8
 class KernelCall:
     """One launch: the kernel's library and cores, its operands, and what the tiling returned.
 
-    An input that is left out is None. ``lists`` has the number of tensors for each parameter that
-    is a list, -1 for a single one; the kernel is given a table for a list.
+    An input that is left out is None; ``changed`` are the first inputs where they are the results.
+    ``lists`` has the number of tensors for each parameter that is a list, -1 for a single one; the
+    kernel is given a table for a list.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KernelCall:
     profile: Profile
     inputs: tuple[GlobalTensor | None, ...]
     outputs: tuple[GlobalTensor, ...]
+    changed: tuple[GlobalTensor, ...]
     workspace: GlobalTensor
     tiling: GlobalTensor
     made: Tiling
@@ -78,6 +80,7 @@ class KernelCall:
             code.lib.npusim_op_player(),
             int(code.ffi.cast("uintptr_t", code.ffi.addressof(code.lib, "npusim_op_body"))),
             int(code.ffi.cast("uintptr_t", context)),
+            auto_sync=True,
         )
         try:
             played = play_cores(code.ffi, self.profile, launch, list(dict.fromkeys(blocks)))
@@ -85,8 +88,10 @@ class KernelCall:
             words = (error.kernel, error.problem, error.remedy)
             raise KernelCodeError(*words, site=error.site) from None
         if numerics:
-            for tensor, block in zip(self.outputs, blocks[len(self.inputs) :], strict=False):
-                _read(block, tensor)
+            made = (*self.changed, *self.outputs)
+            places = (*range(len(self.changed)), *range(len(self.inputs), len(blocks)))
+            for tensor, place in zip(made, places, strict=False):
+                _read(blocks[place], tensor)
         return played
 
     @property
@@ -158,7 +163,8 @@ class ProjectKernel(Kernel):
         self._call = call
         self.block_dim = call.made.blocks
         self.reads = tuple(each for each in call.inputs if each is not None)
-        self.writes, self.scratch = call.outputs, (call.workspace, call.tiling, *call.tables)
+        self.writes = (*call.changed, *call.outputs)
+        self.scratch = (call.workspace, call.tiling, *call.tables)
 
     def _listed(self) -> ListedKernel:
         if self._call not in _listings:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from npusim.reading.files import read_bytes
 from npusim.values.errors import FileError, UsageError
 
 HOSTS, KERNELS = "op_host", "op_kernel"
 _SUFFIXES = (".cpp", ".cc", ".cxx")
-_COMMON = ("", "common", "common/inc", "common/include")
+_COMMON = ("", "common", "common/inc", "common/include", "common/inc/op_host")
 # Parts of libraries that are for other products, for the AI CPU, or for graphs and aclnn.
 _LEFT_OUT = re.compile(
     r"(^|/)(arch35|op_api|config|fusion_pass|graph_plugin|tests|build_out)/|aclnn_|aicpu|graph_infer|fallback|gen_task"
     r"|_apt\.|_950|_arch35|_regbase"
 )
+
+_ADDED = re.compile(r"^\s*OP_ADD\s*\(\s*(\w+)", re.MULTILINE)
+_TILED = re.compile(r"^\s*IMPL_OP(?:_OPTILING)?\s*\(\s*(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class Sources:
 
     def headers(self) -> list[Path]:
         """The host's headers and sources, the operator's own first."""
-        folders = [self.project / HOSTS, *self._shared(HOSTS)]
+        others = dict.fromkeys(each.parent for each in self.hosts)
+        folders = [self.project / HOSTS, *self._shared(HOSTS), *others]
         return [
             file.absolute()
             for folder in folders
@@ -113,9 +118,24 @@ def operator_sources(checkout: Path, name: str) -> Sources:
             f"{checkout} has no operator in a folder {name} with {HOSTS} and {KERNELS}",
             "Name operators as their folders are, with commas: --ops squared_relu,foreach_log.",
         )
-    project = found[0]
-    parts = (_all(project / part, checkout.absolute()) for part in (HOSTS, KERNELS))
-    return Sources(project, checkout.absolute(), *parts)
+    project, root = found[0], checkout.absolute()
+    hosts, kernels = (_all(project / part, root) for part in (HOSTS, KERNELS))
+    return Sources(project, root, (*hosts, *_tilings_elsewhere(project, root, hosts)), kernels)
+
+
+def _tilings_elsewhere(project: Path, root: Path, hosts: Sequence[Path]) -> Iterator[Path]:
+    """The sources of another operator beside this one that register the tiling of this one."""
+    text = "".join(map(_text, hosts))
+    added = set(_ADDED.findall(text))
+    wanted = added - set(_TILED.findall(text)) if "SetTiling" not in text else set()
+    for folder in sorted(project.parent.glob(f"*/{HOSTS}")) if wanted else ():
+        files = {each: _text(each) for each in _within(folder, _SUFFIXES, root)}
+        if wanted & {name for each in files.values() for name in _TILED.findall(each)}:
+            yield from (file for file, each in files.items() if not _ADDED.search(each))
+
+
+def _text(file: Path) -> str:
+    return read_bytes(file).decode("utf-8", errors="replace")
 
 
 def _library_of(project: Path) -> Path:

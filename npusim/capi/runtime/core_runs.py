@@ -33,7 +33,10 @@ _UNIFIED, CUBE, MIX = -1, 1, 2  # a core that is both cube and vector is neither
 
 
 class Launch(NamedTuple):
-    """A kernel's name and kind of cores, its blocks, and the addresses of functions and context."""
+    """A kernel's name and kind of cores, its blocks, and the addresses of functions and context.
+
+    With ``auto_sync`` its compiler puts the scalar unit in order with the other pipes.
+    """
 
     name: str
     kind: int
@@ -41,6 +44,7 @@ class Launch(NamedTuple):
     play: int
     body: int
     context: int
+    auto_sync: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,7 @@ def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Bloc
     job.blocks, job.vectors, job.buffers = launch.blocks, vectors, len(blocks)
     job.at_once = _at_once(profile, kind)
     job.products = not os.environ.get(PRODUCTS_VARIABLE)
+    job.auto_sync = launch.auto_sync
     job.most_instructions = _MOST_INSTRUCTIONS
     job.most_seconds = int(os.environ.get(SECONDS_VARIABLE) or _MOST_SECONDS)
     sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
 
-LOOK_AFTER = 1 << 20  # steps that are played of every kernel before anything is jumped over
+LOOK_AFTER = 1 << 16  # steps that are played of every kernel before anything is jumped over
 _PLAYED, _PAUSED = 0, 1  # what the library returns; more where it can't go on
 _ENTRIES = 1 << 16  # at once
 

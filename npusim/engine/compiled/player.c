@@ -348,6 +348,15 @@ static int is_far_ahead(const Player *p, const Step *body, const Step *end) {
     return far;
 }
 
+/* Whether somebody waits for a flag of the pipe, which may lie behind the loop that it is in. */
+static int is_waited_for(const Player *p, int32_t pipe) {
+    const Kernel *k = p->kernel;
+    int32_t cluster = k->cluster_of[pipe];
+    for (int32_t f = k->first_flag[cluster]; f < k->first_flag[cluster + 1]; f++)
+        if (p->flags[f].setter == pipe && p->flags[f].waiter >= 0) return 1;
+    return 0;
+}
+
 /* An iteration has ended; 0 if the pipe is to let others catch up. */
 static int turn(Player *p, int32_t pipe, const Step *step) {
     PipeState *state = &p->pipes[pipe];
@@ -359,7 +368,8 @@ static int turn(Player *p, int32_t pipe, const Step *step) {
             if (cluster->leader < 0 || cluster->leader == pipe) cluster->turned = pipe;
         }
         if (p->played >= p->lazy_from && turns % (MOST_AHEAD / 4) == 0 &&
-            is_far_ahead(p, p->kernel->steps + state->first_step + step->target, step)) {
+            is_far_ahead(p, p->kernel->steps + state->first_step + step->target, step) &&
+            !is_waited_for(p, pipe)) {
             state->lazy = 1;
             return 0;
         }

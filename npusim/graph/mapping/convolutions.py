@@ -92,8 +92,8 @@ def _convolution(network: Network, node: Node) -> None:
     attributes = _framed(_window(node, weights.shape[2:]))
     groups = node.attributes.get("group", 1)
     if x.shape[1] != weights.shape[1] * groups or weights.shape[0] % groups:
-        problem = say("{shape} in {groups} groups is no weight for {shape_2}").format(
-            shape=list(weights.shape), groups=groups, shape_2=list(x.shape)
+        problem = say("{shape} in {groups} groups is no weight for {x_shape}").format(
+            shape=list(weights.shape), groups=groups, x_shape=list(x.shape)
         )
         raise ArgumentError(f"{node.op} {node.name}: {problem}")
     op = "Conv3D" if len(x.shape) == 5 else "Conv2D"

@@ -37,9 +37,9 @@ def contents(node: Node, place: int) -> list[Any] | None:
     if value.contents is None:
         raise ArgumentError(
             say(
-                "{op} {name} takes {name_2} from data; the device compiles only sizes that are "
+                "{op} {name} takes {value} from data; the device compiles only sizes that are "
                 "known before"
-            ).format(op=node.op, name=node.name, name_2=value.name)
+            ).format(op=node.op, name=node.name, value=value.name)
         )
     return [each.item() for each in value.contents.reshape(-1)]
 

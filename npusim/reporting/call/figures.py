@@ -139,11 +139,11 @@ def timeline_figure(res: Result) -> Figure | None:
         paint_timeline(drawing.add_subplot(), res.timeline, lanes, res.duration_us)
 
     caption = say(
-        "{cores} of {cores_2} cores; lines mark where a task is "
+        "{cores} of {all_cores} cores; lines mark where a task is "
         "launched. The height is the busy share of every {part_us} us; "
         "`npusim trace` writes every instruction for a viewer."
     ).format(
-        cores=", ".join(cores), cores_2=len(res.timeline.cores), part_us=significant(part_us, 2)
+        cores=", ".join(cores), all_cores=len(res.timeline.cores), part_us=significant(part_us, 2)
     )
     drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(lanes), width_inches=9.0)
     return Figure(drawn, say("Timeline on {soc}").format(soc=res.soc), caption, wide=True)

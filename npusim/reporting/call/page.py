@@ -113,8 +113,8 @@ def _verdicts(
         ratio = slowest.duration_us / focus.duration_us if focus.duration_us else 1.0
         times = significant(ratio, 2)
         yield Verdict(
-            say("Fastest on {soc}: {time}, {bound}. {soc_2} takes {times} times as long.").format(
-                soc=focus.soc, time=time, bound=say(focus.bound), soc_2=slowest.soc, times=times
+            say("Fastest on {soc}: {time}, {bound}. {slowest} takes {times} times as long.").format(
+                soc=focus.soc, time=time, bound=say(focus.bound), slowest=slowest.soc, times=times
             ),
             "good",
         )

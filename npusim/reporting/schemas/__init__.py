@@ -43,7 +43,14 @@ from npusim.reporting.schemas.llm import (
     LlmSteps,
     LlmTrainings,
 )
-from npusim.reporting.schemas.models import Calibrated, Judged, ModelCheck, Steps, Validated
+from npusim.reporting.schemas.models import (
+    Beside,
+    Calibrated,
+    Judged,
+    ModelCheck,
+    Steps,
+    Validated,
+)
 from npusim.reporting.schemas.plans import LlmPlanned, Planned
 from npusim.values.errors import UnknownNameError
 
@@ -70,7 +77,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
         CatalogueAnswers,
     ),
     "profiles": (Chips, Chip),
-    "validate": (Validated,),
+    "validate": (Validated, Beside),
     "exec": (Executed,),
     "tune": (list[Tuned],),
     "op": (Tiling,),

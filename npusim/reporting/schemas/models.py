@@ -237,3 +237,21 @@ class Validated(Object):
     by_family: dict[str, Accuracy]
     by_workload: dict[str, Workload]
     not_modelled: dict[str, int]
+
+
+class Agreed(Object):
+    """An operator's calls on both sides: shares that are alike."""
+
+    calls: int
+    refused: int
+    blocks: Number
+    tiles: Number
+    times: Number
+    median_ratio: Number
+
+
+class Beside(Object):
+    """Our schedules beside those of projects: `validate --against-project`."""
+
+    operators: dict[str, Agreed | None]
+    calls: list[dict[str, str | Number]]

@@ -94,6 +94,7 @@ class RowKernel(Kernel):
         self.depth = self.buffer_num if for_one_shape else self.row.depth
         self.layout.plan(self.need())
         self.block_dim = self.layout.block_dim
+        self.independent = self.layout.computes_together
         self.reads = tuple(tensor for tensor in inputs if tensor is not None)
         self.writes = tuple(tensor for tensor in outputs if tensor is not None)
 
@@ -169,8 +170,13 @@ class RowKernel(Kernel):
         if not self.layout.works(core.get_block_idx()):
             return
         run = RowRun(core, self.layout, self.program, self.depth, in_place=self.row.in_place)
-        for piece in self.layout.pieces(core):
-            run.piece(piece)
+        if core.computes_together:
+            core.separately(
+                lambda: run.pieces(self.layout.pieces(core)),
+                lambda: run.pieces(self.layout.pieces_of_blocks(core)),
+            )
+        else:
+            run.pieces(self.layout.pieces(core))
         run.free_lines()
 
     @classmethod

@@ -56,10 +56,12 @@ class Piece:
 class RowLayout(ABC):
     """The geometry of a kernel over rows. Shapes of values depend on the form and the layout.
 
-    ``spreads`` tells whether generated code repeats columns to whole tiles.
+    ``spreads`` tells whether generated code repeats columns to whole tiles, ``computes_together``
+    whether rows are found by adding up indices, so that several blocks' may be computed at once.
     """
 
     spreads = True
+    computes_together = False
 
     def __init__(
         self, profile: Profile, rows: int, columns: int, *, generated: bool = True
@@ -91,6 +93,10 @@ class RowLayout(ABC):
     @abstractmethod
     def pieces(self, core: Core) -> Iterator[Piece]:
         """The pieces of a core."""
+
+    def pieces_of_blocks(self, core: Core) -> Iterator[Piece]:
+        """The same of this and the next blocks at once, where blocks are alike."""
+        yield from self.pieces(core)
 
     @abstractmethod
     def elements(self, form: Form) -> int:
@@ -151,6 +157,8 @@ class RowsLayout(RowLayout):
     computed, which is to fill blocks, too.
     """
 
+    computes_together = True
+
     def __init__(
         self,
         profile: Profile,
@@ -173,6 +181,7 @@ class RowsLayout(RowLayout):
         self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.rows_at_once = 1  # of these, that come and go together
         self.tile_rows = 1
+        self._element_bytes = 0
         self._axes, self._block = axes, block_bytes // (narrowest or itemsize)
         self._deal_out(ceil(rows / profile.cores.vector_cores))
 
@@ -196,6 +205,7 @@ class RowsLayout(RowLayout):
             self._deal_out(fullest_share(self._axes, cores, self.rows_in_ub(need)))
         room = int(self.profile.buffers.ub_bytes * UB_SHARE)
         wide = self._wide(self.columns)
+        self._element_bytes = ceil(need.element)
         left, per_row = room - need.place * wide, max(1, need.element * wide + need.row)
         if per_row <= left:
             fitting = int(left / per_row)
@@ -226,6 +236,15 @@ class RowsLayout(RowLayout):
         for first, count in core.tiles(*self.stretch(core.get_block_idx()), self.tile_rows):
             yield Piece((first,), count)
 
+    def pieces_of_blocks(self, core: Core) -> Iterator[Piece]:
+        alike, rest = divmod(self.rows, self.share)
+        nbytes = self._element_bytes * self.columns * self.share
+        for block in core.share(lambda number: min(number, alike), inner_bytes=nbytes):
+            for first, count in core.tiles(0, self.share, self.tile_rows):
+                yield Piece((block * self.share, first), count)
+        if rest and core.get_block_idx() == alike:
+            yield from self.pieces(core)
+
     def stretch(self, block: int) -> tuple[int, int]:
         """The first row of a block, and how many it has."""
         return block * self.share, self._count(block)
@@ -242,13 +261,14 @@ class RowsLayout(RowLayout):
     def place(
         self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
     ) -> GmSlice:
-        (first,) = piece.indices
+        rows = piece.indices
         if form is Form.COLUMN:
-            return tensor.window(((first, 1),), (piece.rows,), (1,))
+            return tensor.window(tuple((row, 1) for row in rows), (piece.rows,), (1,))
         if form is Form.LINE:
             return tensor.window(((begin, 1),), (1, length), (length, 1))
         step = self.columns if tensor.strides is None else tensor.strides[0]
-        source = tensor.window(((first, step), (begin, 1)), (piece.rows, length), (step, 1))
+        places = (*((row, step) for row in rows), (begin, 1))
+        source = tensor.window(places, (piece.rows, length), (step, 1))
         return source.by_rows() if self.ragged and piece.rows > 1 else source
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:

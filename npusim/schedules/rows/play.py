@@ -45,6 +45,11 @@ class RowRun:
         if layout.whole:
             self._prepare_lines()
 
+    def pieces(self, pieces: Iterable[Piece]) -> None:
+        """Everything for all rows."""
+        for each in pieces:
+            self.piece(each)
+
     def piece(self, piece: Piece) -> None:
         """Everything for some rows."""
         if self.layout.whole:

@@ -48,6 +48,11 @@ ELSEWHERE = {
         "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
     },
     "ops/test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
+    "ops/test_sparse_attention.py": {
+        "aclnnSparseFlashAttention": "SparseFlashAttention",
+        "aclnnLightningIndexer": "LightningIndexer",
+    },
+    "ops/test_kept_logits.py": {"aclnnApplyTopKTopP": "aclnnApplyTopKTopP"},
     "ops/test_gated_delta.py": {"aclnnRecurrentGatedDeltaRule": "aclnnRecurrentGatedDeltaRule"},
     "ops/test_moe_distribute.py": {
         f"aclnnMoeDistribute{way}{version}": f"MoeDistribute{way}V2"

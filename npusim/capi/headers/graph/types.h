@@ -23,7 +23,8 @@ enum Format : int32_t {
 };
 template <typename Given> Format GetPrimaryFormat(Given format) { return Format(int(format) & 0xff); }
 using graphStatus = uint32_t;
-constexpr graphStatus GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xFFFFFFFF, GRAPH_PARAM_INVALID = 50331649;
+constexpr graphStatus GRAPH_SUCCESS = 0, GRAPH_FAILED = 0xFFFFFFFF, GRAPH_PARAM_INVALID = 50331649, GRAPH_PARAM_OUT_OF_RANGE = 50331650;
+constexpr int64_t UNKNOWN_DIM = -1, UNKNOWN_DIM_NUM = -2;
 
 inline int GetSizeByDataType(DataType type)
 {

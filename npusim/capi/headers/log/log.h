@@ -78,6 +78,7 @@ template <typename T> std::string ToString(const std::vector<T> &all)
 #define OP_LOGW(...) ::npusim::say_nothing(__VA_ARGS__)
 #define OP_EVENT(...) ::npusim::say_nothing(__VA_ARGS__)
 #define OP_LOGD_FULL(...) ::npusim::say_nothing(__VA_ARGS__)
+#define D_OP_LOGD(...) ::npusim::say_nothing(__VA_ARGS__)
 #define D_OP_LOGE(...) ::npusim::refuse(__VA_ARGS__)
 #define OP 63
 #define DLOG_DEBUG 0

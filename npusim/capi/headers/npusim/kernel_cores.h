@@ -94,6 +94,17 @@ using AscendC::GetUserWorkspace;
 using AscendC::GetTPipePtr;
 inline void SetSysWorkspace(uint8_t *) {}
 inline uint8_t *SetSysWorkspaceForce(uint8_t *place) { return place; }
+/* Names of the device's compiler, which a kernel's own may hide. */
+struct NpusimBlock {
+    int32_t npusim::Core::*number;
+    operator int64_t() const { return npusim::current->*number; }
+};
+static constexpr NpusimBlock block_idx = {&npusim::Core::block}, block_num = {&npusim::Core::blocks};
+#define NPUSIM_LEAST_MOST(T)                                       \
+    inline T min(T one, T other) { return other < one ? other : one; } \
+    inline T max(T one, T other) { return one < other ? other : one; }
+NPUSIM_LEAST_MOST(int32_t) NPUSIM_LEAST_MOST(uint32_t) NPUSIM_LEAST_MOST(int64_t) NPUSIM_LEAST_MOST(uint64_t) NPUSIM_LEAST_MOST(float)
+#undef NPUSIM_LEAST_MOST
 inline int64_t get_block_idx() { return npusim::current->block; }
 inline int64_t get_block_num() { return npusim::current->blocks; }
 inline void pipe_barrier(pipe_t pipe, NPUSIM_AT) { if (pipe == PIPE_ALL) npusim::join(at); }

@@ -37,6 +37,16 @@ template <typename T, MaskMode mode = MaskMode::NORMAL> void SetVectorMask(int32
     if constexpr (mode == MaskMode::COUNTER) npusim::current->mask[0] = uint64_t(length), npusim::current->mask[1] = 0;
     else npusim::current->mask[0] = bits(length), npusim::current->mask[1] = bits(length - 64);
 }
+/* What kernels of libraries use of the toolkit's own helpers. */
+struct AscendCUtils {
+    template <typename T> static void SetMask(int32_t length) { SetVectorMask<T>(length); }
+    template <typename T> static void SetMask(uint64_t high, uint64_t low) { SetVectorMask<T>(high, low); }
+    template <typename T> static void SetMaskCount() { AscendC::SetMaskCount(); }
+    template <typename T> static void SetMaskNorm() { AscendC::SetMaskNorm(); }
+    template <typename T> static void ResetMask() { AscendC::ResetMask(); }
+    static int32_t GetBitSize(int32_t bytes) { return 8 * bytes; }
+    static int32_t GetC0Count(int32_t bytes) { return 32 / bytes; }
+};
 
 } // namespace AscendC
 

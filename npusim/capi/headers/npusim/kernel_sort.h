@@ -19,7 +19,10 @@ struct Pattern {
         struct RA {};
     };
 };
-enum class ReducePattern : uint32_t { AR = 0, RA = 1 }; /* as the host's side says it */
+#ifndef NPUSIM_REDUCE_PATTERN
+#define NPUSIM_REDUCE_PATTERN
+enum class ReducePattern : uint32_t { AR = 0, RA = 1, R, ARA }; /* hosts and kernels say it */
+#endif
 #define NPUSIM_PATTERN(Short, type)                                                                                           \
     template <typename T, typename P, bool isReuseSource = false> std::enable_if_t<std::is_empty_v<P>> Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const uint32_t shape[], bool, NPUSIM_AT) \
     {                                                                                                                         \

@@ -245,6 +245,8 @@ public:
         buffer.bytes = (int64_t(bytes) + 31) / 32 * 32;
         return true;
     }
+    /* Older toolkits take a buffer as a queue of `number` tiles. */
+    template <TPosition pos> bool InitBuffer(TBuf<pos> &buffer, uint8_t number, uint32_t bytes, NPUSIM_AT) { return InitBuffer(buffer, uint32_t(number * ((bytes + 31) / 32 * 32)), at); }
 
 protected:
     int64_t next_ = -1, end_ = 0; /* of a pool */

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#define REGISTER_TILING_FOR_TILINGKEY(condition, Type) static_assert(sizeof(Type) > 0) /* kernels name it where they read it */
 #define REGISTER_TILING_DEFAULT(Type) using NpusimTilingData [[maybe_unused]] = Type
 #define GET_TILING_DATA_WITH_STRUCT(Type, name, from)                                                                          \
     Type name;                                                                                                                 \

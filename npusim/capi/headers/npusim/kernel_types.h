@@ -36,8 +36,6 @@
 #define __CCE_AICORE__ 220
 #endif
 #define GM_ADDR uint8_t *
-#define block_idx (::npusim::current->block)
-#define block_num (::npusim::current->blocks)
 #define ASSERT(...) /* nothing, as on the device: some write it behind an expression */
 #define ascendc_assert(...) ((void)0)
 #define KERNEL_TASK_TYPE_DEFAULT(kind)

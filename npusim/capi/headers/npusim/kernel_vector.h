@@ -16,7 +16,9 @@ inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
 #define NPUSIM_BY(widest) npusim::by_mask(mask, times, int64_t(widest), isSetMask, at)
 
 /* Libraries pass instructions by their plain signature: chosen where that is asked for, and behind the others in calls. */
-#define NPUSIM_PLAIN_BINARY(Name) template <typename T, typename U = T, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, const int32_t &count) { Name<T, U>(static_cast<const LocalTensor<T> &>(dst), src0, src1, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
+#define NPUSIM_PLAIN_BINARY(Name) \
+    template <typename T, typename U = T, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, const int32_t &count) { Name<T, U>(static_cast<const LocalTensor<T> &>(dst), src0, src1, int32_t(count), npusim::Site{__FILE__, __LINE__}); } \
+    template <typename T, bool isSetMask = true, typename Mask = uint64_t, typename Times = uint8_t, typename D = LocalTensor<T>> std::enable_if_t<std::is_same_v<Times, uint8_t>> Name(const D &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, Times times, const BinaryRepeatParams &p) { Name<T, isSetMask>(static_cast<const LocalTensor<T> &>(dst), src0, src1, mask, int32_t(times), p, npusim::Site{__FILE__, __LINE__}); }
 #define NPUSIM_PLAIN_UNARY(Name) template <typename T, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src, const int32_t &count) { Name<T>(static_cast<const LocalTensor<T> &>(dst), src, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
 #define NPUSIM_PLAIN_SCALAR(Name) template <typename T, bool isSetMask = true, typename U = T, typename D = LocalTensor<T>> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const D &dst, const LocalTensor<T> &src, const U &number, const int32_t &count) { Name<T, isSetMask, U>(static_cast<const LocalTensor<T> &>(dst), src, number, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
 
@@ -25,7 +27,7 @@ inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask, typename Times> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, Times times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                         npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
@@ -235,14 +237,26 @@ template <typename D, RoundMode mode, typename S> Wide<D> converted(S value)
     } else if constexpr (std::is_floating_point_v<S>) return to_whole<D>(rounded<mode>(double(value)));
     else return sizeof(D) < sizeof(S) ? to_whole<D>(value) : D(value);
 }
+inline float from_bits(uint32_t bits)
+{
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
 template <RoundMode mode, typename D, typename S> void cast_as(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, Site at)
 {
     /* the source's type, and the target's behind it */
     Instruction told = {"Cast", "vconv", VECTOR, V, type_of<S>(), 1, 1, {lanes.rows(), lanes.each(), 0, dst.block * 32, src.block * 32, 0, type_of<D>() + 1, int64_t(mode)}, {src.span(lanes)}, {dst.span(lanes)}};
     issue(told, at);
+    float scale = 1; /* of 32 bits to half: what SetDeqScale told */
+    if constexpr (is_half<D> && std::is_same_v<S, int32_t>) scale = current->registers[8] ? from_bits(uint32_t(current->registers[8])) : 1;
     in_runs(lanes, [&](int64_t turn, int64_t first, int64_t count) {
         D *to = dst.at(turn, first);
         const S *from = src.at(turn, first);
+        if (scale != 1) {
+            for (int64_t each = 0; each < count; each++) store(to + each, converted<D, mode>(scale * float(load(from + each))));
+            return;
+        }
 #pragma GCC ivdep
         for (int64_t each = 0; each < count; each++) store(to + each, converted<D, mode>(load(from + each)));
     }, dst, src);
@@ -264,6 +278,13 @@ template <typename D, typename S> void cast(const Lanes &lanes, const Operand<D>
 
 namespace AscendC {
 
+template <typename T> void SetDeqScale(T scale)
+{
+    float value = float(scale);
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    npusim::current->registers[8] = bits;
+}
 template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_AT)
 {
     if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) {

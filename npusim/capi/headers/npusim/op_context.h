@@ -63,6 +63,7 @@ public:
     explicit StorageShape(const Shape &shape) : shape_(shape) {}
     const Shape &GetOriginShape() const { return shape_; }
     const Shape &GetStorageShape() const { return shape_; }
+    const Shape &GetShape() const { return shape_; }
     Shape &MutableOriginShape() { return shape_; }
     Shape &MutableStorageShape() { return shape_; }
     bool operator==(const StorageShape &other) const { return shape_ == other.shape_; }
@@ -183,15 +184,17 @@ public:
 
 class ComputeNodeInfo {
 public:
-    std::vector<AnchorInstanceInfo> parameters;
+    std::vector<AnchorInstanceInfo> parameters, results;
     const char *type = "";
     size_t inputs = 0, outputs = 0;
     size_t GetInputsNum() const { return inputs; }
     size_t GetOutputsNum() const { return outputs; }
     size_t GetIrInputsNum() const { return parameters.size(); }
+    size_t GetIrOutputsNum() const { return results.size(); }
     const char *GetNodeType() const { return type; }
     const char *GetNodeName() const { return type; }
     const AnchorInstanceInfo *GetInputInstanceInfo(size_t place) const { return place < parameters.size() ? &parameters[place] : nullptr; }
+    const AnchorInstanceInfo *GetOutputInstanceInfo(size_t place) const { return place < results.size() ? &results[place] : nullptr; }
 };
 
 /* What all contexts have: the operator's inputs and attributes; an input that is left out is null. Places are those of
@@ -212,6 +215,7 @@ public:
     size_t GetComputeNodeOutputNum() const { return outputs.size(); }
     const ComputeNodeInfo *GetComputeNodeInfo() const { return &node; }
     const AnchorInstanceInfo *GetIrInputInstanceInfo(size_t place) const { return node.GetInputInstanceInfo(place); }
+    const AnchorInstanceInfo *GetIrOutputInstanceInfo(size_t place) const { return node.GetOutputInstanceInfo(place); }
     const RuntimeAttrs *GetAttrs() const { return &attributes; }
     const CompileTimeTensorDesc *GetInputDesc(size_t place) const { return has(place) ? &input_descriptions[place] : nullptr; }
     const CompileTimeTensorDesc *GetDynamicInputDesc(size_t place, size_t among) const { return GetInputDesc(at(place, among)); }

@@ -131,6 +131,14 @@ inline void fill(gert::Context &context, const npusim_op_call_t &call)
         among.count = size_t(call.counts[place]);
         context.node.parameters.push_back(among);
     }
+    size_t lists = 0, singles = 0; /* lists of results are equally long */
+    for (const auto &each : op.outputs) (each->option == ops::DYNAMIC ? lists : singles)++;
+    for (const auto &each : op.outputs) {
+        gert::AnchorInstanceInfo among;
+        among.start = context.node.results.empty() ? 0 : context.node.results.back().start + context.node.results.back().count;
+        among.count = each->option == ops::DYNAMIC ? (size_t(call.outputs) - singles) / lists : 1;
+        context.node.results.push_back(among);
+    }
     for (int place = 0; place < call.attributes; place++) {
         const npusim_op_attribute_t &given = call.values[place];
         gert::RuntimeAttrs::Value value;

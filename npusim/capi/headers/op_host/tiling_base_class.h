@@ -11,6 +11,11 @@ struct AiCoreParams {
     uint64_t ubSize = 0, blockDim = 0, aicNum = 0, l1Size = 0, l0aSize = 0, l0bSize = 0, l0cSize = 0;
 };
 
+struct CompileInfoCommon {
+    uint64_t ubSize = 0, coreNum = 0, aivNum = 0, aicNum = 0;
+    int32_t socVersion = 0;
+};
+
 class TilingBaseClass {
 public:
     explicit TilingBaseClass(gert::TilingContext *context) : context_(context) {}

@@ -20,7 +20,7 @@
 #define TILING_DATA_FIELD_DEF_ARR(Type, count, name)                                             \
     Type name[count]{};                                                                          \
     void set_##name(const Type *value) { std::memcpy(name, value, sizeof name); }                \
-    const Type *get_##name() const { return name; }
+    Type *get_##name() { return name; }
 #define TILING_DATA_FIELD_DEF_STRUCT(Type, name) Type name{};
 #define END_TILING_DATA_DEF };
 #define REGISTER_TILING_DATA_CLASS(Op, Name) using NpusimTilingOf##Op [[maybe_unused]] = Name;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/types.h"
+#include "npusim/op_context.h"
 #include "kernel_tiling/kernel_tiling.h"
 #include "register/tilingdata_base.h"
 #include "tiling/platform/platform_ascendc.h"
@@ -181,6 +181,10 @@ class PlatformInfo {};
 
 namespace AscendC {
 
+#ifndef NPUSIM_REDUCE_PATTERN
+#define NPUSIM_REDUCE_PATTERN
+enum class ReducePattern : uint32_t { AR = 0, RA = 1, R, ARA }; /* hosts and kernels say it */
+#endif
 class TensorShape {
 public:
     TensorShape() = default;

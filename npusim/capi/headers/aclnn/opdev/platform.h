@@ -1,1 +1,0 @@
-#include "tiling/platform/platform_ascendc.h"

@@ -1,1 +1,0 @@
-#include "npusim/op_host.h"

@@ -1,1 +1,0 @@
-#include "graph/types.h"

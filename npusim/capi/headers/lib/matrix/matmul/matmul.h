@@ -1,1 +1,0 @@
-#include "lib/matmul_intf.h"

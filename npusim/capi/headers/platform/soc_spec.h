@@ -1,1 +1,0 @@
-#include "platform/platform_infos_def.h"

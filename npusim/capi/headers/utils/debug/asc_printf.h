@@ -1,2 +1,0 @@
-/* Part of what kernel_operator.h has. */
-#include "kernel_operator.h"

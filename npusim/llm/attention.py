@@ -58,8 +58,8 @@ def grouped_attention(
     if model.causal:
         _store(to, tokens, heads, block)
     if batch.sequences:
-        keys = batch.context + 1
-        _attend(to, heads, batch.sequences, 1, min(keys, window or keys), block)
+        keys = batch.context + batch.queries
+        _attend(to, heads, batch.sequences, batch.queries, min(keys, window or keys), block)
     if batch.prompts:
         _attend_prompts(to, heads, batch, block, window, causal=model.causal)
     width = heads.queries * heads.size
@@ -107,7 +107,10 @@ def crossed_attention(to: Projections, model: Architecture, batch: Batch, tp: in
     if batch.prompts:
         to.product(batch.prompts * tower.fixed, model.hidden, 2 * width)
     read = batch.prompts * batch.chunk
-    for sequences, queries in ((batch.sequences, 1), (batch.prompts, read // (batch.prompts or 1))):
+    for sequences, queries in (
+        (batch.sequences, batch.queries),
+        (batch.prompts, read // (batch.prompts or 1)),
+    ):
         if sequences:
             _attend(to, heads, sequences, queries, tower.fixed, 0, causal=False)
     to.product(batch.tokens, width, model.hidden)
@@ -237,7 +240,8 @@ def latent_attention(
         to.product(tokens, model.hidden, latent.rank + latent.rope)
     _keep_latent(to, latent, heads, tokens, block)
     if batch.sequences:
-        _decode_latent(to, model, heads, (batch.sequences, 1, batch.context + 1), block)
+        keys = batch.context + batch.queries
+        _decode_latent(to, model, heads, (batch.sequences, batch.queries, keys), block)
     if batch.prompts and latent.indexer is not None:
         keys = batch.before + batch.chunk
         _decode_latent(to, model, heads, (batch.prompts, batch.chunk, keys), block)
@@ -314,7 +318,8 @@ def _decode_latent(
 
     turned(latent.nope, latent.rank)
     if latent.indexer is None:
-        _attend_latent(to, latent.rank, latent.rope, heads, tokens, keys)
+        # Heads have their keys in common, and so have the queries of a sequence.
+        _attend_latent(to, latent.rank, latent.rope, heads * queries, sequences, keys)
     else:
         _attend_chosen(to, model.hidden, latent, heads, (sequences, queries, keys), block)
     turned(latent.rank, latent.value)

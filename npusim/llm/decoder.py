@@ -47,6 +47,8 @@ def work_of(
     for block_of in model.stack:
         work.times = block_of.count
         _layer(to, model, batch, layout, block, block_of)
+    if batch.drafted and model.drafts:
+        _draft(to, model, batch, layout, block)
     work.times = layout.pp - 1
     sent = batch.tokens * model.hidden * precision.activations.itemsize
     if layout.pp > 1:
@@ -55,6 +57,18 @@ def work_of(
     work.part = "head"
     _head(to, model, batch, layout, sampling=sampling)
     return work
+
+
+def _draft(to: Projections, model: Architecture, batch: Batch, layout: Layout, block: int) -> None:
+    """The layer that proposes tokens, once for each of them: a token and its state beside it."""
+    to.work.part, to.work.times = "draft", batch.drafted
+    rows, columns = batch.sequences, ceil(model.vocabulary / layout.tp)
+    to.product(batch.tokens, 2 * model.hidden, model.hidden, plain=True)
+    _layer(to, model, batch, layout, block, model.stack[-1])
+    to.product(rows, model.hidden, columns, plain=True)
+    sent = rows * columns * to.precision.activations.itemsize
+    to.work.exchange("allgather", layout.tp, sent, "logits of drafts")
+    sampled(to.work, Sampling(greedy=True), rows, model.vocabulary)
 
 
 def _layer(

@@ -71,9 +71,9 @@ def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None
     """A short causal convolution of every column, behind what it keeps of a sequence."""
     kind, decoding = to.precision.activations, not batch.prompts
     rows = tensor(kind, batch.tokens, columns)
-    kept = tensor(kind, batch.rows, max(1, state.convolution - 1), columns)
+    kept = tensor(kind, batch.texts, max(1, state.convolution - 1), columns)
     taps = tensor(kind, state.convolution, columns)
-    ends, each = tensor(INT32, batch.rows + 1), tensor(INT32, batch.rows)
+    ends, each = tensor(INT32, batch.texts + 1), tensor(INT32, batch.texts)
     given = (rows, taps, None, kept, ends, each, None if decoding else each)
     said = {"activationMode": 1, "runMode": int(decoding)}
     to.work.run(part("CausalConv1d", given, (rows, kept), weights=(taps,), **said))

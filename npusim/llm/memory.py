@@ -111,7 +111,7 @@ class Kept:
             (batch.prompts, batch.before + batch.chunk),
         )
         windows = sum(count * min(length, self.window) for count, length in lengths)
-        return windows * self.window_per_token + (batch.sequences + batch.prompts) * self.state
+        return windows * self.window_per_token + batch.texts * self.state
 
 
 def cache_of(model: Architecture, layout: Layout, precision: Precision) -> Kept:

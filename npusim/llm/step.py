@@ -95,8 +95,7 @@ def step(
     communication_ms = sum(each.total_ms - each.hidden_ms for each in exchanges)
     busy_ms = device.device_us / 1e3 + communication_ms
     host_ms = _host_ms(
-        chosen, engine, sizes, batch.sequences + batch.prompts if layout.tp > 1 else 0,
-        device.step.launches,
+        chosen, engine, sizes, batch.texts if layout.tp > 1 else 0, device.step.launches
     )
     beside_ms = _beside_ms(device, busy_ms - host_ms)
     compute_ms = device.device_us / 1e3 - beside_ms

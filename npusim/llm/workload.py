@@ -21,9 +21,8 @@ _MOST_SEQUENCES = 1 << 14
 class Batch:
     """A step of one data-parallel rank.
 
-    `sequences` decode a token each behind `context` tokens, and verify as many `drafted` ones of each
-    with it; `prompts` are read, `chunk` tokens of
-    each, behind `before` tokens that are in the cache already. `idle` rows go through the layers
+    `sequences` decode a token each behind `context` tokens, and verify so many `drafted` ones with
+    it; `prompts` are read, `chunk` tokens of each, behind `before` that are in the cache already. `idle` rows go through the layers
     for nobody: those that a captured graph has on top. `pictures` are seen (or heard) by a model's
     tower in this step, `patches` of each; their tokens are among those of the prompts.
     """
@@ -71,6 +70,11 @@ class Batch:
     def queries(self) -> int:
         """Tokens of a sequence that decodes: its own, and those of a draft."""
         return 1 + self.drafted
+
+    @property
+    def texts(self) -> int:
+        """Sequences and prompts."""
+        return self.sequences + self.prompts
 
     @property
     def rows(self) -> int:

@@ -96,7 +96,8 @@ def step_costs(
     `longest` is the longest context, `prompt` the usual length of a prompt; `options` are those
     of `npusim.llm.step`. With a `draft` of so many tokens a decoding step verifies one more than
     that for each sequence and gives `tokens_per_step` of them on average, so that a token costs
-    that part of it; the draft itself costs nothing here. A `coarse` table has fewer places.
+    that part of it; a draft costs what the model's layers for it do, and nothing where it has none.
+    A `coarse` table has fewer places.
     """
 
     def timed(batch: Batch, **more: Any) -> LlmStep:

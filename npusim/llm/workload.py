@@ -22,9 +22,10 @@ class Batch:
     """A step of one data-parallel rank.
 
     `sequences` decode a token each behind `context` tokens, and verify so many `drafted` ones with
-    it; `prompts` are read, `chunk` tokens of each, behind `before` that are in the cache already. `idle` rows go through the layers
-    for nobody: those that a captured graph has on top. `pictures` are seen (or heard) by a model's
-    tower in this step, `patches` of each; their tokens are among those of the prompts.
+    it; `prompts` are read, `chunk` tokens of each, behind `before` that are in the cache already.
+    `idle` rows go through the layers for nobody: those that a captured graph has on top. `pictures`
+    are seen (or heard) by a model's tower in this step, `patches` of each; their tokens are among
+    those of the prompts.
     """
 
     sequences: int = 0

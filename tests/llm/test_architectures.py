@@ -259,3 +259,22 @@ def test_what_requests_ask_of_the_sampler_costs(read: Reader) -> None:
     for wrong in ({"top_k": -1}, {"top_p": 0.0}, {"top_p": float("nan")}):
         with pytest.raises(ArgumentError, match="--top-"):
             Sampling(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_draft_is_verified_in_steps_that_decode(read: Reader) -> None:
+    """Latent attention doesn't widen the whole cache for it, as prompts do."""
+    model = read("DeepSeek-V3", quantization_config=None)
+    alone, verified = (timed(model, Batch(16, 4000, drafted=each)) for each in (0, 1))
+    assert alone.compute_ms < verified.compute_ms < 2 * alone.compute_ms
+    assert verified.batch.phase == "decode"
+    assert verified.batch.captured(1).tokens == 32
+    assert verified.memory.kv_bytes > alone.memory.kv_bytes
+    drafting = timed(read("DeepSeek-V3", num_nextn_predict_layers=0), Batch(16, 4000, drafted=1))
+    assert 1.01 < verified.compute_ms / drafting.compute_ms < 1.1  # a layer of 61, and its logits
+
+
+def test_two_tokens_of_a_sequence_cost_what_a_short_prompt_does(read: Reader) -> None:
+    model = read("Phi-4")
+    verified = timed(model, Batch(8, 1000, drafted=1), graph="full")
+    read_ = timed(model, Batch(prompts=8, chunk=2, before=1000), graph="full")
+    assert verified.compute_ms == pytest.approx(read_.compute_ms, rel=0.05)

@@ -126,7 +126,7 @@ class ForeachKernel(Kernel):
         sizes = [group[0].numel for group in groups]
         dealt = _dealt(sizes, tensors[0].dtype.itemsize, profile.cores.vector_cores)
         if scalars is None:
-            self.parts = [
+            self.parts: list[_Part] = [
                 self._part(profile, group, shares, number)
                 for group, shares, number in zip(
                     groups, dealt, self._each(scalar, count), strict=True
@@ -154,9 +154,9 @@ class ForeachKernel(Kernel):
         typed_by = int(number is None)
         row = Compute(self.op_type, formula, half_in_float=True, typed_by=typed_by)
         row = row if number is not None else replace(row, numbers=(0,))
-        kind = kernel_of(row, base=_Part)
-        kind.shares = shares
-        return kind(profile, *tensors)
+        kind = type(self.op_type, (kernel_of(row, base=_Part),), {"shares": shares})
+        part: _Part = kind(profile, *tensors)
+        return part
 
     def _each(self, scalar: Numbers, count: int) -> Sequence[float]:
         if not isinstance(scalar, Sequence):

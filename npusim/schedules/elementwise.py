@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.schedules.packing import PackedTiling
 
-__all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tiling"]
+__all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tiling", "tile_limit"]
 
 _CORE_ALIGN = 128  # elements; a core's share and a tile are multiples of it
 _COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
@@ -78,15 +78,20 @@ def flat_tiling(
 
     align = _CORE_ALIGN * _COMPUTE_BYTES if least_bytes else block
 
-    def limit(share: int) -> int:
-        room = int(profile.buffers.ub_bytes // share / coexisting) // align * align
-        return min(_MAX_TILE, room // _COMPUTE_BYTES)
+    def limit(depth: int) -> int:
+        return tile_limit(profile, coexisting, depth, align)
 
     if per_core <= limit(1):
         return FlatTiling(elements, per_core, per_core, block_dim, double_buffer=False)
     passes = ceil(per_core / limit(2))
     tile = min(round_up(ceil(per_core / passes), _CORE_ALIGN), limit(2))
     return FlatTiling(elements, per_core, tile, block_dim, double_buffer=True)
+
+
+def tile_limit(profile: Profile, coexisting: float, depth: int, align_bytes: int) -> int:
+    """The elements of the longest tile: ``depth`` times ``coexisting`` buffers share UB."""
+    room = int(profile.buffers.ub_bytes // depth / coexisting) // align_bytes * align_bytes
+    return min(_MAX_TILE, room // _COMPUTE_BYTES)
 
 
 def _core_align(profile: Profile, itemsize: int) -> int:

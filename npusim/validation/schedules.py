@@ -175,13 +175,17 @@ class _Sides:
 
     def _results(self, arguments: Arguments, own: Arguments) -> dict[str, TensorSpec]:
         """Our results, for a side that may infer none."""
-        if any(each.many for each in self._other.outputs):
-            return {}
         contract = resolve(self.pair.own, own)
         bound = bind(contract, own, require_data=False)
-        made = contract.infer_outputs(Call(contract, self.device.profile, bound))
-        fresh = [each.name for each in self._other.outputs if each.name not in arguments]
-        return dict(zip(fresh, made.values(), strict=False))
+        made = iter(contract.infer_outputs(Call(contract, self.device.profile, bound)).values())
+        fresh = [each for each in self._other.outputs if each.name not in arguments]
+        if len(fresh) == 1 and fresh[0].many:
+            return {f"{fresh[0].name}{place}": spec for place, spec in enumerate(made)}
+        return (
+            {}
+            if any(each.many for each in fresh)
+            else dict(zip([each.name for each in fresh], made, strict=False))
+        )
 
 
 def _known(name: str) -> Prototype:

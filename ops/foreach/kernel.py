@@ -1,16 +1,23 @@
-"""Operators on lists of tensors: one task deals every tensor out to all cores."""
+"""Operators on lists of tensors: one task deals them out to all cores, one behind the other.
+
+Source: public host tiling of hicann/ops-nn, foreach/foreach_utils/op_host/foreach_tiling_class.h:
+the elements of all tensors of a list in blocks of 32 bytes, shares that differ by one block at
+most, and a core for every block as long as there are cores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
-from math import log
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import ceil, log
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
 from npusim.operators.registry import kernel_class
+from npusim.schedules.elementwise import FlatTiling, tile_limit
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.runner import Runner
 from npusim.values.arithmetic import inverse
@@ -18,17 +25,68 @@ from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.schedules.block_split import BlockSplit
     from npusim.schedules.formula import Formula, Number, Term
 
     Numbers = float | Sequence[float]
 
 
 _TILING_ARRAYS = 5
+_BLOCK_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Dealt(FlatTiling):
+    """The elements of one tensor that each core has: the first one, and how many."""
+
+    shares: tuple[tuple[int, int], ...]
+
+    def length(self, block: int) -> int:
+        """Elements of a core."""
+        return self.shares[block][1]
+
+    def tiles(self, core: Core) -> Iterator[tuple[Index, int]]:
+        """The first element and the elements of each tile of a core."""
+        first, length = self.shares[core.get_block_idx()]
+        return core.tiles(first, length, self.tile)
+
+
+def _dealt(sizes: Sequence[int], itemsize: int, cores: int) -> list[tuple[tuple[int, int], ...]]:
+    """The shares of every tensor, core by core."""
+    whole = _BLOCK_BYTES // itemsize
+    blocks = max(1, ceil(sum(sizes) / whole))
+    each, more = divmod(blocks, min(cores, blocks))
+    counts = [whole * (each + (core < more)) for core in range(min(cores, blocks))]
+    ends = list(accumulate(counts))
+    found, behind = [], 0
+    for size in sizes:
+        pairs = []
+        for count, end in zip(counts, ends, strict=True):
+            first = min(max(end - count - behind, 0), size)
+            pairs.append((first, min(max(end - behind, 0), size) - first))
+        found.append(tuple(pairs))
+        behind += size
+    return found
 
 
 class _Part(FormulaKernel):
     """The work on one tensor of each list; the number that goes with them is read once."""
+
+    shares: tuple[tuple[int, int], ...]
+
+    def _flat_tiling(
+        self,
+        profile: Profile,
+        split: BlockSplit | None,  # noqa: ARG002 - lists are dealt out as one
+    ) -> FlatTiling:
+        most = max(length for _, length in self.shares)
+        tile = min(most, tile_limit(profile, self.coexisting, 2, profile.buffers.block_bytes))
+        return _Dealt(
+            self.output.numel, most, max(1, tile), len(self.shares),
+            double_buffer=True, shares=self.shares,
+        )  # fmt: skip
 
     def process(self, core: Core) -> None:
         """The work of one block."""
@@ -65,30 +123,40 @@ class ForeachKernel(Kernel):
                 self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
             )
         groups = [tensors[index::count] for index in range(count)]
+        sizes = [group[0].numel for group in groups]
+        dealt = _dealt(sizes, tensors[0].dtype.itemsize, profile.cores.vector_cores)
         if scalars is None:
-            self.parts = [
-                self._part(profile, group, number)
-                for group, number in zip(groups, self._each(scalar, count), strict=True)
+            self.parts: list[_Part] = [
+                self._part(profile, group, shares, number)
+                for group, shares, number in zip(
+                    groups, dealt, self._each(scalar, count), strict=True
+                )
             ]
         else:
             numbers = self._views(scalars, count)
             self.parts = [
-                self._part(profile, (number, *group))
-                for group, number in zip(groups, numbers, strict=True)
+                self._part(profile, (number, *group), shares)
+                for group, shares, number in zip(groups, dealt, numbers, strict=True)
             ]
-        self.block_dim = max(part.block_dim for part in self.parts)
+        self.block_dim = len(dealt[0])
         self.reads = (*tensors[:-count], *((scalars,) if scalars else ()))
         self.writes = tensors[-count:]
 
     def _part(
-        self, profile: Profile, tensors: tuple[GlobalTensor, ...], number: float | None = None
-    ) -> FormulaKernel:
+        self,
+        profile: Profile,
+        tensors: tuple[GlobalTensor, ...],
+        shares: tuple[tuple[int, int], ...],
+        number: float | None = None,
+    ) -> _Part:
         """The kernel of one tensor of each list; without a number it is the first operand."""
         formula = self._scaled(number) if number is not None else type(self).formula
         typed_by = int(number is None)
         row = Compute(self.op_type, formula, half_in_float=True, typed_by=typed_by)
         row = row if number is not None else replace(row, numbers=(0,))
-        return kernel_of(row, base=_Part)(profile, *tensors)
+        kind = type(self.op_type, (kernel_of(row, base=_Part),), {"shares": shares})
+        part: _Part = kind(profile, *tensors)
+        return part
 
     def _each(self, scalar: Numbers, count: int) -> Sequence[float]:
         if not isinstance(scalar, Sequence):
@@ -125,17 +193,14 @@ class ForeachKernel(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
-        return tuple(
-            part.block_kind(block_idx) if block_idx < part.block_dim else None
-            for part in self.parts
-        )
+        return tuple(part.shares[block_idx][1] for part in self.parts)
 
     def process(self, core: Core) -> None:
         """The work of one block, behind what it reads of its lists."""
         lists = (len(self.reads) + len(self.writes)) // len(self.parts)
         read_lists(core, lists, _TILING_ARRAYS)
         for part in self.parts:
-            if core.get_block_idx() < part.block_dim:
+            if part.shares[core.get_block_idx()][1]:
                 core.pipe.reset()
                 part.process(core)
 

@@ -98,7 +98,7 @@ static void check_stored()
 static void touch_global(int buffer, int64_t start, int64_t bytes, int64_t runs, int64_t step, int pipe, bool writes, Site at)
 {
     auto &sectors = shared->sectors[size_t(buffer)];
-    if (!sectors) sectors.reset(static_cast<Sector *>(std::calloc(shared->job->sizes[buffer] / SECTOR + 1, sizeof(Sector))));
+    if (!sectors) sectors.reset(static_cast<Sector *>(std::calloc(shared->job->sizes[buffer] / SECTOR + 2, sizeof(Sector))));
     Access own = {uint32_t(here().issued[pipe]), 0, 0, uint16_t(here().place + 1), uint8_t(pipe), uint8_t(writes && current->atomic), 0, 0};
     for (int64_t run = 0; run < runs; run++) {
         int64_t first = start + run * step, end = first + bytes;

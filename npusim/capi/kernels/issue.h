@@ -42,8 +42,9 @@ uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at)
         refuse(at, "Use the addresses that aclrtMalloc gives, and free them last.", "%s: the address %#llx %s", what, (unsigned long long)address,
                address ? "lies in no block of device memory" : "is a null pointer");
     int64_t end = int64_t(address - job.addresses[found]) + bytes;
-    /* Blocks take 32 bytes more than their size rounded up: libraries of templates look one entry ahead and drop it. */
-    bool pad = shared->has_sides && !std::strcmp(what, "GetValue") && end <= (int64_t(job.sizes[found]) + 31) / 32 * 32 + 32;
+    /* Blocks take 32 bytes more than their size rounded up (page of aclrtMalloc): libraries of templates look one entry
+     * ahead and drop it, kernels of operators copy whole blocks. */
+    bool pad = (job.auto_sync || (shared->has_sides && !std::strcmp(what, "GetValue"))) && end <= (int64_t(job.sizes[found]) + 31) / 32 * 32 + 32;
     if (end > int64_t(job.sizes[found]) && !pad)
         refuse(at, "Copy fewer elements, or from an earlier place.", "%s: global memory %d is used up to byte %lld, but ends at byte %lld", what, found,
                (long long)end, (long long)job.sizes[found]);

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.capi.compiling import compile_library
+from npusim.capi.compiling import compile_c_library, compile_library
 from npusim.capi.launch_syntax import has_launches, kernel_kinds, without_launchers
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
 from npusim.capi.projects.described import require_products
-from npusim.capi.projects.host_code import HostCode
+from npusim.capi.projects.host_code import OTHERS, HostCode
 from npusim.capi.projects.interfaces import write_interfaces
 from npusim.capi.projects.kernels import parameters_of
 from npusim.capi.projects.sources import (
@@ -27,9 +28,10 @@ from npusim.capi.projects.sources import (
 )
 from npusim.capi.projects.templates import dispatch
 from npusim.capi.projects.tiling_fields import Field, fields_of
+from npusim.capi.tools import binary_tool
 from npusim.operators import folders
 from npusim.reading.files import read_bytes
-from npusim.values.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, FLOAT16, DType
+from npusim.values.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, FLOAT16, INT4, DType
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 from npusim.values.guard import guarded_folder
 from npusim.values.host import cores
@@ -41,13 +43,22 @@ if TYPE_CHECKING:
 _TILING_CLASS = re.compile(
     r"^\s*REGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
 )
+# Tables of virtual functions and types, but for those of C++ itself.
+_TABLES = re.compile(r"\bU (_ZT[VI](?!N10__cxxabiv1|S|N?St)\w+)")
 _DEFAULT = "REGISTER_TILING_DEFAULT"
 # A kernel with template arguments, which its tiling key chooses (ASCENDC_TPL_SEL).
 _TEMPLATE = re.compile(r"template\s*<[^;{}]*>\s*(?:inline\s+)?__global__")
 _OF_HOSTS = ("-w",)  # what compilers warn of in tilings is the author's, who builds them with CANN
 
 # What a dtype is in a kernel's C++.
-_CXX = {FLOAT: "float", FLOAT16: "half", BFLOAT16: "bfloat16_t", BOOL: "bool", DOUBLE: "double"}
+_CXX = {
+    INT4: "int4b_t",
+    FLOAT: "float",
+    FLOAT16: "half",
+    BFLOAT16: "bfloat16_t",
+    BOOL: "bool",
+    DOUBLE: "double",
+}
 
 _DEFINITIONS = '''"""Operators of {project}, built by npusim."""
 
@@ -117,6 +128,7 @@ def _build_one(
             f"{project / HOSTS}",
         )
         entries.unlink()
+        _define_others(scratch)
         ops = HostCode(scratch / HOST).operators(products)
         if not ops:
             raise FileError(project / HOSTS, "adds no operator", "Write OP_ADD(YourOperator).")
@@ -141,6 +153,22 @@ def _build_one(
             target.replace(Path(room, "old"))
         scratch.replace(target)
     return Built(target, {prefix + op.name: len(op.combinations) for op in ops})
+
+
+def _define_others(scratch: Path) -> None:
+    """Defines the tables of classes whose code is for other products, as nothing.
+
+    A library isn't loaded without them, while functions may be missing until they are called.
+    """
+    command = [binary_tool("nm"), "-D", "--undefined-only", str(scratch / HOST)]
+    told = subprocess.run(command, check=False, capture_output=True, text=True).stdout  # noqa: S603
+    missing = _TABLES.findall(told)
+    if not missing:
+        return
+    source = scratch / "others.c"
+    source.write_text("".join(f"void *{each}[64];\n" for each in missing), encoding="utf-8")
+    compile_c_library(source, scratch / OTHERS)
+    source.unlink()
 
 
 def _interfaces(folder: Path) -> dict[str, Aclnn]:
@@ -239,7 +267,7 @@ def _translation(
 ) -> str:
     """The kernel's file as it is compiled for some dtypes, with what names them before it."""
     lines = ["#include <cstdint>", "static uint64_t npusim_tiling_key;"]
-    lines += ['#include "kernel_operator.h"']
+    lines += ['#include "kernel_operator.h"', '#include "npusim/op_context.h"']
     lines += [f'#include "{header}"' for header in headers]
     lines += ["namespace optiling {}", "using namespace optiling;"]
     text = read_bytes(file).decode("utf-8", errors="replace")

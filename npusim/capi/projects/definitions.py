@@ -224,6 +224,8 @@ class ProjectOperator:
         profile = cast("Profile", call.profile)
         values = [one for each in op.inputs for one in _data_of(call, each)]
         if not all(given):
+            if op.outputs and not op.infers:
+                raise HostCodeError(f"{op.name} infers no shapes, and its results aren't given")
             outputs = list(host.infer(op, profile, inputs, attributes, values))
         found: Tiling = host.tile(op, profile, inputs, outputs, attributes, values)
         return found

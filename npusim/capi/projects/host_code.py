@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from npusim.capi.runtime.session import Session
     from npusim.hardware.profile import Profile
 
+OTHERS = "others.so"
+"""Beside a project's host code: what it names of other products' code, as nothing."""
 _FAILED, _BROKE = 1, 2
 _MOST_AXES = 25
 
@@ -54,6 +56,9 @@ class HostCode:
         self._ffi: Any = import_module("cffi").FFI()  # it has no types
         self._ffi.cdef(OP_CALL + OP_HOST)
         lazily: int = self._ffi.RTLD_LAZY  # what other products' parts define needn't be there
+        others = library.with_name(OTHERS)
+        if others.exists():
+            self._others: Any = self._ffi.dlopen(str(others), lazily | self._ffi.RTLD_GLOBAL)
         self._lib: Any = self._ffi.dlopen(str(library), lazily)
         self._session: Session | None = None
         self._answers = (

@@ -214,6 +214,24 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &dst, const LocalTe
     DataCopyPad(dst, src, DataCopyExtParams(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0), at);
 }
 
+/* What is below these in toolkits, as some libraries call it: by addresses. */
+template <typename T> LocalTensor<T> npusim_in_ub(T *place)
+{
+    LocalTensor<T> found;
+    found.memory = npusim::UB, found.start = int64_t(reinterpret_cast<uintptr_t>(place)), found.limit = npusim::current->size[npusim::UB];
+    return found;
+}
+template <typename T> GlobalTensor<T> npusim_in_gm(T *place)
+{
+    GlobalTensor<T> found;
+    found.SetGlobalBuffer(place);
+    return found;
+}
+template <typename T> void DataCopyGM2UBImpl(T *to, T *from, const DataCopyParams &p, NPUSIM_AT) { DataCopy(npusim_in_ub(to), npusim_in_gm(from), p, at); }
+template <typename T> void DataCopyUB2GMImpl(T *to, T *from, const DataCopyParams &p, NPUSIM_AT) { DataCopy(npusim_in_gm(to), npusim_in_ub(from), p, at); }
+template <typename T> void DataCopyPadGm2UBImpl(T *to, T *from, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT) { DataCopyPad(npusim_in_ub(to), npusim_in_gm(from), p, pad, at); }
+template <typename T> void DataCopyPadGm2UBImpl(T *to, T *from, const DataCopyParams &p, const DataCopyPadParams &pad, NPUSIM_AT) { DataCopyPad(npusim_in_ub(to), npusim_in_gm(from), p, pad, at); }
+template <typename T, typename P> void DataCopyPadUB2GMImpl(T *to, T *from, const P &p, NPUSIM_AT) { DataCopyPad(npusim_in_gm(to), npusim_in_ub(from), p, at); }
 template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, NPUSIM_AT)
 {
     int64_t size = sizeof(T), lanes = 32 / size, blocks = (p.dValue + lanes - 1) / lanes;

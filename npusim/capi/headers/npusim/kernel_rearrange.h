@@ -317,6 +317,14 @@ template <typename T> void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcLi
         for (int queue = 0; queue < 4; queue++) npusim::current->registers[10 + queue] = next[queue];
     }
 }
+/* A number and its place take 8 bytes. */
+template <typename T> uint32_t GetSortLen(uint32_t count) { return count * uint32_t(8 / sizeof(T)); }
+template <typename T> uint32_t GetSortOffset(uint32_t count) { return count * uint32_t(8 / sizeof(T)); }
+template <typename T, bool suspends = false> void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcList<T> &list, const uint16_t lengths[4], uint32_t sorted[4], uint16_t valid, int32_t times, NPUSIM_AT)
+{
+    MrgSort(dst, list, MrgSort4Info(lengths, suspends, valid, uint16_t(times)), at);
+    for (int queue = 0; queue < 4; queue++) sorted[queue] = uint32_t(npusim::current->registers[10 + queue]);
+}
 inline void GetMrgSortResult(uint16_t &a, uint16_t &b, uint16_t &c, uint16_t &d)
 {
     auto *found = npusim::current->registers + 10;

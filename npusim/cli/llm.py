@@ -48,6 +48,8 @@ def step_(
     top_k: said.TopK = 20,
     top_p: said.TopP = 0.95,
     penalties: said.Penalties = False,
+    expert_skew: said.Skew = 0.0,
+    expert_counts: said.ExpertCounts = None,
     architecture: said.Described = None,
     interconnect: Links = None,
     top: Top = 12,
@@ -68,16 +70,18 @@ def step_(
     from npusim.reporting.llm_pages import steps_page
 
     files = Files(html, figures, force)
-    files.claim(beside=(config,))
+    files.claim(beside=(config, expert_counts))
     model = said.model_in(config, architecture)
     layout = said.layout_on(cards, tp, pp, dp, ep)
     work = batch_of(phase, batch, context, chunk=chunk)
     work = said.with_images(model, work, images, image_size)
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
+    popularity = said.popularity_of(expert_skew, expert_counts)
     found = [
         step(
             model, chip.profile, layout, work, dtype=dtype, graph=graph,
             interconnect=interconnect, sampling=sampling, overlap=overlap,
+            popularity=popularity,
         )
         for chip in chips(soc)
     ]  # fmt: skip
@@ -128,6 +132,8 @@ def serve_(
     top_k: said.TopK = 20,
     top_p: said.TopP = 0.95,
     penalties: said.Penalties = False,
+    expert_skew: said.Skew = 0.0,
+    expert_counts: said.ExpertCounts = None,
     architecture: said.Described = None,
     interconnect: Links = None,
     html: Html = None,
@@ -147,7 +153,7 @@ def serve_(
 
     check_router(router)
     files = Files(html, figures, force)
-    files.claim(beside=(config, trace))
+    files.claim(beside=(config, trace, expert_counts))
     per_step, tokens = said.tokens_per_step(draft, accepted), (input_tokens, output_tokens)
     model = said.model_in(config, architecture)
     asked = said.requests_of(trace, requests, concurrency, tokens, rate, spread, seed)
@@ -155,10 +161,11 @@ def serve_(
     policy = Policy(most, max_tokens, schedule=schedule, prefix_share=prefix_share)
     layouts = [said.layout_on(cards, tp, pp, dp, ep), *([layout_of(answers)] if answers else [])]
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
+    popularity = said.popularity_of(expert_skew, expert_counts)
     options = {
         "dtype": dtype, "draft": draft, "tokens_per_step": per_step, "graph": graph,
         "interconnect": interconnect, "sampling": sampling, "overlap": overlap,
-        "progress": output.progress,
+        "popularity": popularity, "progress": output.progress,
     }  # fmt: skip
     wanted = {
         "concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot,

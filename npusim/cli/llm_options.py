@@ -11,7 +11,7 @@ import typer
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.llm import Batch, LanguageModel, Layout, Sampling
+    from npusim.llm import Batch, LanguageModel, Layout, Popularity, Sampling
     from npusim.serving.requests import Requests
 
 Config = Annotated[
@@ -130,6 +130,14 @@ DecodeReplicas = Annotated[
         "--decode-replicas", min=1, max=4096, help="Times that the layout of --decode is there."
     ),
 ]
+Skew = Annotated[
+    float,
+    typer.Option("--expert-skew", help="Zipf's exponent of how popular experts are; 0: all alike."),
+]
+ExpertCounts = Annotated[
+    Path | None,
+    typer.Option("--expert-counts", metavar="FILE", help="Tokens of each expert, by number."),
+]
 ToWhom = Annotated[
     str,
     typer.Option(
@@ -179,6 +187,15 @@ def sampling_of(greedy: bool, top_k: int, top_p: float, penalties: bool) -> Samp
     from npusim.llm import Sampling
 
     return Sampling(greedy, top_k, top_p, penalties)
+
+
+def popularity_of(skew: float, counts: Path | None) -> Popularity | None:
+    """How tokens go to experts; None where evenly."""
+    from npusim.llm import Popularity, read_counts
+
+    if counts is not None:
+        return read_counts(counts)
+    return Popularity(skew) if skew else None
 
 
 def with_images(model: LanguageModel, batch: Batch, images: int, size: str) -> Batch:

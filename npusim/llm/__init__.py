@@ -3,6 +3,7 @@
 from npusim.llm.config import LanguageModel, read_model
 from npusim.llm.hub import is_id
 from npusim.llm.layout import Layout
+from npusim.llm.popularity import Popularity, read_counts
 from npusim.llm.results import LlmStep
 from npusim.llm.sampling import Sampling
 from npusim.llm.step import step
@@ -14,10 +15,12 @@ __all__ = [
     "LanguageModel",
     "Layout",
     "LlmStep",
+    "Popularity",
     "Sampling",
     "Training",
     "TrainingStep",
     "is_id",
+    "read_counts",
     "read_model",
     "step",
     "train",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
     from npusim.llm.layout import Layout
     from npusim.llm.parts import Block, Mixer
+    from npusim.llm.popularity import Popularity
     from npusim.llm.precision import Precision
     from npusim.llm.workload import Batch
 
@@ -35,10 +36,12 @@ def work_of(
     *,
     block: int,
     sampling: Sampling = USUAL,
+    popularity: Popularity | None = None,
 ) -> Work:
     """The work of one rank of every stage of the pipeline, one after the other."""
     work = Work(chip)
-    to = Projections(work, precision, gelu=model.activation == "gelu", gated=model.gated)
+    gelu = model.activation == "gelu"
+    to = Projections(work, precision, gelu=gelu, gated=model.gated, popularity=popularity)
     if model.tower is not None and batch.patches:
         work.part = "tower"
         seen(to, model.tower, batch, layout.tp, 0 if model.crossed else model.hidden)

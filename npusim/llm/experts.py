@@ -1,8 +1,9 @@
 """The mixture of experts of a layer on one rank: gate, routing, grouped products, sums.
 
-Tokens are taken to spread evenly over experts. With expert parallelism every rank sends its share
-of tokens to the ranks of their experts and gets results back, by kernels of their own where engines
-use these, else by AlltoAll; without it each expert is cut over the tensor-parallel ranks.
+Tokens are taken to spread evenly over experts, unless it is said how. With expert parallelism every
+rank sends its share of tokens to the ranks of their experts and gets results back, by kernels of
+their own where engines use these, else by AlltoAll; without it each expert is cut over the
+tensor-parallel ranks.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -
     width = experts.width if dealt else max(1, experts.width // layout.tp)
     routed = own * layout.experts * experts.active / experts.count  # of one expert
     local = max(1, experts.count // layout.experts) if dealt else experts.count
-    hit = _hit(local, experts, own * layout.experts if dealt else tokens)
+    together = own * layout.experts if dealt else tokens
+    hit, times = _hit(local, experts, together), 1.0
+    if to.popularity is not None:
+        most = to.popularity.busiest(experts.count, experts.active, layout.experts, together)
+        hit, times = max(1, round(most.hit)), most.times
     rows = own * experts.active
-    received = max(hit, round(routed * local)) if dealt else rows
+    received = max(hit, round(times * routed * local)) if dealt else rows
     fused = dealt and _in_kernels(to, experts, own, layout)
     _choose(to, model.hidden, experts, own)
     if fused:
@@ -43,7 +48,7 @@ def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -
     else:
         _copy_out(to, model.hidden, experts, own)
     if dealt and not fused:
-        sent = rows * model.hidden
+        sent = times * rows * model.hidden
         to.work.exchange("alltoall", layout.experts, sent * _sent_bytes(to), "dispatch")
     _grouped(to, received, hit, model.hidden, 2 * width, comes_quantised=fused)
     to.gate(received, width)
@@ -53,7 +58,7 @@ def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -
     else:
         kind = to.precision.activations
         if dealt:
-            nbytes = rows * model.hidden * kind.itemsize
+            nbytes = times * rows * model.hidden * kind.itemsize
             to.work.exchange("alltoall", layout.experts, nbytes, "combine")
         _copy_back(to, model.hidden, experts, own)
     if experts.shared_width:

@@ -12,6 +12,7 @@ from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
+    from npusim.llm.popularity import Popularity
     from npusim.llm.precision import Precision
 
 _FRACTALS: Final = Format.FRACTAL_NZ
@@ -19,12 +20,13 @@ _FRACTALS: Final = Format.FRACTAL_NZ
 
 @dataclass(frozen=True)
 class Projections:
-    """Writes parts into `work`; rows are tokens."""
+    """Writes parts into `work`; rows are tokens, which go to experts by `popularity`."""
 
     work: Work
     precision: Precision
     gelu: bool = False
     gated: bool = True
+    popularity: Popularity | None = None
 
     def product(self, rows: int, depth: int, columns: int, *, plain: bool = False) -> None:
         """``[rows, depth] x [depth, columns]``; `plain` with weights that aren't quantised."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from npusim.llm.config import LanguageModel
     from npusim.llm.engines import Engine
     from npusim.llm.layout import Layout
+    from npusim.llm.popularity import Popularity
     from npusim.llm.precision import Precision
     from npusim.llm.sampling import Sampling
     from npusim.llm.work import Exchange, Part
@@ -57,13 +58,14 @@ def step(
     interconnect: str | None = None,
     sampling: Sampling = USUAL,
     overlap: bool | None = None,
+    popularity: Popularity | None = None,
 ) -> LlmStep:
     """Time a step and weigh its memory.
 
     `dtype` is a quantisation, None for the config's own. `graph` is one of `GRAPHS`: by default
     decoding runs as one graph and prompts eagerly. With `overlap` every collective of a layer hides
     behind the product beside it (MC2, MindIE's default); without, none does; by default those of
-    vllm-ascend's FlashComm do.
+    vllm-ascend's FlashComm do. The rank whose experts are most popular is the one that is timed.
     What was timed once is remembered. Raises ArgumentError for layouts and options that can't be.
     """
     sizes = model.architecture
@@ -85,7 +87,7 @@ def step(
     work = work_of(
         model.architecture, chip, layout, precision,
         batch if chosen == "eager" else batch.captured(layout.tp),
-        block=engine.block_tokens, sampling=sampling,
+        block=engine.block_tokens, sampling=sampling, popularity=popularity,
     )  # fmt: skip
     device = device_time(work, chip)
     hides = _hiding(model.architecture, layout, links, chip, engine, overlap)

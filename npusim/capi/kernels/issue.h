@@ -84,6 +84,7 @@ void issue(Instruction &told, Site at)
     act();
     Runtime &core = here();
     check_stored();
+    check_overwritten();
     if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube && !current->size[L1])
         refuse(at, "Call it on the cube core.", "%s: a vector core has no %s pipe", told.name, PIPE_NAMES[told.pipe]);
     if (told.pipe == V && current->cube) refuse(at, "Call it on vector cores.", "%s: a cube core has no VECTOR pipe", told.name);

@@ -126,6 +126,25 @@ static void check_filled(const Instruction &told, const Span &span, Site at)
                told.name, named(span).c_str(), (long long)missing, (long long)all);
 }
 
+/* Libraries of templates fill a buffer with the same numbers again, and need no order for that. */
+static void note_overwritten(const Span &span, const std::string &message, const std::string &remedy, Site at)
+{
+    const uint8_t *memory = current->memory[span.memory];
+    runs(span, [&](int64_t start, int64_t length) {
+        here().overwritten.push_back({memory + start, std::string(reinterpret_cast<const char *>(memory + start), size_t(length)), message, remedy, placed(at)});
+    });
+}
+
+/* What was overwritten last holds what it held, or is refused. */
+static void check_overwritten()
+{
+    if (here().overwritten.empty()) return;
+    std::vector<Runtime::Overwritten> overwritten;
+    overwritten.swap(here().overwritten);
+    for (const auto &each : overwritten)
+        if (std::memcmp(each.place, each.before.data(), each.before.size())) refuse(each.at, each.remedy.c_str(), "%s", each.message.c_str());
+}
+
 static void check_order(int pipe, const Span &span, bool writes, Site at)
 {
     Runtime &core = here();
@@ -142,9 +161,11 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
                     if (last[block] > found) found = last[block];
             });
             if (found <= known) continue;
-            refuse(at, (std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.").c_str(),
-                   "%s %s %s while %s may not have %s it yet (%s): nothing orders the two", PIPE_NAMES[pipe], writes ? "writes" : "reads", named(span).c_str(),
-                   PIPE_NAMES[other], wrote ? "written" : "read", spelled(core.sites[other][found % LINES]).c_str());
+            std::string remedy = std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.";
+            std::string message = std::string(PIPE_NAMES[pipe]) + (writes ? " writes " : " reads ") + named(span) + " while " + PIPE_NAMES[other] + " may not have " +
+                                  (wrote ? "written" : "read") + " it yet (" + spelled(core.sites[other][found % LINES]) + "): nothing orders the two";
+            if (!writes || !shared->has_sides || span.memory != UB) refuse(at, remedy.c_str(), "%s", message.c_str());
+            note_overwritten(span, message, remedy, at);
         }
 }
 

@@ -106,7 +106,8 @@ def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
         "asc_dump_ubuf: desc=8, block 0: 1 3",
     ]
     orders = [f"order {each} 0" for each in range(1, 8)]
-    assert told == ["signs 0", *orders, *(f"product {each} 0" for each in range(4))]
+    products = [f"product {each} 0" for each in range(4)]
+    assert told == ["signs 0", *orders, "scales 0", *products]
 
 
 @needs_capi

@@ -237,9 +237,15 @@ struct MapPart {
     }
 };
 
-struct FixpipeSettings { /* of the core, in its registers */
-    uint16_t nd_number, from_step;
-    uint32_t to_step;
+/* The scales of columns that SetFixPipeConfig has named, for a mode that takes some. */
+struct NamedScales {
+    LocalTensor<uint64_t> place;
+    bool wanted;
+    explicit NamedScales(QuantMode_t mode) : wanted(mode == VDEQF16 || mode == VQF322B8_PRE || mode == VREQ8)
+    {
+        place.memory = FIXBUF, place.start = int64_t(current->registers[6]), place.limit = int64_t(current->registers[7]);
+    }
+    const LocalTensor<uint64_t> *get() const { return wanted ? &place : nullptr; }
 };
 
 } // namespace npusim
@@ -366,13 +372,13 @@ inline void SetMMLayoutTransform(bool) {}
 inline void SetMMColumnMajor() {}
 inline void SetMMRowMajor() {}
 
-template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, nullptr, at); }
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, npusim::NamedScales(p.quantPre).get(), at); }
 template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR, typename S = uint64_t> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
     npusim::fixpipe(dst, src, config.format, p, &given, at);
 }
-template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, nullptr, at); }
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, npusim::NamedScales(p.quantPre).get(), at); }
 template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ, typename S = uint64_t> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
@@ -386,11 +392,9 @@ template <typename D, typename T, typename To> void npusim_leave(const To &dst, 
 {
     uint64_t nd = npusim::current->registers[4];
     FixpipeParamsV220 same(p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluPre != 0, p.quantPre, int64_t(npusim::current->registers[5]), nd & 0xffff ? uint16_t(nd) : 1, uint16_t(nd >> 16), uint16_t(nd >> 32), p.unitFlag, p.channelSplit);
-    LocalTensor<uint64_t> scales;
-    scales.memory = npusim::FIXBUF, scales.start = int64_t(npusim::current->registers[6]), scales.limit = int64_t(npusim::current->registers[7]);
-    bool by_column = p.quantPre == VDEQF16 || p.quantPre == VQF322B8_PRE || p.quantPre == VREQ8;
-    if constexpr (npusim::IsTensor<To>::value) npusim::fixpipe(dst, src, same, by_column ? &scales : nullptr, at);
-    else npusim::fixpipe(dst, src, p.nz2ndEn ? CO2Layout::ROW_MAJOR : CO2Layout::NZ, same, by_column ? &scales : nullptr, at);
+    npusim::NamedScales scales(p.quantPre);
+    if constexpr (npusim::IsTensor<To>::value) npusim::fixpipe(dst, src, same, scales.get(), at);
+    else npusim::fixpipe(dst, src, p.nz2ndEn ? CO2Layout::ROW_MAJOR : CO2Layout::NZ, same, scales.get(), at);
 }
 template <typename D, typename T> void DataCopy(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }
 template <typename D, typename T> void DataCopy(const LocalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }

@@ -183,11 +183,15 @@ def test_kernels_are_compiled_for_both_kinds_of_cores(
     assert "vmuls" not in cubes
     assert [call["op"] for call in run.calls] == ["adapter"] * 3
     filled = run_program(str(program), ["again"], "Ascend910B3")
-    assert capfd.readouterr().out == "again 7\nanew 507035\n"
-    (fault,) = filled.problems
+    assert capfd.readouterr().out == "again 7\nmade 7\nanew 507035\nstored 507035\n"
+    fault, unwritten = filled.problems
     source = (SOURCES / "sides.cpp").read_text().splitlines()
-    (line,) = (number for number, each in enumerate(source, 1) if each.endswith("// refused"))
-    assert f"ascendc/sides.cpp:{line}: VECTOR writes the tensor at byte 0" in fault["message"]
+    refused, stored = (
+        next(number for number, each in enumerate(source, 1) if each.endswith(f"// {mark}"))
+        for mark in ("refused", "unwritten")
+    )
+    assert f"ascendc/sides.cpp:{refused}: VECTOR writes the tensor at byte 0" in fault["message"]
+    assert f"ascendc/sides.cpp:{stored}: DataCopy: the tensor at byte 1024" in unwritten["message"]
     assert "while MTE3 may not have read it yet" in fault["message"]
 
 

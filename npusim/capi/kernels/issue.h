@@ -105,15 +105,16 @@ void issue(Instruction &told, Site at)
         write_down("", "", at, SET, V, 0, number);
         write_down("", "", at, WAIT, S, 0, number);
     }
+    bool fills = true;
     for (int each = 0; each < told.reads; each++) {
-        check_filled(told, told.read[each], at);
+        fills &= check_filled(told, told.read[each], at);
         check_order(told.pipe, told.read[each], false, at);
     }
     for (int each = 0; each < told.writes; each++) check_order(told.pipe, told.write[each], true, at);
     for (int each = 0; told.pipe == V && each < told.writes; each++)
         for (int other = 0; other < told.reads; other++) check_apart(told, told.write[each], told.read[other], at);
     for (int each = 0; each < told.reads; each++) note(told.pipe, told.read[each], false);
-    for (int each = 0; each < told.writes; each++) note(told.pipe, told.write[each], true);
+    for (int each = 0; each < told.writes; each++) note(told.pipe, told.write[each], true, fills);
     if (told.kind == VECTOR) {
         int64_t chained = 0;
         for (int each = 0; each < told.reads; each++) chained |= told.read[each].start == core.last_result;

@@ -100,7 +100,8 @@ template <typename Word> static void words(int64_t start, int64_t length, Word w
     }
 }
 
-static void check_filled(const Instruction &told, const Span &span, Site at)
+/* False where nobody has written any of it, and it may be read all the same: what is made of it is nothing either. */
+static bool check_filled(const Instruction &told, const Span &span, Site at)
 {
     auto &filled = here().filled[span.memory];
     int64_t missing = 0, all = 0;
@@ -120,10 +121,11 @@ static void check_filled(const Instruction &told, const Span &span, Site at)
         });
     });
     /* libraries of templates compute on whole tiles, whose ends hold anything and go nowhere */
-    bool some = span.some == 1 || (shared->has_sides && told.pipe == V);
-    if (missing && (!some || missing == all))
+    bool whole_tile = shared->has_sides && told.pipe == V, some = span.some == 1 || whole_tile;
+    if (missing && (!some || (missing == all && !whole_tile)))
         refuse(at, "Copy or compute all of it first, or work on fewer elements.", "%s: %s is read, but nothing has written %lld of its %lld bytes",
                told.name, named(span).c_str(), (long long)missing, (long long)all);
+    return !missing || missing < all;
 }
 
 /* Libraries of templates fill a buffer with the same numbers again, and need no order for that. */
@@ -184,7 +186,7 @@ static void check_apart(const Instruction &told, const Span &target, const Span 
     });
 }
 
-static void note(int pipe, const Span &span, bool writes)
+static void note(int pipe, const Span &span, bool writes, bool fills = true)
 {
     Runtime &core = here();
     Touched &touched = core.touched[span.memory];
@@ -195,6 +197,7 @@ static void note(int pipe, const Span &span, bool writes)
     runs(span, [&](int64_t start, int64_t length) {
         size_t end = size_t((start + length + BLOCK - 1) / BLOCK);
         std::fill(last.begin() + start / BLOCK, last.begin() + int64_t(end), number);
+        if (!fills) return;
         if (writes && start % BLOCK == 0 && length % BLOCK == 0)
             std::fill_n(core.filled[span.memory].begin() + start / BLOCK, length / BLOCK, ~0u);
         else if (writes)

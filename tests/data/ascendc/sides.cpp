@@ -102,6 +102,24 @@ template <bool Same> struct Filling {
         }
     }
 };
+// Of a row that nobody has written another one is made, which must not be stored.
+template <bool Stores> struct Making {
+    using Params = Rows;
+    template <int32_t CORE = g_coreType> ON_DEVICE void operator()(Params const &params)
+    {
+        if constexpr (g_coreType == AscendC::AIV) {
+            if (AscendC::GetBlockIdx()) return;
+            AscendC::GlobalTensor<float> target;
+            target.SetGlobalBuffer(params.to, 2 * ROW);
+            AscendC::LocalTensor<float> row(AscendC::TPosition::VECCALC, 0, ROW), made(AscendC::TPosition::VECCALC, 1024, ROW), seven(AscendC::TPosition::VECCALC, 2048, ROW);
+            AscendC::Muls(made, row, 2.0f, ROW);
+            AscendC::Duplicate(seven, 7.0f, ROW);
+            AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+            AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+            AscendC::DataCopy(target[ROW], Stores ? made : seven, ROW); // unwritten
+        }
+    }
+};
 template <class Operator> int fills(aclrtStream stream)
 {
     void *to;
@@ -141,7 +159,9 @@ int main(int argc, char **)
     aclrtCreateStream(&stream);
     if (argc > 1) {
         std::printf("again %d\n", fills<Filling<true>>(stream));
+        std::printf("made %d\n", fills<Making<false>>(stream));
         std::printf("anew %d\n", fills<Filling<false>>(stream));
+        std::printf("stored %d\n", fills<Making<true>>(stream));
         return 0;
     }
     std::printf("both %d\n", wrong_of<Doubling<true, true>>(20, 3, stream));

@@ -76,6 +76,7 @@ def _one(sample: Path, name: str, soc: str, architecture: str, home: Installatio
         shutil.copytree(sample, copy)
         environment = os.environ | {
             "CMAKE_PREFIX_PATH": str(home.cmake),
+            "ASCEND_HOME_PATH": str(home.root),
             "NPUSIM_SOC": soc,
             "SCENARIO_NUM": "1",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

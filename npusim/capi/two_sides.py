@@ -111,6 +111,8 @@ def _side(
 ) -> str:
     """A source as the compiler sees it on cores of one kind, as any C++ compiler takes it."""
     marks = [f"-D__DAV_{name}__" for name in names]
+    if not is_clang(words[0]):  # which is compiled as C++20 then
+        marks.append("-DNPUSIM_SETTINGS_BY_VALUE")
     command = [*words, "-std=c++17", *_BEFORE, *marks, "-E", "-xc++", str(source)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=messages)  # noqa: S603 - the user's own compiler
     if done.returncode:

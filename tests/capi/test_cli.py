@@ -209,14 +209,17 @@ def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
 
     (tmp_path / "twice.asc").write_text(
         '#include "kernel_operator.h"\n#include "acl/acl.h"\n#include "half.h"\n'
-        "__global__ __vector__ void none(float *x) {}\n"
-        "int main() { none<<<1, 0, nullptr>>>(nullptr); return HALF; }\n"
+        "__global__ __vector__ void none(float *x) {}\nint shared();\n"
+        "int main() { none<<<1, 0, nullptr>>>(nullptr); return HALF + shared(); }\n"
     )
+    (tmp_path / "shared.asc").write_text("int shared() { return 0; }\n")
     (tmp_path / "half.h").write_text("#define HALF 0\n")
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nfind_package(ASC REQUIRED)\n"
         "project(twice LANGUAGES ASC CXX)\nadd_executable(twice twice.asc)\n"
-        "target_link_libraries(twice PRIVATE tiling_api register platform m)\n"
+        "add_library(own SHARED shared.asc)\n"
+        "set_target_properties(twice own PROPERTIES LINKER_LANGUAGE ASC)\n"
+        "target_link_libraries(twice PRIVATE own tiling_api register platform m)\n"
         "target_compile_options(twice PRIVATE $<$<COMPILE_LANGUAGE:ASC>:--npu-arch=dav-2201>)\n"
     )
     build = built_by_cmake(tmp_path, "CMAKE_PREFIX_PATH")

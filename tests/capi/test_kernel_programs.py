@@ -106,7 +106,8 @@ def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
         "asc_dump_ubuf: desc=8, block 0: 1 3",
     ]
     orders = [f"order {each} 0" for each in range(1, 8)]
-    assert told == ["signs 0", *orders, *(f"product {each} 0" for each in range(4))]
+    products = [f"product {each} 0" for each in range(4)]
+    assert told == ["signs 0", *orders, "scales 0", *products]
 
 
 @needs_capi
@@ -181,6 +182,17 @@ def test_kernels_are_compiled_for_both_kinds_of_cores(
     assert "vmuls" in both & vectors
     assert "vmuls" not in cubes
     assert [call["op"] for call in run.calls] == ["adapter"] * 3
+    filled = run_program(str(program), ["again"], "Ascend910B3")
+    assert capfd.readouterr().out == "again 7\nmade 7\nanew 507035\nstored 507035\n"
+    fault, unwritten = filled.problems
+    source = (SOURCES / "sides.cpp").read_text().splitlines()
+    refused, stored = (
+        next(number for number, each in enumerate(source, 1) if each.endswith(f"// {mark}"))
+        for mark in ("refused", "unwritten")
+    )
+    assert f"ascendc/sides.cpp:{refused}: VECTOR writes the tensor at byte 0" in fault["message"]
+    assert f"ascendc/sides.cpp:{stored}: DataCopy: the tensor at byte 1024" in unwritten["message"]
+    assert "while MTE3 may not have read it yet" in fault["message"]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,12 @@ struct Runtime {
         Site at;
     };
     std::vector<Stored> stored;
+    struct Overwritten { /* bytes of UB that another pipe may be at, and why that is wrong if they change */
+        const uint8_t *place;
+        std::string before, message, remedy;
+        Site at;
+    };
+    std::vector<Overwritten> overwritten;
 
     struct Leaving { /* a part of L0C that a fixpipe with a unit flag empties, for the next product with one */
         int64_t start, end;

@@ -85,6 +85,7 @@ void issue(Instruction &told, Site at)
     act();
     Runtime &core = here();
     check_stored();
+    check_overwritten();
     if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube && !current->size[L1])
         refuse(at, "Call it on the cube core.", "%s: a vector core has no %s pipe", told.name, PIPE_NAMES[told.pipe]);
     if (told.pipe == V && current->cube) refuse(at, "Call it on vector cores.", "%s: a cube core has no VECTOR pipe", told.name);
@@ -105,15 +106,16 @@ void issue(Instruction &told, Site at)
         write_down("", "", at, SET, V, 0, number);
         write_down("", "", at, WAIT, S, 0, number);
     }
+    bool fills = true;
     for (int each = 0; each < told.reads; each++) {
-        check_filled(told, told.read[each], at);
+        fills &= check_filled(told, told.read[each], at);
         check_order(told.pipe, told.read[each], false, at);
     }
     for (int each = 0; each < told.writes; each++) check_order(told.pipe, told.write[each], true, at);
     for (int each = 0; told.pipe == V && each < told.writes; each++)
         for (int other = 0; other < told.reads; other++) check_apart(told, told.write[each], told.read[other], at);
     for (int each = 0; each < told.reads; each++) note(told.pipe, told.read[each], false);
-    for (int each = 0; each < told.writes; each++) note(told.pipe, told.write[each], true);
+    for (int each = 0; each < told.writes; each++) note(told.pipe, told.write[each], true, fills);
     if (told.kind == VECTOR) {
         int64_t chained = 0;
         for (int each = 0; each < told.reads; each++) chained |= told.read[each].start == core.last_result;

@@ -100,7 +100,8 @@ template <typename Word> static void words(int64_t start, int64_t length, Word w
     }
 }
 
-static void check_filled(const Instruction &told, const Span &span, Site at)
+/* False where nobody has written any of it, and it may be read all the same: what is made of it is nothing either. */
+static bool check_filled(const Instruction &told, const Span &span, Site at)
 {
     auto &filled = here().filled[span.memory];
     int64_t missing = 0, all = 0;
@@ -120,10 +121,30 @@ static void check_filled(const Instruction &told, const Span &span, Site at)
         });
     });
     /* libraries of templates compute on whole tiles, whose ends hold anything and go nowhere */
-    bool some = span.some == 1 || (shared->has_sides && told.pipe == V);
-    if (missing && (!some || missing == all))
+    bool whole_tile = shared->has_sides && told.pipe == V, some = span.some == 1 || whole_tile;
+    if (missing && (!some || (missing == all && !whole_tile)))
         refuse(at, "Copy or compute all of it first, or work on fewer elements.", "%s: %s is read, but nothing has written %lld of its %lld bytes",
                told.name, named(span).c_str(), (long long)missing, (long long)all);
+    return !missing || missing < all;
+}
+
+/* Libraries of templates fill a buffer with the same numbers again, and need no order for that. */
+static void note_overwritten(const Span &span, const std::string &message, const std::string &remedy, Site at)
+{
+    const uint8_t *memory = current->memory[span.memory];
+    runs(span, [&](int64_t start, int64_t length) {
+        here().overwritten.push_back({memory + start, std::string(reinterpret_cast<const char *>(memory + start), size_t(length)), message, remedy, placed(at)});
+    });
+}
+
+/* What was overwritten last holds what it held, or is refused. */
+static void check_overwritten()
+{
+    if (here().overwritten.empty()) return;
+    std::vector<Runtime::Overwritten> overwritten;
+    overwritten.swap(here().overwritten);
+    for (const auto &each : overwritten)
+        if (std::memcmp(each.place, each.before.data(), each.before.size())) refuse(each.at, each.remedy.c_str(), "%s", each.message.c_str());
 }
 
 void link_pipes(int first, int then, Site at);
@@ -152,9 +173,11 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
                 link_pipes(other, pipe, at);
                 continue;
             }
-            refuse(at, (std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.").c_str(),
-                   "%s %s %s while %s may not have %s it yet (%s): nothing orders the two", PIPE_NAMES[pipe], writes ? "writes" : "reads", named(span).c_str(),
-                   PIPE_NAMES[other], wrote ? "written" : "read", spelled(core.sites[other][found % LINES]).c_str());
+            std::string remedy = std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.";
+            std::string message = std::string(PIPE_NAMES[pipe]) + (writes ? " writes " : " reads ") + named(span) + " while " + PIPE_NAMES[other] + " may not have " +
+                                  (wrote ? "written" : "read") + " it yet (" + spelled(core.sites[other][found % LINES]) + "): nothing orders the two";
+            if (!writes || !shared->has_sides || span.memory != UB) refuse(at, remedy.c_str(), "%s", message.c_str());
+            note_overwritten(span, message, remedy, at);
         }
 }
 
@@ -173,7 +196,7 @@ static void check_apart(const Instruction &told, const Span &target, const Span 
     });
 }
 
-static void note(int pipe, const Span &span, bool writes)
+static void note(int pipe, const Span &span, bool writes, bool fills = true)
 {
     Runtime &core = here();
     Touched &touched = core.touched[span.memory];
@@ -184,6 +207,7 @@ static void note(int pipe, const Span &span, bool writes)
     runs(span, [&](int64_t start, int64_t length) {
         size_t end = size_t((start + length + BLOCK - 1) / BLOCK);
         std::fill(last.begin() + start / BLOCK, last.begin() + int64_t(end), number);
+        if (!fills) return;
         if (writes && start % BLOCK == 0 && length % BLOCK == 0)
             std::fill_n(core.filled[span.memory].begin() + start / BLOCK, length / BLOCK, ~0u);
         else if (writes)

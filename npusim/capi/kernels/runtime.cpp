@@ -28,6 +28,7 @@ static void begin(unsigned high, unsigned low)
     try {
         reinterpret_cast<void (*)(void *)>(shared->job->body)(reinterpret_cast<void *>(shared->job->context));
         check_stored();
+        check_overwritten();
         if (!core->serving) {
             check_freed(*core);
             check_flags(*core);

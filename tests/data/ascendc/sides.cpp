@@ -83,6 +83,55 @@ public:
         carry<OnVector>(own, params.to + place.block * ROW, Way<WithCube, WithVectors>::FACTOR);
     }
 };
+// A row is filled twice without an order between its copy and the second filling, which is seen where the numbers differ.
+template <bool Same> struct Filling {
+    using Params = Rows;
+    template <int32_t CORE = g_coreType> ON_DEVICE void operator()(Params const &params)
+    {
+        if constexpr (g_coreType == AscendC::AIV) {
+            if (AscendC::GetBlockIdx()) return;
+            AscendC::GlobalTensor<float> target;
+            target.SetGlobalBuffer(params.to, 2 * ROW);
+            AscendC::LocalTensor<float> row(AscendC::TPosition::VECCALC, 0, ROW);
+            for (uint32_t half = 0; half < 2; half++) {
+                AscendC::Duplicate(row, Same ? 7.0f : 7.0f + float(half), ROW); // refused
+                AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+                AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+                AscendC::DataCopy(target[half * ROW], row, ROW);
+            }
+        }
+    }
+};
+// Of a row that nobody has written another one is made, which must not be stored.
+template <bool Stores> struct Making {
+    using Params = Rows;
+    template <int32_t CORE = g_coreType> ON_DEVICE void operator()(Params const &params)
+    {
+        if constexpr (g_coreType == AscendC::AIV) {
+            if (AscendC::GetBlockIdx()) return;
+            AscendC::GlobalTensor<float> target;
+            target.SetGlobalBuffer(params.to, 2 * ROW);
+            AscendC::LocalTensor<float> row(AscendC::TPosition::VECCALC, 0, ROW), made(AscendC::TPosition::VECCALC, 1024, ROW), seven(AscendC::TPosition::VECCALC, 2048, ROW);
+            AscendC::Muls(made, row, 2.0f, ROW);
+            AscendC::Duplicate(seven, 7.0f, ROW);
+            AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+            AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+            AscendC::DataCopy(target[ROW], Stores ? made : seven, ROW); // unwritten
+        }
+    }
+};
+template <class Operator> int fills(aclrtStream stream)
+{
+    void *to;
+    float last = 0;
+    aclrtMalloc(&to, 2 * ROW * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST);
+    start<Operator>({nullptr, (float *)to, 0}, 1, stream);
+    int status = aclrtSynchronizeStream(stream);
+    aclrtMemcpy(&last, sizeof last, (float *)to + 2 * ROW - 1, sizeof last, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtFree(to);
+    return status ? status : int(last);
+}
+
 template <class Operator> int wrong_of(uint32_t blocks, float factor, aclrtStream stream)
 {
     std::vector<float> values(blocks * ROW);
@@ -102,12 +151,19 @@ template <class Operator> int wrong_of(uint32_t blocks, float factor, aclrtStrea
     return wrong;
 }
 
-int main()
+int main(int argc, char **)
 {
     aclInit(nullptr);
     aclrtSetDevice(0);
     aclrtStream stream;
     aclrtCreateStream(&stream);
+    if (argc > 1) {
+        std::printf("again %d\n", fills<Filling<true>>(stream));
+        std::printf("made %d\n", fills<Making<false>>(stream));
+        std::printf("anew %d\n", fills<Filling<false>>(stream));
+        std::printf("stored %d\n", fills<Making<true>>(stream));
+        return 0;
+    }
     std::printf("both %d\n", wrong_of<Doubling<true, true>>(20, 3, stream));
     std::printf("vectors %d\n", wrong_of<Doubling<false, true>>(40, 2, stream));
     std::printf("cubes %d\n", wrong_of<Doubling<true, false>>(20, 1, stream));

@@ -20,6 +20,9 @@ typedef void *aclrtContext;
 #ifndef ACL_ERROR_NONE
 #define ACL_ERROR_NONE ACL_SUCCESS /* its older name */
 #endif
+#ifndef ACL_RT_SUCCESS
+#define ACL_RT_SUCCESS ACL_SUCCESS /* as the runtime calls it */
+#endif
 
 /* @aclnnStatus@ */
 

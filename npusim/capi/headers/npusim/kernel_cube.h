@@ -218,9 +218,34 @@ template <typename D, typename T> void fixpipe(const LocalTensor<D> &dst, const 
     current->atomic = before;
 }
 
-struct FixpipeSettings { /* of the core, in its registers */
-    uint16_t nd_number, from_step;
-    uint32_t to_step;
+/* What of a feature map in L1 an instruction reads: of some blocks of channels, the lines that its places see. */
+struct MapPart {
+    int64_t high, wide, deep, first, last; /* of a block of channels, its columns in the matrix; and the matrix's columns */
+    int64_t start = 0, end = 0;            /* points of a block */
+    void find(int64_t from, int64_t to, int64_t out_w, int64_t down, int64_t along, const int64_t *pads, int64_t tall, int64_t broad)
+    {
+        auto inside = [](int64_t at, int64_t size) { return at < 0 ? 0 : at >= size ? size - 1 : at; };
+        int64_t top = inside(from / out_w * down - pads[2], high), bottom = inside(to / out_w * down - pads[2] + tall, high);
+        bool one_line = from / out_w == to / out_w;
+        int64_t left = one_line ? inside(from % out_w * along - pads[0], wide) : 0, right = one_line ? inside(to % out_w * along - pads[0] + broad, wide) : wide - 1;
+        start = top * wide + left, end = bottom * wide + right + 1;
+    }
+    Span span(int32_t memory, int64_t place, int64_t limit) const
+    {
+        int64_t block = high * wide * 32, before = first / deep;
+        return {memory, int32_t(last / deep - before + 1), 1, place + before * block + start * 32, limit, (end - start) * 32, block, 0, false, true};
+    }
+};
+
+/* The scales of columns that SetFixPipeConfig has named, for a mode that takes some. */
+struct NamedScales {
+    LocalTensor<uint64_t> place;
+    bool wanted;
+    explicit NamedScales(QuantMode_t mode) : wanted(mode == VDEQF16 || mode == VQF322B8_PRE || mode == VREQ8)
+    {
+        place.memory = FIXBUF, place.start = int64_t(current->registers[6]), place.limit = int64_t(current->registers[7]);
+    }
+    const LocalTensor<uint64_t> *get() const { return wanted ? &place : nullptr; }
 };
 
 } // namespace npusim
@@ -272,7 +297,7 @@ inline void SetLoadDataBoundary(uint32_t) {}
 inline void SetLoadDataRepeat(const LoadDataRepeatParam &) {}
 
 /* A feature map in L1 (NC1HWC0) as a matrix: places of the filter by rows, channels and taps by columns. */
-template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
+template <typename T, NPUSIM_SETTING(IsResetLoad3dConfig) config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
 {
     constexpr int64_t c0 = npusim::Square<T>::wide;
     int64_t map_h = p.l1H, map_w = p.l1W, pads[4] = {p.padList[0], p.padList[1], p.padList[2], p.padList[3]};
@@ -285,7 +310,9 @@ template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAUL
     int64_t out_w = (map_w + pads[0] + pads[1] - p.dilationFilterW * (broad - 1) - 1) / p.strideW + 1;
     int64_t rows = p.mExtension, deep = p.kExtension, m1 = (rows + 15) / 16, k1 = (deep + c0 - 1) / c0;
     bool a = dst.memory == npusim::L0A;
-    npusim::Span from = {src.memory, 1, 1, src.start, src.limit, map_h * map_w * ((p.channelSize + c0 - 1) / c0) * 32, 0, 0, false, true};
+    npusim::MapPart part = {map_h, map_w, c0 * tall * broad, p.kStartPt, p.kStartPt + deep - 1};
+    part.find(p.mStartPt, p.mStartPt + rows - 1, out_w, p.strideH, p.strideW, pads, p.dilationFilterH * (tall - 1), p.dilationFilterW * (broad - 1));
+    npusim::Span from = part.span(src.memory, src.start, src.limit);
     npusim::load_l0("LoadData", dst.memory, m1 * k1 * npusim::FRACTAL, from, {dst.memory, 1, 1, dst.start, dst.limit, m1 * k1 * npusim::FRACTAL, 0, 0, false, false}, at);
     if (!npusim::computes_products) return;
     for (int64_t row = 0; row < m1 * 16; row++)
@@ -345,14 +372,14 @@ inline void SetMMLayoutTransform(bool) {}
 inline void SetMMColumnMajor() {}
 inline void SetMMRowMajor() {}
 
-template <typename D, typename T, const FixpipeConfig &config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, nullptr, at); }
-template <typename D, typename T, const FixpipeConfig &config = CFG_ROW_MAJOR, typename S = uint64_t> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, npusim::NamedScales(p.quantPre).get(), at); }
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR, typename S = uint64_t> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
     npusim::fixpipe(dst, src, config.format, p, &given, at);
 }
-template <typename D, typename T, const FixpipeConfig &config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, nullptr, at); }
-template <typename D, typename T, const FixpipeConfig &config = CFG_NZ, typename S = uint64_t> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, npusim::NamedScales(p.quantPre).get(), at); }
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ, typename S = uint64_t> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
     npusim::fixpipe(dst, src, p, &given, at);
@@ -365,11 +392,9 @@ template <typename D, typename T, typename To> void npusim_leave(const To &dst, 
 {
     uint64_t nd = npusim::current->registers[4];
     FixpipeParamsV220 same(p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluPre != 0, p.quantPre, int64_t(npusim::current->registers[5]), nd & 0xffff ? uint16_t(nd) : 1, uint16_t(nd >> 16), uint16_t(nd >> 32), p.unitFlag, p.channelSplit);
-    LocalTensor<uint64_t> scales;
-    scales.memory = npusim::FIXBUF, scales.start = int64_t(npusim::current->registers[6]), scales.limit = int64_t(npusim::current->registers[7]);
-    bool by_column = p.quantPre == VDEQF16 || p.quantPre == VQF322B8_PRE || p.quantPre == VREQ8;
-    if constexpr (npusim::IsTensor<To>::value) npusim::fixpipe(dst, src, same, by_column ? &scales : nullptr, at);
-    else npusim::fixpipe(dst, src, p.nz2ndEn ? CO2Layout::ROW_MAJOR : CO2Layout::NZ, same, by_column ? &scales : nullptr, at);
+    npusim::NamedScales scales(p.quantPre);
+    if constexpr (npusim::IsTensor<To>::value) npusim::fixpipe(dst, src, same, scales.get(), at);
+    else npusim::fixpipe(dst, src, p.nz2ndEn ? CO2Layout::ROW_MAJOR : CO2Layout::NZ, same, scales.get(), at);
 }
 template <typename D, typename T> void DataCopy(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }
 template <typename D, typename T> void DataCopy(const LocalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }

@@ -128,20 +128,20 @@ struct FmodConfig {
     uint32_t iterationNum = FMOD_ITERATION_NUM_MAX;
 };
 inline constexpr FmodConfig DEFAULT_FMOD_CONFIG = {};
-template <typename T, bool isReuseSource = false, const FmodConfig &config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, const LocalTensor<uint8_t> &, uint32_t count, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(FmodConfig) config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, const LocalTensor<uint8_t> &, uint32_t count, NPUSIM_AT)
 {
     npusim::mapped("Fmod", at, count, {"vdiv", "vmuls", "vmul", "vsub"}, [](auto x, auto y) { return decltype(x)(std::fmod(x, y)); }, dst, src0, src1);
 }
-template <typename T, bool isReuseSource = false, const FmodConfig &config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, const LocalTensor<uint8_t> &tmp, NPUSIM_AT) { Fmod(dst, src0, src1, tmp, src0.GetSize(), at); }
-template <typename T, bool isReuseSource = false, const FmodConfig &config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint32_t count, NPUSIM_AT) { Fmod(dst, src0, src1, LocalTensor<uint8_t>(), count, at); }
-template <typename T, bool isReuseSource = false, const FmodConfig &config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, NPUSIM_AT) { Fmod(dst, src0, src1, LocalTensor<uint8_t>(), src0.GetSize(), at); }
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(FmodConfig) config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, const LocalTensor<uint8_t> &tmp, NPUSIM_AT) { Fmod(dst, src0, src1, tmp, src0.GetSize(), at); }
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(FmodConfig) config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint32_t count, NPUSIM_AT) { Fmod(dst, src0, src1, LocalTensor<uint8_t>(), count, at); }
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(FmodConfig) config = DEFAULT_FMOD_CONFIG> void Fmod(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, NPUSIM_AT) { Fmod(dst, src0, src1, LocalTensor<uint8_t>(), src0.GetSize(), at); }
 
 enum class PowerAlgo { INTRINSIC = 0, DOUBLE_FLOAT_TECH };
 struct PowerConfig {
     PowerAlgo algo = PowerAlgo::INTRINSIC;
 };
 inline constexpr PowerConfig defaultPowerConfig = {};
-template <typename T, bool isReuseSource = false, const PowerConfig &config = defaultPowerConfig, typename X, typename Y> void Power(const LocalTensor<T> &dst, const X &base, const Y &exponent, const LocalTensor<uint8_t> &, uint32_t count, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(PowerConfig) config = defaultPowerConfig, typename X, typename Y> void Power(const LocalTensor<T> &dst, const X &base, const Y &exponent, const LocalTensor<uint8_t> &, uint32_t count, NPUSIM_AT)
 {
     auto power = [](auto x, auto y) { return decltype(x)(std::pow(double(x), double(y))); };
     npusim::Steps steps = {"vln", "vmul", "vexp", "vmuls", "vadds", "vmul"};
@@ -149,7 +149,7 @@ template <typename T, bool isReuseSource = false, const PowerConfig &config = de
     else if constexpr (npusim::IsTensor<X>::value) npusim::mapped("Power", at, count, steps, [&, y = npusim::Wide<T>(exponent)](auto x) { return power(x, y); }, dst, base);
     else npusim::mapped("Power", at, count, steps, [&, x = npusim::Wide<T>(base)](auto y) { return power(x, y); }, dst, exponent);
 }
-template <typename T, bool isReuseSource = false, const PowerConfig &config = defaultPowerConfig, typename X, typename Y> void Power(const LocalTensor<T> &dst, const X &base, const Y &exponent, const LocalTensor<uint8_t> &tmp, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, NPUSIM_SETTING(PowerConfig) config = defaultPowerConfig, typename X, typename Y> void Power(const LocalTensor<T> &dst, const X &base, const Y &exponent, const LocalTensor<uint8_t> &tmp, NPUSIM_AT)
 {
     uint32_t count;
     if constexpr (npusim::IsTensor<X>::value) count = base.GetSize();

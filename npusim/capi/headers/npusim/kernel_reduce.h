@@ -142,7 +142,7 @@ template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> void Select(cons
     auto other = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
     npusim::select(dst, LocalTensor<uint8_t>(), src0, &src1, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p, true, false, at);
 }
-template <typename K, typename U, const BinaryConfig &config, typename T> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_AT)
+template <typename K, typename U, NPUSIM_SETTING(BinaryConfig) config, typename T> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_AT)
 {
     bool last = config.scalarTensorIndex == 1;
     T b = (last ? src1 : src0).as_operand(at);

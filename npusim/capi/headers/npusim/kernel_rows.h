@@ -42,7 +42,7 @@ template <typename T> void row_steps(const char *name, Site at, int64_t rows, in
 namespace AscendC {
 
 /* dst = exp(src - max) / sum, row by row; blocks of max and sum for each row. */
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, const SoftmaxConfig &config = SOFTMAX_DEFAULT_CFG, typename U> void SoftMax(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, NPUSIM_SETTING(SoftmaxConfig) config = SOFTMAX_DEFAULT_CFG, typename U> void SoftMax(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
 {
     int64_t m = shape.srcM ? shape.srcM : uint32_t(tiling.srcM), k = shape.srcK ? shape.srcK : uint32_t(tiling.srcK), kept = shape.oriSrcK ? shape.oriSrcK : k, per = 32 / int64_t(sizeof(U));
     npusim::row_steps<T>("SoftMax", at, m, k, {"vcmax", "vsub", "vexp", "vcadd", "vdiv"}, {npusim::row(dst, m * k), npusim::row(sum, m * per)}, {npusim::row(src, m * k)});
@@ -57,7 +57,7 @@ template <typename T, bool isReuseSource = false, bool isBasicBlock = false, boo
         npusim::fill_block(sum.data() + i * per, total);
     }
 }
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, const SoftmaxConfig &config = SOFTMAX_DEFAULT_CFG> void SoftMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, NPUSIM_SETTING(SoftmaxConfig) config = SOFTMAX_DEFAULT_CFG> void SoftMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
 {
     int64_t m = shape.srcM ? shape.srcM : uint32_t(tiling.srcM), k = shape.srcK ? shape.srcK : uint32_t(tiling.srcK), kept = shape.oriSrcK ? shape.oriSrcK : k;
     npusim::row_steps<T>("SoftMax", at, m, k, {"vcmax", "vsub", "vexp", "vcadd", "vdiv"}, {npusim::row(dst, m * k)}, {npusim::row(src, m * k)});
@@ -69,7 +69,7 @@ template <typename T, bool isReuseSource = false, bool isBasicBlock = false, con
     }
 }
 /* exp(src - max) / sum with the max and sum of another call */
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, const SoftmaxConfig &config = SOFTMAX_DEFAULT_CFG, typename U> void SimpleSoftMax(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, NPUSIM_SETTING(SoftmaxConfig) config = SOFTMAX_DEFAULT_CFG, typename U> void SimpleSoftMax(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
 {
     int64_t m = shape.srcM ? shape.srcM : uint32_t(tiling.srcM), k = shape.srcK ? shape.srcK : uint32_t(tiling.srcK), per = 32 / int64_t(sizeof(U));
     npusim::row_steps<T>("SimpleSoftMax", at, m, k, {"vsub", "vexp", "vdiv"}, {npusim::row(dst, m * k)}, {npusim::row(src, m * k), npusim::row(sum, m * per), npusim::row(most, m * per)});
@@ -85,7 +85,7 @@ template <typename T, bool isReuseSource = false, bool isDataFormatNZ = false, t
     npusim::mapped("LogSoftMax", at, m * k, {"vln", "vmuls"}, [](auto x) { return decltype(x)(std::log10(x)); }, dst, dst);
 }
 /* One step of an online softmax: what came before is scaled by exp(old max - new max). */
-template <typename T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, const SoftmaxConfig &config = SOFTMAX_DEFAULT_CFG, typename U> void SoftmaxFlashV2(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<T> &scale, const LocalTensor<U> &in_sum, const LocalTensor<U> &in_most, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
+template <typename T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, NPUSIM_SETTING(SoftmaxConfig) config = SOFTMAX_DEFAULT_CFG, typename U> void SoftmaxFlashV2(const LocalTensor<T> &dst, const LocalTensor<U> &sum, const LocalTensor<U> &most, const LocalTensor<T> &src, const LocalTensor<T> &scale, const LocalTensor<U> &in_sum, const LocalTensor<U> &in_most, const LocalTensor<uint8_t> &, const SoftMaxTiling &tiling, const SoftMaxShapeInfo &shape = {}, NPUSIM_AT)
 {
     int64_t m = shape.srcM ? shape.srcM : uint32_t(tiling.srcM), k = shape.srcK ? shape.srcK : uint32_t(tiling.srcK), kept = shape.oriSrcK ? shape.oriSrcK : k, per = 32 / int64_t(sizeof(U)), own = 32 / int64_t(sizeof(T));
     npusim::row_steps<T>("SoftmaxFlashV2", at, m, k, {"vcmax", "vsub", "vexp", "vcadd"}, {npusim::row(dst, m * k), npusim::row(sum, m * per)}, {npusim::row(src, m * k)});

@@ -46,7 +46,7 @@ struct CumSumInfo {
     uint32_t outter{0}, inner{0};
 };
 inline constexpr CumSumConfig defaultCumSumConfig = {};
-template <typename T, const CumSumConfig &config = defaultCumSumConfig> void CumSum(const LocalTensor<T> &dst, const LocalTensor<T> &last, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const CumSumInfo &p, NPUSIM_AT)
+template <typename T, NPUSIM_SETTING(CumSumConfig) config = defaultCumSumConfig> void CumSum(const LocalTensor<T> &dst, const LocalTensor<T> &last, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const CumSumInfo &p, NPUSIM_AT)
 {
     int64_t m = p.outter, n = p.inner;
     for (int64_t i = 0; i < (config.isLastAxis ? n : m); i++) /* line by line, along the axis that lies across */
@@ -63,7 +63,7 @@ template <typename T, const CumSumConfig &config = defaultCumSumConfig> void Cum
         std::memcpy(static_cast<void *>(last.data()), dst.data() + (m - 1) * n, size_t(n) * sizeof(T));
     }
 }
-template <typename T, const CumSumConfig &config = defaultCumSumConfig> void CumSum(const LocalTensor<T> &dst, const LocalTensor<T> &last, const LocalTensor<T> &src, const CumSumInfo &p, NPUSIM_AT) { CumSum<T, config>(dst, last, src, LocalTensor<uint8_t>(), p, at); }
+template <typename T, NPUSIM_SETTING(CumSumConfig) config = defaultCumSumConfig> void CumSum(const LocalTensor<T> &dst, const LocalTensor<T> &last, const LocalTensor<T> &src, const CumSumInfo &p, NPUSIM_AT) { CumSum<T, config>(dst, last, src, LocalTensor<uint8_t>(), p, at); }
 
 enum class SortType { RADIX_SORT, MERGE_SORT };
 struct SortConfig {

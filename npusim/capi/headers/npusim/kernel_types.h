@@ -36,6 +36,12 @@
 #define __CCE_AICORE__ 220
 #endif
 #define GM_ADDR uint8_t *
+/* A setting as a template's argument: by its value, where it may be; GCC 12 breaks at references to those of functions. */
+#ifdef NPUSIM_SETTINGS_BY_VALUE
+#define NPUSIM_SETTING(Type) Type
+#else
+#define NPUSIM_SETTING(Type) const Type &
+#endif
 #define ASSERT(...) /* nothing, as on the device: some write it behind an expression */
 #define ascendc_assert(...) ((void)0)
 #define KERNEL_TASK_TYPE_DEFAULT(kind)

@@ -126,7 +126,7 @@ NPUSIM_PLAIN_UNARY(Abs) NPUSIM_PLAIN_UNARY(Neg) NPUSIM_PLAIN_UNARY(Exp) NPUSIM_P
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, \
                         npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }                                                                                                                         \
-    template <typename K = BinaryDefaultType, bool isSetMask = true, const BinaryConfig &config = DEFAULT_BINARY_CONFIG, typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    template <typename K = BinaryDefaultType, bool isSetMask = true, NPUSIM_SETTING(BinaryConfig) config = DEFAULT_BINARY_CONFIG, typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         const LocalTensor<T> &given = config.scalarTensorIndex ? src0 : src1;                                                 \
         npusim::Wide<T> c = (config.scalarTensorIndex ? src1 : src0).as_operand(at);                                         \

@@ -1,8 +1,8 @@
 """How rows of several tensors are put side by side by the kernel that serves all shapes.
 
-Parts of whole blocks are copied row by row; others, and whatever fits one core, are turned by
-vnchwconv, so that the rows of all parts lie one below the other. Source: public operator sources
-(concat_dsl.cc).
+Parts of whole blocks are loaded by rows and moved side by side in UB, on no more cores than have
+24 KB each; others, and whatever fits one core, are turned by vnchwconv, so that the rows of all
+parts lie one below the other. Source: public operator sources (concat_dsl.cc).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _LINES = 16
 _NARROW = 128  # elements of a joined row that one core puts together whatever its parts are
 _REPEAT_BLOCKS = 8
 _HALVES = 2  # of a block, at which parts may begin without a line for every element
+_CORE_BYTES = 24 << 10  # of the result that a core has at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class TurnedRows:
 class JoinTiling:
     """``rows`` of parts that are ``widths`` wide; ``block`` elements take 32 bytes.
 
-    ``room`` is what half of UB holds, in elements.
+    ``room`` is what half of UB holds and ``least`` what makes a core worth it, in elements.
     """
 
     rows: int
@@ -48,13 +49,28 @@ class JoinTiling:
     block: int
     cores: int
     room: int
+    least: int
 
     @classmethod
     def of(cls, profile: Profile, rows: int, widths: Sequence[int], itemsize: int) -> JoinTiling:
         """The tiling of ``widths`` elements of ``itemsize`` bytes."""
         block = profile.buffers.block_bytes // itemsize
         room = profile.buffers.ub_bytes // 2 // itemsize // block * block
-        return cls(rows, widths, block, profile.cores.vector_cores, room)
+        cores, least = profile.cores.vector_cores, _CORE_BYTES // itemsize
+        return cls(rows, widths, block, cores, room, least)
+
+    @property
+    def whole(self) -> RowShare | None:
+        """Rows of each core and of its tiles where all parts are whole blocks, else None."""
+        columns = sum(self.widths)
+        if self.rows <= 1 or not min(self.widths) or not self._multiple_of(self.block):
+            return None
+        if columns > self.room:
+            return None
+        cores = ceil(self.cores / max(1, self.least // columns))
+        tile = min(ceil(self.rows / cores), self.room // columns)
+        per_core = ceil(ceil(self.rows / tile) / self.cores) * tile
+        return RowShare(self.rows, per_core, tile)
 
     @property
     def turned(self) -> TurnedRows | None:

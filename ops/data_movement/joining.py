@@ -3,15 +3,19 @@
 Kernels compiled for one shape put rows of a few elements together with vnchwconv: lines of all
 inputs side by side, then back. Source: public operator sources (concat_last_dim.py; for any widths
 that aren't whole blocks the later tensor compiler, whose tiling is op_tiling/concat_dsl.cc). The
-kernel for all shapes turns whole groups of rows, however few there are.
+kernel for all shapes turns whole groups of rows, however few there are, and moves whole blocks side
+by side in UB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
 from npusim.ascendc.task import Task, made
@@ -21,6 +25,8 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
@@ -116,6 +122,59 @@ class Interleaved(Kernel):
             rows[..., begin : begin + width] = values.reshape(*values.shape[:-1], -1, width)
 
 
+class SideBySide(Kernel):
+    """dst[row] = the rows of all parts side by side, whole blocks of them.
+
+    Tiles of rows follow each other in device memory on both sides; the vector unit moves them in
+    UB, where each part has a buffer of its own and the result another.
+    """
+
+    op_type = "Concat"
+    generated = True
+
+    def __init__(
+        self,
+        parts: Sequence[GlobalTensor],
+        dst: GlobalTensor,
+        widths: Sequence[int],
+        share: RowShare,
+    ) -> None:
+        self.reads, self.writes = tuple(parts), (dst,)
+        self.parts = [part.view(part.numel) for part in parts]
+        self.dst, self.widths, self.width = dst.view(dst.numel), widths, sum(widths)
+        self.division = self.share = share
+        self.block_dim = share.cores
+
+    def process(self, core: Core) -> None:
+        tile, kind = self.share.tile, self.dst.dtype
+        in_ques = [TQue(TPosition.VECIN, 1, "part") for _ in self.parts]
+        out_que = TQue(TPosition.VECOUT, 1, "rows")
+        for queue, width in zip(in_ques, self.widths, strict=True):
+            core.pipe.init_buffer(queue, 1, tile * width * kind.itemsize)
+        core.pipe.init_buffer(out_que, 1, tile * self.width * kind.itemsize)
+        apart = self.width * kind.itemsize // core.block_bytes
+        for first, rows in self.share.tiles(core):
+            out = out_que.alloc_tensor(kind, rows * self.width)
+            given = list(zip(in_ques, self.parts, self.widths, strict=True))
+            loaded = [
+                queue.copy_in(part.span(first * width, rows * width))
+                for queue, part, width in given
+            ]
+            for x, width in zip(loaded, self.widths, strict=True):
+                blocks = width * kind.itemsize // core.block_bytes
+                core.move_bursts(out, x, rows, blocks, stride=apart)
+            core.arrange(out, *loaded, how=partial(_joined, rows))
+            for (queue, _, _), x in zip(given, loaded, strict=True):
+                queue.free_tensor(x)
+            out_que.copy_out(self.dst.span(first * self.width, rows * self.width), out)
+
+
+def _joined(rows: int, *parts: NDArray[Any]) -> NDArray[Any]:
+    """Their rows side by side, behind the axes of the loops."""
+    lines = [part.reshape(*part.shape[:-1], rows, part.shape[-1] // rows) for part in parts]
+    return np.concatenate(lines, axis=-1)
+
+
 class Concat(BoxesCopy):
     """Tensors one after the other along an axis."""
 
@@ -141,11 +200,12 @@ class Concat(BoxesCopy):
         widths = [prod(part.shape[axis:]) for part in parts]
         if is_ragged(profile, widths, out):
             return Interleaved.called(cls.op_type)(profile, parts, out, widths)
-        if not profile.software.compiled_for_shape and out.dtype.itemsize in _TURNED_BYTES:
-            rows = prod(out.shape[:axis])
-            lined = JoinTiling.of(profile, rows, widths, out.dtype.itemsize).turned
-            if len(parts) > 1 and lined is not None:
+        if not profile.software.compiled_for_shape and len(parts) > 1:
+            tiling = JoinTiling.of(profile, prod(out.shape[:axis]), widths, out.dtype.itemsize)
+            if out.dtype.itemsize in _TURNED_BYTES and (lined := tiling.turned) is not None:
                 return Interleaved.called(cls.op_type)(profile, parts, out, widths, lined)
+            if (share := tiling.whole) is not None:
+                return SideBySide.called(cls.op_type)(parts, out, widths, share)
         boxes = zip(parts, cut_along(out, axis, parts), strict=True)
         return cls(profile, tuple(boxes), tuple(parts), (out,))
 

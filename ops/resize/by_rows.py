@@ -1,11 +1,12 @@
-"""Bilinear resizing of float16 by `vbi`, which gathers four pixels by their addresses and blends.
+"""Bilinear resizing by `vbi`, which gathers four pixels by their addresses and blends them.
 
 A tile is a stretch of one row of the result: the scalar unit reads which two source rows it needs
 and their weights, which the vector unit has found for the row before; both are loaded, the weights
 of all four neighbours are multiplied out, and `vbi` goes through eight pixels at a time, once for
-each neighbour. Nothing of a row is loaded before the scalar unit has seen its number, so that short
-stretches wait for memory. Source: public operator sources (dynamic/resize_bilinear_v2.py, tiling
-key 100000, and op_tiling/resize_bilinear_v2.cc).
+each neighbour. Where it takes float32 it blends only that: halves of the channels one after the
+other, and always as many pixels as the largest tile has. Nothing of a row is loaded before the
+scalar unit has seen its number, so that short stretches wait for memory. Source: public operator
+sources (dynamic/resize_bilinear_v2.py, tiling key 100000, and op_tiling/resize_bilinear_v2.cc).
 """
 
 from __future__ import annotations
@@ -89,12 +90,13 @@ def _even(size: int, parts: int) -> int:
 
 
 class RowsByVbi(Blending):
-    """out = the weighted mean of the four nearest pixels of x, in float16."""
+    """out = the weighted mean of the four nearest pixels of x, in float32 where `vbi` can."""
 
     def __init__(
         self, profile: Profile, x: GlobalTensor, out: GlobalTensor, corners: Corners = FLOORED
     ) -> None:
         super().__init__(profile, x, out, corners)
+        self.in_float32 = profile.supports_vector("vbi", FLOAT.intrinsic)
         outside = self.outside
         sizes = (outside.planes, outside.height, outside.width)
         self.shares = Shares.of(sizes, profile.cores.vector_cores)
@@ -110,26 +112,31 @@ class RowsByVbi(Blending):
         places = (inside.height, inside.width), (outside.height, outside.width)
         small = max(max(each) for each in places) < _SMALL and inside.planes >= _MANY_PLANES
         copied = places[0] in (places[1], (1, 1))
-        by_vbi = x.dtype is FLOAT16 and profile.supports_vector("vbi", FLOAT16.intrinsic)
         in_float32 = profile.supports_vector("vbi", FLOAT.intrinsic)
-        return by_vbi and not in_float32 and inside.lanes == _LANES and not small and not copied
+        kinds = (FLOAT16, FLOAT) if in_float32 else (FLOAT16,)
+        by_vbi = x.dtype in kinds and profile.supports_vector("vbi", x.dtype.intrinsic)
+        return by_vbi and inside.lanes == _LANES and not small and not copied
 
     def process(self, core: Core) -> None:
         """One stretch of columns after the other, in it plane by plane and row by row."""
         in_que = TQue(TPosition.VECIN, 2 * self.buffer_num, "rows")
         out_que = TQue(TPosition.VECOUT, self.buffer_num, "row")
-        half, wide = FLOAT16.itemsize, FLOAT.itemsize
+        wide = FLOAT.itemsize
         self.weights, self.counted, self.blended = (
             TBuf("weights"),
             TBuf("next row"),
             TBuf("blended"),
         )
         source = self.columns.span(self.tile) * _LANES
-        core.pipe.init_buffer(in_que, 2 * self.buffer_num, source * half)
+        core.pipe.init_buffer(in_que, 2 * self.buffer_num, source * self.x.dtype.itemsize)
         core.pipe.init_buffer(out_que, self.buffer_num, self.tile * _LANES * self.kind.itemsize)
         core.pipe.init_buffer(self.weights, 1, _COLUMNS * _NEIGHBOURS * wide)
         core.pipe.init_buffer(self.counted, 1, _COUNTED * wide)
-        core.pipe.init_buffer(self.blended, 1, self.tile * _LANES * half)
+        blended = FLOAT if self.in_float32 else FLOAT16
+        core.pipe.init_buffer(self.blended, 1, _COLUMNS * _LANES * blended.itemsize)
+        if self.in_float32:
+            self.pixels = TBuf("pixels")
+            core.pipe.init_buffer(self.pixels, 1, _NEIGHBOURS * _COLUMNS * _LANES * wide)
         planes, rows, columns = self.shares.ranges(core.get_block_idx())
         lines = planes[1] * rows[1]
         full, rest = divmod(columns[1], self.tile)
@@ -168,8 +175,9 @@ class RowsByVbi(Blending):
     def _next_row(self, core: Core) -> None:
         """Vector instructions on a few elements find the next row, its neighbour and weights."""
         counted = self.counted.get(FLOAT, _COUNTED)
-        weights = self.weights.get(FLOAT, _COLUMNS * _NEIGHBOURS)
-        core.record_vector("ub2ub", weights, weights.numel)
+        if not self.in_float32:
+            weights = self.weights.get(FLOAT, _COLUMNS * _NEIGHBOURS)
+            core.record_vector("ub2ub", weights, weights.numel)
         centred = self.corners.half_pixel_centers and not self.corners.align_corners
         for name in ("vadds", *(_HALF_CENTRES if centred else _CORNERS), *_ROW):
             core.record_vector(name, counted, _COUNTED)
@@ -177,6 +185,9 @@ class RowsByVbi(Blending):
     def _instructions(self, core: Core, out: LocalTensor, width: int) -> None:
         """The weights of four neighbours, all pixels, and the results in their dtype."""
         weights = self.weights.get(FLOAT, _COLUMNS * _NEIGHBOURS)
+        if self.in_float32:
+            self._wide_instructions(core, out, width, weights)
+            return
         for _ in range(_NEIGHBOURS):
             core.record_vector("vmuls", weights, _COLUMNS)
         core.record_vector("vconv", weights, weights.numel)
@@ -186,3 +197,20 @@ class RowsByVbi(Blending):
         core.record_vector("vbi", found, pixels * _LANES * _NEIGHBOURS)
         if not half:
             core.record_vector("vconv", out, width * _LANES)
+
+    def _wide_instructions(
+        self, core: Core, out: LocalTensor, width: int, weights: LocalTensor
+    ) -> None:
+        """The same in float32: eight channels, and the addresses of the other eight."""
+        if self.x.dtype is not FLOAT:
+            pixels = self.pixels.get(FLOAT, _NEIGHBOURS * _COLUMNS * _LANES)
+            core.record_vector("vconv", pixels, pixels.numel)
+        for _ in range(_NEIGHBOURS):
+            core.record_vector("vmuls", weights, _COLUMNS)
+        found = self.blended.get(FLOAT, _COLUMNS * _LANES)
+        for _ in range(2):
+            core.record_vector("vbi", found, _COLUMNS * _LANES // 2 * _NEIGHBOURS)
+            core.record_vector("vadd", weights, weights.numel)
+        if self.kind is not FLOAT:
+            core.record_vector("vconv", out, width * _LANES)
+        core.noted(out)

@@ -42,8 +42,8 @@ def turned(op: str, rows: int, widths: tuple[int, ...], kind: Any) -> tuple[int,
         (3, (64, 64), np.float32, 1, 128),  # whole blocks, but all that one core puts together
         (3, (64, 64), np.float16, 1, 256),
         (2, (3, 5), np.int64, 1, 64),
-        (129, (64, 64), np.float32, 17, 0),  # whole blocks of more rows than a group
-        (3, (64, 72), np.float32, 1, 0),
+        (129, (64, 64), np.float32, 1, 0),  # whole blocks of more rows than a group
+        (3, (64, 72), np.float32, 2, 0),
         (1, (3, 5), np.float16, 1, 0),  # a single row
         (1000, (7, 7), np.float16, 1, 1024),
         (100_000, (7, 7), np.float16, 31, 100_096),
@@ -111,6 +111,45 @@ def test_tiles_of_turned_rows_fit_into_half_of_ub(
     assert share.cores <= profile.cores.vector_cores
 
 
+@pytest.mark.parametrize(
+    ("rows", "widths", "blocks"),
+    # Recorded by msprof on 910B3: 7 blocks and 1. Long rows come to 24 KB for a core sooner.
+    [(2688, (64, 64), 7), (336, (64, 64), 1), (512, (1280, 1280, 1280), 43), (8192, (16, 48), 11)],
+)
+def test_rows_of_whole_blocks_are_dealt_out_as_recorded(
+    rows: int, widths: tuple[int, ...], blocks: int
+) -> None:
+    assert turned("ConcatV2D", rows, widths, np.float16) == (blocks, 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(2, 5000),
+    widths=st.lists(st.integers(1, 40), min_size=2, max_size=5),
+    itemsize=st.sampled_from([1, 2, 4, 8]),
+)
+def test_tiles_of_whole_blocks_fit_into_half_of_ub(
+    rows: int, widths: list[int], itemsize: int
+) -> None:
+    profile = load_profile(CHIP)
+    whole = [each * 32 // itemsize for each in widths]
+    share = JoinTiling.of(profile, rows, whole, itemsize).whole
+    assert share is not None
+    assert share.tile * sum(whole) * itemsize <= profile.buffers.ub_bytes // 2
+    assert sum(share.length(block) for block in range(share.cores)) == rows
+    assert share.cores <= profile.cores.vector_cores
+    assert JoinTiling.of(profile, rows, [*whole[1:], whole[0] + 1], itemsize).whole is None
+
+
+def test_short_rows_of_whole_blocks_take_no_longer_than_ragged_ones() -> None:
+    """One transfer for a tile of each part, not one for each row."""
+    taken = []
+    for width in (63, 64):
+        x = np.zeros((2048, width), np.float16)
+        taken.append(cycles("Ascend910B3", "ConcatD", [x, x], [np.concatenate([x, x], 1)], axis=1))
+    assert taken[1] < taken[0]
+
+
 def test_parts_of_a_row_may_be_wider_than_ub_has_columns() -> None:
     profile = with_values(load_profile(CHIP), {"buffers.ub_bytes": 16384})
     lined = JoinTiling.of(profile, 5000, [3, 5, 7], 4).turned
@@ -123,6 +162,8 @@ def test_tiling_of_turned_rows_changes_no_number() -> None:
     whole = np.concatenate(parts, 1)
     assert_tiling_changes_no_number(CHIP, "ConcatD", parts, [whole], concat_dim=1)
     assert_tiling_changes_no_number(CHIP, "SplitVD", [whole], parts, split_dim=1)
+    parts = [rng.standard_normal((3000, width)).astype(np.float16) for width in (16, 48, 32)]
+    assert_tiling_changes_no_number(CHIP, "ConcatD", parts, [np.concatenate(parts, 1)], axis=1)
 
 
 @pytest.mark.parametrize(

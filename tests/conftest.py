@@ -15,7 +15,9 @@ os.environ.pop("COLUMNS", None)
 os.environ["LANGUAGE"] = "en"  # whoever runs the tests, and whatever they speak
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
-settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # benchmarks/mutations.py asks whether a test fails, not for the smallest example of it; and where a
 # change has broken many tests, to look for all of theirs takes hours (.ci/run says CI).
 settings.register_profile(

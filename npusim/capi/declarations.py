@@ -139,6 +139,7 @@ _SAME = {
     "util/shape_util.h": ("op_common/op_host/util/shape_util.h", "op_host/util/shape_util.h"),
     "op_common/op_host/util/platform_util.h": ("util/platform_util.h",),
     "op_host/tiling_base_class.h": ("op_host/tiling_base_util.h",),
+    "util/math_util.h": ("op_kernel/math_util.h",),
     "op_host/infershape_util.h": tuple(
         f"{folder}infershape_{kind}_util.h"
         for folder in ("", "op_host/", "op_common/op_host/")

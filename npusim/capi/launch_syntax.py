@@ -163,7 +163,7 @@ def _kind(words: str, source: str) -> int:
     if "__cube__" in words or "__vector__" in words:
         return _CUBE if "__cube__" in words else _VECTOR
     asks_cube = "REGIST_MATMUL_OBJ" in source and "ASCENDC_CUBE_ONLY" not in source
-    if asks_cube or "KERNEL_TYPE_MIX" in source or "CrossCoreSetFlag" in source:
+    if asks_cube or "KERNEL_TYPE_MIX_AI" in source or "CrossCoreSetFlag" in source:
         return _MIX
     by_cube = ("REGIST_MATMUL_OBJ", "KERNEL_TYPE_AIC_ONLY", "Mmad(", "Mmad<")
     return _CUBE if any(word in source for word in by_cube) else _VECTOR

@@ -23,6 +23,7 @@ Arguments = Mapping[str, Any]
 
 _TRIES = 3000  # guesses before an operator counts as one whose relation isn't found
 _AGAIN = 0.85  # how often a relation that was a yes comes again
+_TELLING = 50  # how often sizes are drawn again for a relation that is guessed
 _MOST_AXES = 4
 _LARGEST_AXIS = 8192
 _LIST = 6  # tensors in the longest list
@@ -87,7 +88,7 @@ class Drawn:
         while count and refused < _TRIES:
             again = self.known and self.random.random() < _AGAIN
             relation = self.random.choice(self.known) if again else self._guess()
-            arguments = self._call(relation)
+            arguments = self._call(relation, telling=not again)
             if not self.accepts(arguments):
                 refused += 1
                 continue
@@ -118,9 +119,16 @@ class Drawn:
         dtypes, even = random.choice(self.dtypes), random.choice((1, 1, *_EVEN))
         return Relation(random.randint(1, _MOST_AXES), tuple(forms), length, told, dtypes, even)
 
-    def _call(self, relation: Relation) -> dict[str, Any]:
-        """A call of the relation; tensors at one place of several lists go together."""
+    def _call(self, relation: Relation, *, telling: bool) -> dict[str, Any]:
+        """A call of the relation; tensors at one place of several lists go together.
+
+        Sizes that are ``telling`` are none of them one or alike, so that no relation fits by luck.
+        """
         bases = [self._sizes(relation) for _ in range(relation.length)]
+        for _ in range(_TELLING if telling else 0):
+            if 1 not in bases[0] and len(set(bases[0])) == relation.rank:
+                break
+            bases[0] = self._sizes(relation)
         other = self.random.randint(1, 64) * relation.even
         found: dict[str, Any] = {}
         for slot, form, dtype in zip(self.inputs, relation.forms, relation.dtypes, strict=True):
@@ -158,7 +166,7 @@ def _value(kind: str, draw: int, base: Shape, length: int) -> Any:
         "int": (axis, -1, 0, 1, 2, base[axis] if rank else 1, axis - rank),
         "float": (1e-5, 0.5, 1.0, 2.0, 0.1),
         "scalar": (0.5, 1.0, 2.0, 3.0),
-        "text": ("mean", "sum", "none", "tanh"),
+        "text": ("mean", "sum", "none", "tanh", "dynamic", "static"),
         "ints": ((axis,), (-1,), base, tuple(range(rank)), tuple(reversed(range(rank)))),
         "floats": ((1.0,) * length, (0.5,) * length),
         "flags": ((True,) * 3, (True,) * 2, (True,) * length),

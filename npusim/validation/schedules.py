@@ -7,7 +7,7 @@ to be looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,10 +135,13 @@ class _Sides:
             for here, there in zip(own.inputs, self._other.inputs, strict=False)
         }
         self._attributes = {_plain(each.name): each.name for each in own.attributes}
+        needed = {_plain(each.name) for each in own.attributes if not each.optional}
         self._lists = [each.name for each in self._other.inputs if each.many]
         self.inputs = [each for each in self._other.inputs if each.name in self._names]
         self.attributes = [
-            each for each in self._other.attributes if _plain(each.name) in self._attributes
+            replace(each, optional=each.optional and _plain(each.name) not in needed)
+            for each in self._other.attributes
+            if _plain(each.name) in self._attributes
         ]
         self.dtypes = tuple(dict.fromkeys(each[: len(self.inputs)] for each in pair.dtypes))
 
@@ -164,6 +167,8 @@ class _Sides:
         try:
             ours = _schedule(self.device.estimate(self.pair.own, **own))
         except NpusimError:
+            return None
+        if ours is None:
             return None
         theirs, reason = None, ""
         try:
@@ -203,8 +208,10 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _schedule(result: Result) -> Schedule:
-    """The blocks of the longest task, and the tiles of all."""
+def _schedule(result: Result) -> Schedule | None:
+    """The blocks of the longest task, and the tiles of all; None where nothing is launched."""
+    if not result.tasks:
+        return None
     longest = max(result.tasks, key=lambda each: each.duration_us)
     tiles = sum(
         step.times * len(group.places)

@@ -6,13 +6,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import each_tensor, invalid, sizes
+from npusim.operators.contract import Check
 from npusim.operators.shape_checks import entries
+from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Check, Finding
+    from npusim.operators.contract import Call, Finding
     from npusim.values.tensors import TensorSpec
 
 _BITS = 8
+_LEAST_AXES = 2
 
 
 def _axis(call: Call, dim: str, rank: int) -> int:
@@ -30,6 +33,26 @@ def in_halves(x: str, dim: str = "") -> Check:
         return None
 
     return each_tensor(f"{x} has no halves", (x,), objection)
+
+
+def rows_within(x: str, width: int, rows: int) -> Check:
+    """561002 for rows that are longer, or more, than the tiling takes; they need an axis of rows.
+
+    Source: public page and host tiling of the operator.
+    """
+
+    def test(call: Call) -> Finding:
+        for name, spec in call.given(x):
+            if spec.rank < _LEAST_AXES:
+                return f"{name} {sizes(spec.shape)} should have 2 axes or more."
+            if spec.shape[-1] > width or prod(spec.shape[:-1]) > rows:
+                return (
+                    f"{name} {sizes(spec.shape)} should have {width} in a row, {rows} rows at most."
+                )
+        return None
+
+    code = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
+    return Check(code, f"{x} has more, or longer, rows than the tiling takes", test)
 
 
 def halved(x: str, dim: str, y: str) -> Check:

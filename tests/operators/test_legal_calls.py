@@ -243,6 +243,8 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
      {"self": X, "k": 2, "dim": 1, "largest": True, "sorted": True, "valuesOut": X,
       "indicesOut": "int64[4,2]"}, 161002, "valuesOut should be [4, 2]"),
     ("ScatterUpdate", {"var": X, "indices": "int32[2]", "updates": "fp32[2,4]"}, 161002, "updates"),
+    ("aclnnFatreluMul", {"input": "fp16[4,1026]", "threshold": "fp16[1]"}, 561002, "1024 in a row"),
+    ("FatreluMul", {"x": "fp16[500,401,8]", "threshold": "fp16[1]"}, 561002, "200000 rows at most"),
 ]  # fmt: skip
 
 

@@ -21,8 +21,8 @@ void set_flag(int setter, int waiter, int64_t id, Site at)
     check_pipes(setter, waiter, at);
     if (id < 0 || id > 7) refuse(at, "A pair of pipes has events 0 to 7.", "event %lld doesn't exist", (long long)id);
     Flag &flag = here().flags[key_of(setter, waiter, id)];
-    /* The device counts: libraries for both kinds of cores (CATLASS, its examples 17 and 24) set one that is set. */
-    if (!flag.set.empty() && !shared->has_sides)
+    /* The device counts: libraries (CATLASS, its examples 17 and 24; operators) set one that is set. */
+    if (!flag.set.empty() && !is_a_librarys())
         refuse(at, "Wait for it first, or use another event.", "event %lld from %s to %s is set again before anything has waited for it (%s)", (long long)id, PIPE_NAMES[setter],
                PIPE_NAMES[waiter], spelled(flag.sites.back()).c_str());
     flag.set.push_back(now(setter));

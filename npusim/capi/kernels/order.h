@@ -100,6 +100,9 @@ template <typename Word> static void words(int64_t start, int64_t length, Word w
     }
 }
 
+/* Kernels of libraries of templates and of operator projects, which rely on what the device does. */
+static bool is_a_librarys() { return shared->has_sides || shared->job->auto_sync; }
+
 /* False where nobody has written any of it, and it may be read all the same: what is made of it is nothing either. */
 static bool check_filled(const Instruction &told, const Span &span, Site at)
 {
@@ -120,8 +123,8 @@ static bool check_filled(const Instruction &told, const Span &span, Site at)
             all += __builtin_popcount(wanted);
         });
     });
-    /* libraries of templates compute on whole tiles, whose ends hold anything and go nowhere */
-    bool whole_tile = shared->has_sides && told.pipe == V, some = span.some == 1 || whole_tile;
+    /* libraries compute on whole tiles, whose ends hold anything and go nowhere, and those of templates on nothing else */
+    bool whole_tile = shared->has_sides && told.pipe == V, some = span.some == 1 || (is_a_librarys() && told.pipe == V);
     if (missing && (!some || (missing == all && !whole_tile)))
         refuse(at, "Copy or compute all of it first, or work on fewer elements.", "%s: %s is read, but nothing has written %lld of its %lld bytes",
                told.name, named(span).c_str(), (long long)missing, (long long)all);
@@ -181,10 +184,21 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
         }
 }
 
+/* Whether an instruction on whole rows writes behind what it reads: it goes from the first element to the last, and no
+ * repeat of 256 bytes of the wider operand reaches the sources of later ones (public kernels widen at the upper end). */
+static bool writes_behind(const Span &target, const Span &source)
+{
+    int64_t to = end_of(target) - target.start, from = end_of(source) - source.start, wide = to > from ? to : from;
+    int64_t repeats = (wide + 255) / 256 - 1; /* before the last one */
+    if (target.outer * target.inner != 1 || source.outer * source.inner != 1) return false;
+    return target.start + to * 256 / wide <= source.start + from * 256 / wide && target.start + repeats * to * 256 / wide <= source.start + repeats * from * 256 / wide;
+}
+
 /* Operands of the vector unit lie at one place or apart: what overlaps in part may be read old or new. */
 static void check_apart(const Instruction &told, const Span &target, const Span &source, Site at)
 {
     if (source.memory != target.memory || source.start == target.start || end_of(source) <= target.start || end_of(target) <= source.start) return;
+    if (is_a_librarys() && writes_behind(target, source)) return;
     std::vector<std::pair<int64_t, int64_t>> taken;
     runs(target, [&](int64_t start, int64_t length) { taken.emplace_back(start, start + length); });
     runs(source, [&](int64_t start, int64_t length) {

@@ -31,7 +31,7 @@ from npusim.capi.projects.tiling_fields import Field, fields_of
 from npusim.capi.tools import binary_tool
 from npusim.operators import folders
 from npusim.reading.files import read_bytes
-from npusim.values.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, FLOAT16, INT4, DType
+from npusim.values.dtypes import BFLOAT16, BOOL, DOUBLE, DTYPES, FLOAT, FLOAT16, INT4, DType
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 from npusim.values.guard import guarded_folder
 from npusim.values.host import cores
@@ -273,7 +273,7 @@ def _translation(
     text = read_bytes(file).decode("utf-8", errors="replace")
     if headers and _DEFAULT not in text and _registers(op, headers[0]):
         lines += [f"using NpusimTilingData = NpusimTilingOf{op.name};"]
-    lines += [f"#define {each.dt} {each.acl}" for each in dict.fromkeys(dtypes)]
+    lines += [f"#define {each.dt} {each.acl}" for each in DTYPES]  # not 0 in an #if
     for tensor, dtype in zip((*op.inputs, *op.outputs), dtypes, strict=True):
         word = tensor.name.upper()
         lines += [f"#define DTYPE_{word} {_cxx(dtype)}", f"#define ORIG_DTYPE_{word} {dtype.dt}"]

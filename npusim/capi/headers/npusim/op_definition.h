@@ -8,6 +8,11 @@ namespace ops {
 
 enum Option { IGNORE = 0, OPTIONAL = 1, REQUIRED = 2, DYNAMIC = 3, VIRTUAL = 4 };
 enum class DependScope { ALL, TILING };
+enum class ScalarType { UINT64, INT64, UINT32, INT32, UINT16, INT16, UINT8, INT8, FLOAT32, FLOAT16 };
+struct ScalarVar {
+    ScalarType type;
+    double value;
+};
 
 class OpParamDef {
 public:
@@ -22,7 +27,9 @@ public:
     OpParamDef &ValueDepend(Option, DependScope = DependScope::ALL) { return valued = true, *this; }
     OpParamDef &IgnoreContiguous() { return *this; }
     OpParamDef &AutoContiguous() { return *this; }
-    OpParamDef &InitValue(uint64_t) { return *this; }
+    OpParamDef &InitValue(uint64_t) { return *this; } /* results are zero before the kernel */
+    OpParamDef &InitValue(const ScalarVar &) { return *this; }
+    OpParamDef &InitValue(const std::vector<ScalarVar> &) { return *this; }
     OpParamDef &Scalar() { return *this; }
     OpParamDef &ScalarList() { return *this; }
     OpParamDef &Version(uint32_t) { return *this; }

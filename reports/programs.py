@@ -163,11 +163,17 @@ def tables(
             say(f"\n{table}")
             begun = len(steps)
             for row in its_rows:
-                row["simulated_us"] = f"{simulated_us(row, Path(folder), catlass):.5g}"
+                try:
+                    row["simulated_us"] = f"{simulated_us(row, Path(folder), catlass):.6g}"
+                except RuntimeError as error:
+                    row["simulated_us"] = ""
+                    say(f"  {row['step']:<58} refused: {error}")
+                    continue
                 steps.append(step_of(row))
                 times = f"{steps[-1].measured_us:>12,.1f} us {steps[-1].simulated_us:>12,.1f} us"
                 say(f"  {row['step']:<58}{times} {steps[-1].error:>+7.1%}")
-            say(f"  {summary(steps[begun:])}")
+            if steps[begun:]:
+                say(f"  {summary(steps[begun:])}")
     if keep:
         write(name, rows)
     return steps
@@ -182,7 +188,7 @@ def step_of(row: dict[str, str]) -> Step:
 def page() -> str:
     """What the two files hold, as a page."""
     steps, sweeps = read(_STEPS), read(_SWEEPS)
-    all_steps = [step_of(row) for row in steps]
+    all_steps = [step_of(row) for row in steps if row["simulated_us"]]
     parts = [*sections(steps, verdict), "## Sweeps\n", *sections(sweeps, told_ranking)]
     return _HEAD.format(told=of_all(all_steps)) + "\n".join(parts)
 
@@ -195,19 +201,25 @@ def sections(rows: Iterable[dict[str, str]], summary: Callable[[Sequence[Step]],
         chips = ", ".join(dict.fromkeys(row["chip"] for row in its))
         first = its[0]
         source = f"{first['source_repo']}@{first['source_commit'][:_SHORT]} {first['source_path']}"
-        lines = [
-            f"| {row['step']} | {step.measured_us:,.2f} | {step.simulated_us:,.2f} "
-            f"| {step.ratio:.2f} |"
-            for row, step in zip(its, map(step_of, its), strict=True)
-        ]
+        timed = [step_of(row) for row in its if row["simulated_us"]]
+        lines = [_line(row) for row in its]
         found.append(
             f"### {group[0].upper()}{group[1:]} ({chips})\n\n"
-            f"Source: {source}. {summary(list(map(step_of, its)))}.\n\n"
+            f"Source: {source}. {summary(timed)}.\n\n"
             "| step | measured (us) | simulated (us) | ratio |\n|---|---|---|---|\n"
             + "\n".join(lines)
             + "\n"
         )
     return found
+
+
+def _line(row: dict[str, str]) -> str:
+    """A row of a page's table; a step that is refused has no time."""
+    measured = f"{float(row['duration_us']):,.2f}"
+    if not row["simulated_us"]:
+        return f"| {row['step']} | {measured} | refused | |"
+    step = step_of(row)
+    return f"| {row['step']} | {measured} | {step.simulated_us:,.2f} | {step.ratio:.2f} |"
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -236,7 +248,8 @@ _HEAD = """# Kernels in C++ by published steps
 Kernels of which somebody has published how long each step of their optimisation takes, as programs
 of our own (`reports/programs`) that `npusim cc` compiles; those with tiles of CATLASS are made of
 its templates, which it compiles as they are. A pair is in order where two steps of one table that
-differ by more than 2 % on the device come in the same order here. The chip is Ascend910B3 where a
+differ by more than 2 % on the device come in the same order here. A kernel of more than ten million
+instructions is refused. The chip is Ascend910B3 where a
 source says 20 cube cores, Ascend910B1 where it says 24.
 `python reports/programs.py --catlass CHECKOUT --write` makes this page. All steps: {told}.
 

@@ -348,8 +348,8 @@ template <typename End> [[noreturn]] static void end_program(const char *name, i
     __builtin_unreachable();
 }
 extern "C" {
-[[noreturn]] void exit(int code) noexcept { end_program<void (*)(int)>("exit", code); }
-[[noreturn]] void _exit(int code) { end_program<void (*)(int)>("_exit", code); }
-[[noreturn]] void _Exit(int code) noexcept { end_program<void (*)(int)>("_Exit", code); }
-[[noreturn]] void quick_exit(int code) noexcept { end_program<void (*)(int)>("quick_exit", code); }
+void exit(int code) noexcept { end_program<void (*)(int)>("exit", code); }
+void _exit(int code) { end_program<void (*)(int)>("_exit", code); }
+void _Exit(int code) noexcept { end_program<void (*)(int)>("_Exit", code); }
+void quick_exit(int code) noexcept { end_program<void (*)(int)>("quick_exit", code); }
 }

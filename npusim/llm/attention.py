@@ -311,18 +311,24 @@ def _decode_latent(
         return
     tokens = sequences * queries
 
-    def turned(into: int, out: int) -> None:
+    def turned(into: int, out: int) -> Part:
         x, y = tensor(kind, heads, tokens, into), tensor(kind, heads, tokens, out)
         weight = tensor(kind, heads, into, out)
-        to.work.run(part("BatchMatMulV2", (x, weight), (y,), weights=(weight,)))
+        return part("BatchMatMulV2", (x, weight), (y,), weights=(weight,))
 
-    turned(latent.nope, latent.rank)
+    to.work.run(turned(latent.nope, latent.rank))
     if latent.indexer is None:
         # Heads have their keys in common, and so have the queries of a sequence.
         _attend_latent(to, latent.rank, latent.rope, heads * queries, sequences, keys)
     else:
         _attend_chosen(to, model.hidden, latent, heads, (sequences, queries, keys), block)
-    turned(latent.rank, latent.value)
+    heads_of_keys = tensor(kind, heads, latent.rank, latent.value)
+    given = tensor(kind, heads, tokens, latent.rank), heads_of_keys
+    beside = tensor(kind, tokens, heads, latent.value)
+    to.work.first_of(
+        [part("TransposeBatchMatMul", given, (beside,), weights=(heads_of_keys,))],
+        [turned(latent.rank, latent.value)],
+    )
 
 
 def _attend_chosen(

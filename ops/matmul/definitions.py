@@ -245,6 +245,12 @@ OPERATORS = family(
             (real("rmsnorm_epsilon_cq?"), real("rmsnorm_epsilon_ckv?")), kernel="mla_prolog",
             checks=(), band_class="matmul"),
     ),
+    turned_batches=(
+        Operator("TransposeBatchMatMul", "x1 x2 bias? scale? -> y",
+            (ints("perm_x1?"), ints("perm_x2?"), ints("perm_y?"), whole("math_type?"),
+             whole("batch_split_factor?")),
+            kernel="transpose_batch_mat_mul", checks=(), band_class="matmul"),
+    ),
     weight_quant=(
         Operator("WeightQuantBatchMatmulV2",
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
 
+_IN_HALVES = 2  # cubeMathType: FLOAT is computed as FLOAT16
+
 
 def matrix_vector(host: Host, matrix: GlobalTensor, vector: GlobalTensor, *, math_type: int) -> Any:
     """A matrix times a vector."""
@@ -181,11 +183,18 @@ def turned_batches(
 ) -> Any:  # fmt: skip
     """Products of batches, their axes turned before and behind: [parts, m, batch / parts * n].
 
-    The device turns them while it loads and stores; here these are tasks of their own.
+    The device turns them while it loads and stores; weights in fractals, results in several parts
+    and dtypes that differ are tasks of their own here.
     """
     del bias  # null by the page
     if scale is not None:
         raise KernelError("TransposeBatchMatMul", "scales aren't modelled")
+    plain = b.format is not Format.FRACTAL_NZ and a.dtype is b.dtype
+    if parts == 1 and plain and math_type != _IN_HALVES:
+        return host.run(
+            "TransposeBatchMatMul", a, b, perm_x1=list(order_a), perm_x2=list(order_b),
+            perm_y=list(order), math_type=math_type,
+        )  # fmt: skip
     told = host.told("x2")
     a = host.run("Transpose", a, perm=list(order_a)) if list(order_a) != [0, 1, 2] else a
     turned = list(order_b) == [0, 2, 1]

@@ -12,47 +12,18 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.library.interleaved import Interleaved, Rows
-from npusim.library.matmul import GmMatrix
 from npusim.library.phases import PhasedKernel
 from npusim.operators.registry import kernel_class
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.operands import Problem
+from npusim.ops.matmul.turned_batches import BesideMatMul
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, Kernel
-    from npusim.ascendc.gm_slices import Place
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
-    from npusim.library.matmul import Product
-    from npusim.ops.matmul.shapes import Share
 
 _EPSILON = 1e-5
 _INPUTS = 9
-
-
-class _HeadsMatMul(MatMul):
-    """query[token, head] = q[token, head, :depth] @ weight[head], heads lying beside each other."""
-
-    def __init__(
-        self, profile: Profile, q: GlobalTensor, weight: GlobalTensor, query: GlobalTensor
-    ) -> None:
-        tokens, heads = query.shape[:2]
-        like = (
-            made((heads, tokens, weight.shape[1]), q.dtype),
-            made((heads, tokens, weight.shape[2]), q.dtype),
-        )
-        super().__init__(profile, Problem.of("MlaProlog", like[0], weight, like[1], (False, False)))
-        self.q, self.query, self.row = q, query, q.shape[1]
-        self.reads, self.writes = (q, weight), (query,)
-
-    def product(self, core: Core, share: Share, index: Place) -> Product:
-        found = super().product(core, share, index)
-        _, heads, columns = self.query.shape
-        places = ((index, self.row // heads), (share.row, self.row))
-        row = heads * columns
-        return found._replace(
-            a=GmMatrix(self.q, places, self.row),
-            c=GmMatrix(self.query, ((index, columns), (share.row, row), (share.column, 1)), row),
-        )
 
 
 def mla_prolog(task: Task) -> tuple[Kernel, ...]:
@@ -99,7 +70,10 @@ def mla_prolog(task: Task) -> tuple[Kernel, ...]:
         ],
         [_product(profile, low_normal, up, q)],
         [
-            _HeadsMatMul(profile, q, of_heads, query.view(tokens, heads, latent)),
+            BesideMatMul(
+                profile, "MlaProlog", (q, of_heads, query), tokens,
+                ((depth + turned, q.shape[1]), (latent, heads * latent)),
+            ),
             Interleaved(
                 profile, Rows(q.view(q.numel), depth, 0, q.shape[1], depth + turned), *angles,
                 Rows(query_turned.view(query_turned.numel), 0, 0, heads * turned, turned),

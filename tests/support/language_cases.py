@@ -303,7 +303,19 @@ def convolved_rows(pick: Pick) -> Case:
     return given, [np.full_like(x, 77), states.copy()], {"runMode": update, "activationMode": 1}
 
 
+def turned_batches(pick: Pick) -> Case:
+    """Matrices that lie beside each other, on the left or in the result alone."""
+    batch, m, k, n = pick.of(1, 3, 8), pick.size(67), pick.size(67), pick.size(67)
+    kind, rows_first, turned = pick.half(), pick.of(False, True), pick.of(False, True)
+    x = pick.numbers(*((m, batch, k) if rows_first else (batch, m, k)), kind=kind)
+    weight = pick.numbers(batch, *((n, k) if turned else (k, n)), kind=kind)
+    said = {"perm_x1": [1, 0, 2] if rows_first else [0, 1, 2],
+            "perm_x2": [0, 2, 1] if turned else [0, 1, 2], "perm_y": [1, 0, 2]}  # fmt: skip
+    return [x, weight], [np.full((m, batch, n), 77, kind)], said
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "TransposeBatchMatMul": turned_batches,
     "CausalConv1d": convolved_rows,
     "ApplyTopKTopPWithSorted": likely_logits,
     "SparseFlashAttention": chosen_keys,

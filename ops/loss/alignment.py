@@ -318,8 +318,11 @@ def ctc_loss_grad(task: Task) -> tuple[Kernel, ...]:
     tensors = task.present(7)
     given = _given(task, tensors[1:5])
     grad = task.outputs[0] if task.outputs else made(tensors[1].shape, tensors[1].dtype)
-    if tensors[6].shape[-1] != given[2]:
+    steps, batch, _ = tensors[1].shape
+    if tensors[6].shape != (batch, steps, given[2]):
         raise task.unfit(f"alphas of {tensors[6].shape}")
+    if tensors[0].numel != batch or tensors[5].numel != batch:
+        raise task.unfit(f"gradients and losses of {batch} sequences")
     return (CTCLossV3Grad(task.profile, tensors, grad, given, **_named(task)),)
 
 
@@ -340,6 +343,10 @@ def _given(
     if not targets.numel:
         raise task.refused("no labels are the AI CPUs'")
     steps, batch, _ = probs.shape
+    if lengths.numel != batch or labels.numel != batch or targets.shape[:-1] not in ((), (batch,)):
+        raise task.unfit(
+            f"{batch} sequences don't go with labels {targets.shape} and {lengths.shape}"
+        )
     most = targets.shape[-1] if len(targets.shape) > 1 else ceil(targets.numel / batch)
     known = sequences(lengths.array, batch, steps), sequences(labels.array, batch, most)
     return *known, round_up(2 * max(known[1]) + 1, _ALPHA_BLOCK)

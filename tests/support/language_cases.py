@@ -254,11 +254,7 @@ def chosen_keys(pick: Pick) -> Case:
     places = np.stack([pick.once(count, keys - queries) for _ in range(batch * queries)]).reshape(
         batch, queries, 1, count
     )
-    table = (
-        np.arange(batch * pages, dtype=np.int32)[::-1].copy().reshape(batch, pages)
-        if paged
-        else None
-    )
+    table = np.arange(batch * pages)[::-1].astype(np.int32).reshape(batch, pages) if paged else None
     lengths = np.full(batch, keys, np.int32)
     given = [query, key, key, places.astype(np.int32), table, None, lengths, *ropes]
     return given, [np.full_like(query, 77)], {"scale_value": 0.05}
@@ -273,11 +269,7 @@ def indexed_keys(pick: Pick) -> Case:
     query, key = (
         pick.numbers(*each, 128, kind=BFLOAT16) for each in ((batch, queries, heads), outer)
     )
-    table = (
-        np.arange(batch * pages, dtype=np.int32)[::-1].copy().reshape(batch, pages)
-        if paged
-        else None
-    )
+    table = np.arange(batch * pages)[::-1].astype(np.int32).reshape(batch, pages) if paged else None
     given = [query, key, pick.numbers(batch, queries, heads, kind=pick.of(BFLOAT16, np.float32)),
              None, np.full(batch, keys, np.int32), table]  # fmt: skip
     count = pick.of(8, 300)

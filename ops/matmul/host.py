@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.ops.matmul.contract import matrices
-from npusim.ops.matmul.cube_math import KEEP_DTYPE
+from npusim.ops.matmul.cube_math import KEEP_DTYPE, USE_FP16
 from npusim.ops.matmul.grouped_lists import listed_product
 from npusim.ops.matmul.plan import product
 from npusim.values.dtypes import DOUBLE, FLOAT16
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
-
-_IN_HALVES = 2  # cubeMathType: FLOAT is computed as FLOAT16
 
 
 def matrix_vector(host: Host, matrix: GlobalTensor, vector: GlobalTensor, *, math_type: int) -> Any:
@@ -190,7 +188,7 @@ def turned_batches(
     if scale is not None:
         raise KernelError("TransposeBatchMatMul", "scales aren't modelled")
     plain = b.format is not Format.FRACTAL_NZ and a.dtype is b.dtype
-    if parts == 1 and plain and math_type != _IN_HALVES:
+    if parts == 1 and plain and math_type != USE_FP16:
         return host.run(
             "TransposeBatchMatMul", a, b, perm_x1=list(order_a), perm_x2=list(order_b),
             perm_y=list(order), math_type=math_type,

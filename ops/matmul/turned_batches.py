@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task, made
 from npusim.library.matmul import GmMatrix
 from npusim.operators.results import numbers
+from npusim.ops.matmul.cube_math import ALLOW_FP32_DOWN_PRECISION, USE_HF32
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.operands import Problem
 from npusim.values.dtypes import FLOAT
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Steps = tuple[int, int]  # elements from one matrix to the next, and from one row to the next
 
+_AS_HF32 = (ALLOW_FP32_DOWN_PRECISION, USE_HF32)
 _IN_ORDER, _ROWS_FIRST, _COLUMNS_FIRST = [0, 1, 2], [1, 0, 2], [0, 2, 1]
-_HALVES_OF_FLOAT = (1, 3)  # cubeMathType: FLOAT may be computed as HFLOAT32
 
 
 class BesideMatMul(MatMul):
@@ -84,7 +85,7 @@ def transpose_batch_mat_mul(task: Task) -> tuple[Kernel, ...]:
         raise task.unfit(f"{x1.shape} by {x2.shape}")
     left = (depth, batch * depth) if orders[0] == _ROWS_FIRST else (rows * depth, depth)
     y = task.outputs[0] if task.outputs else made((rows, batch, columns), x1.dtype)
-    hf32 = x1.dtype is FLOAT and task.whole_number("math_type", 0) in _HALVES_OF_FLOAT
+    hf32 = x1.dtype is FLOAT and task.whole_number("math_type", 0) in _AS_HF32
     return (
         BesideMatMul(
             task.profile, task.op_type, (x1, x2, y), rows,

@@ -37,6 +37,11 @@ Rows are public measurements of trust A and B (`data/measured_llm.csv.gz`; every
 simulated over measured. Rows that a constant was fitted on say so (`hw_profiles/interconnects`, `hw_profiles/engines.yaml`)
 and count in no figure of the summary. Where the bin of an Atlas A2 chip isn't stated, 910B3 is taken (910B1 for Atlas 900
 A2 PoD, 910B4-1 for Atlas 800I A2). Throughputs of continuous integration are guards, which readings lie above.
+What a row doesn't say is as the engine has it by default: 2,048 tokens of a step of `vllm serve` (vllm/engine/arg_utils.py; no NPU
+says how much memory it has), 256 sequences, norms that ranks don't share (`sp=1`: FlashComm was on). AISBench asks for the largest
+logit (vllm-ascend's tools/aisbench.py), vLLM's benchmark did until it left that to servers; Qwen2.5-7B-Instruct penalises repetition
+by its own generation_config.json. Rows of July 2025 with `ascend_scheduler_config` read prompts first. Left out by rule: vLLM's
+engine V0; a budget that isn't stated and, by the row's own times between tokens, isn't the default.
 Decoding windows of Qwen3-32B were profiled while requests came and went: a window's time is divided by its steps that
 only decode, and prompts in between are counted with them. Here every sequence brings a step with its prompt of 4,096
 tokens for each answer of 1,536, which is the mean of a whole run; that many came at once in windows with 16 and 32
@@ -92,9 +97,17 @@ class Row:
         """How the cards that decode are laid out, where they are others."""
         return self._laid_out("decode_") if "decode_" in self.layout else None
 
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens were drawn."""
+        return Sampling(
+            greedy=bool(self.number("greedy")), penalties=bool(self.number("penalties"))
+        )
+
     def _laid_out(self, of: str) -> Layout:
         sizes = {name: int(value) for name, value in _pairs(self.layout)}
-        return Layout(*(sizes.get(f"{of}{name}", 1) for name in ("tp", "pp", "dp", "ep")))
+        tp, pp, dp, ep = (sizes.get(f"{of}{name}", 1) for name in ("tp", "pp", "dp", "ep"))
+        return Layout(tp, pp, dp, ep, bool(sizes.get("sp", 0)))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -137,7 +150,7 @@ def _step(row: Row) -> float:
     def timed(batch: Batch, graph: str | None) -> float:
         found = step(
             model(row.model), load_profile(row.soc), row.deployed, batch,
-            dtype=row.dtype, graph=graph, sampling=Sampling(greedy=bool(row.number("greedy"))),
+            dtype=row.dtype, graph=graph, sampling=row.sampling,
             overlap=bool(row.number("overlap")) or None,
         )  # fmt: skip
         if row.metric.endswith("_us"):
@@ -174,11 +187,12 @@ def _served(name: str, soc: str, layout: str, dtype: str, graph: str, setting: s
     def deployed(laid_out: Layout, part: str) -> Deployment:
         policy = Policy(
             max_sequences=min(row.number(f"{part}_sequences", 256), row.number("requests")),
-            max_tokens=row.number(f"{part}_tokens", 8192),
+            max_tokens=row.number(f"{part}_tokens", Policy().max_tokens),
+            schedule="prefill_first" if row.number("prefill_first") else "chunked",
         )
         return deploy(
             model(name), load_profile(soc), laid_out, policy,
-            longest=tokens + answer, prompt=tokens, dtype=dtype, graph=graph,
+            longest=tokens + answer, prompt=tokens, dtype=dtype, graph=graph, sampling=row.sampling,
         )  # fmt: skip
 
     ready = deployed(row.deployed, "max")

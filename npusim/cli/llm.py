@@ -35,6 +35,7 @@ def step_(
     pp: said.Pp = 1,
     dp: said.Dp = None,
     ep: said.Ep = 1,
+    sp: said.Sp = False,
     dtype: said.Dtype = None,
     phase: said.Phase = "decode",
     batch: said.Sequences = 1,
@@ -72,7 +73,7 @@ def step_(
     files = Files(html, figures, force)
     files.claim(beside=(config, expert_counts))
     model = said.model_in(config, architecture)
-    layout = said.layout_on(cards, tp, pp, dp, ep)
+    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp)
     work = batch_of(phase, batch, context, chunk=chunk)
     work = said.with_images(model, work, images, image_size)
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
@@ -105,6 +106,7 @@ def serve_(
     pp: said.Pp = 1,
     dp: said.Dp = None,
     ep: said.Ep = 1,
+    sp: said.Sp = False,
     dtype: said.Dtype = None,
     concurrency: said.Concurrency = None,
     rate: said.Rate = None,
@@ -115,7 +117,7 @@ def serve_(
     trace: said.Trace = None,
     seed: said.Seed = 0,
     max_sequences: said.MaxSequences = 256,
-    max_tokens: said.MaxTokens = 8192,
+    max_tokens: said.MaxTokens = 2048,
     schedule: said.Schedule = "chunked",
     prefix_share: said.PrefixShare = 0.0,
     draft: said.Draft = 0,
@@ -159,7 +161,8 @@ def serve_(
     asked = said.requests_of(trace, requests, concurrency, tokens, rate, spread, seed)
     most = min(max_sequences, max(1, len(asked)))
     policy = Policy(most, max_tokens, schedule=schedule, prefix_share=prefix_share)
-    layouts = [said.layout_on(cards, tp, pp, dp, ep), *([layout_of(answers)] if answers else [])]
+    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp)
+    layouts = [layout, *([layout_of(answers)] if answers else [])]
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
     popularity = said.popularity_of(expert_skew, expert_counts)
     options = {

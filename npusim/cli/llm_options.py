@@ -23,6 +23,10 @@ Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism.")]
 Pp = Annotated[int, typer.Option("--pp", help="Pipeline stages.")]
 Dp = Annotated[int | None, typer.Option("--dp", help="Data parallelism; default: what is left.")]
 Ep = Annotated[int, typer.Option("--ep", help="Ranks over which experts are dealt: tp x dp.")]
+Sp = Annotated[
+    bool,
+    typer.Option("--sp", help="Ranks of --tp share norms of prompts, as FlashComm of vllm-ascend."),
+]
 Dtype = Annotated[
     str | None,
     typer.Option(
@@ -101,7 +105,9 @@ Seed = Annotated[int, typer.Option("--seed", help="Of arrivals and lengths.")]
 MaxSequences = Annotated[
     int, typer.Option("--max-sequences", help="Of a step of one data-parallel group.")
 ]
-MaxTokens = Annotated[int, typer.Option("--max-tokens", help="Of a step.")]
+MaxTokens = Annotated[
+    int, typer.Option("--max-tokens", help="Of a step; what `vllm serve` takes on these products.")
+]
 Schedule = Annotated[
     str, typer.Option("--schedule", help="chunked (vllm-ascend) or prefill_first (MindIE).")
 ]
@@ -217,14 +223,16 @@ def with_images(model: LanguageModel, batch: Batch, images: int, size: str) -> B
     )
 
 
-def layout_on(cards: int | None, tp: int, pp: int, dp: int | None, ep: int) -> Layout:
+def layout_on(
+    cards: int | None, tp: int, pp: int, dp: int | None, ep: int, *, sp: bool = False
+) -> Layout:
     """How the cards are shared out; ArgumentError where their number isn't that of the ranks."""
     from npusim.llm import Layout
 
     rest = tp * pp
     if dp is None:
         dp = max(1, (cards or rest) // rest) if rest > 0 else 1
-    layout = Layout(tp, pp, dp, ep)
+    layout = Layout(tp, pp, dp, ep, sp)
     if cards is not None and cards != layout.cards:
         raise ArgumentError(
             f"{layout} takes {layout.cards} chips, not {cards}", "Choose --tp, --pp, --dp to match."

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from npusim.llm.attention import crossed_attention, grouped_attention, latent_attention
 from npusim.llm.experts import mixture
+from npusim.llm.layout import shares_rows
 from npusim.llm.linear import linear_attention
 from npusim.llm.projections import Projections
 from npusim.llm.sampling import USUAL, Sampling, sampled
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from npusim.llm.popularity import Popularity
     from npusim.llm.precision import Precision
     from npusim.llm.workload import Batch
-
-SEQUENCE_PARALLEL_FROM: Final = 1000
-"""Tokens of a step from which ranks share the rows of norms (vllm-ascend's FlashComm)."""
 
 
 def work_of(
@@ -78,7 +76,7 @@ def _layer(
     to: Projections, model: Architecture, batch: Batch, layout: Layout, page: int, block: Block
 ) -> None:
     tokens, tp = batch.tokens, layout.tp
-    shared = tokens >= SEQUENCE_PARALLEL_FROM and tp > 1
+    shared = shares_rows(layout, tokens)
     rows = ceil(tokens / tp) if shared else tokens
     _mix(to, model, batch, tp, page, block.mixer, shared=shared)
     to.work.part = "experts" if block.mixed else "feed forward"
@@ -86,8 +84,9 @@ def _layer(
         to.norm(rows, model.hidden)
     to.norm(rows, model.hidden, added=True)
     if block.mixed and layout.experts > 1:
-        mixture(to, model, tokens, layout)
-        if not shared:
+        if mixture(to, model, tokens, layout):
+            _reduce(to, model, tokens, tp, shared=False)
+        elif not shared:
             _gather(to, model, tokens, tp, shared=True)
         return
     _gather(to, model, tokens, tp, shared=shared)

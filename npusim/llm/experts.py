@@ -2,15 +2,17 @@
 
 Tokens are taken to spread evenly over experts, unless it is said how. With expert parallelism every
 rank sends its share of tokens to the ranks of their experts and gets results back, by kernels of
-their own where engines use these, else by AlltoAll; without it each expert is cut over the
-tensor-parallel ranks.
+their own where engines use these, else by AlltoAll, or all ranks gather all tokens; without it each
+expert is cut over the tensor-parallel ranks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from npusim.llm.layout import shares_rows
 from npusim.llm.work import part, tensor
 from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
 
@@ -20,67 +22,131 @@ if TYPE_CHECKING:
     from npusim.llm.parts import Experts
     from npusim.llm.projections import Projections
 
-_MOST_SENT = 512  # tokens of a chip that MoeDistributeDispatch takes
+_MOST_SENT = 512  # tokens of the largest captured graph, which buffers of kernels are made for
+_LEAST_SENDING, _MOST_LOCAL = 16, 24  # ranks at least, experts of one at most, on A2
 _ASSIST = 128  # numbers that it leaves for combining, for each row
 
 
-def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -> None:
-    """Everything between the norm in front of a layer of experts and its last exchange."""
+def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -> bool:
+    """Everything between the norm in front of a layer of experts and its last exchange.
+
+    Whether what ranks of tensor parallelism have are parts of sums, still to be added up.
+    """
     experts = model.experts
     if experts is None:
-        return
+        return False
+    way = _way(to, experts, tokens, layout)
     dealt = layout.experts > 1
-    own = ceil(tokens / layout.tp) if dealt else tokens
+    own = tokens if way.whole else ceil(tokens / layout.tp)
     width = experts.width if dealt else max(1, experts.width // layout.tp)
-    routed = own * layout.experts * experts.active / experts.count  # of one expert
-    local = max(1, experts.count // layout.experts) if dealt else experts.count
-    together = own * layout.experts if dealt else tokens
+    local = max(1, experts.count // layout.experts)
+    together = own * (layout.dp if way.whole else layout.tp * layout.dp) if dealt else tokens
     hit, times = _hit(local, experts, together), 1.0
     if to.popularity is not None:
         most = to.popularity.busiest(experts.count, experts.active, layout.experts, together)
         hit, times = max(1, round(most.hit)), most.times
-    rows = own * experts.active
-    received = max(hit, round(times * routed * local)) if dealt else rows
-    fused = dealt and _in_kernels(to, experts, own, layout)
-    _choose(to, model.hidden, experts, own)
-    if fused:
-        _dispatch(to, model.hidden, experts, own, received, layout)
-    else:
-        _copy_out(to, model.hidden, experts, own)
-    if dealt and not fused:
-        sent = times * rows * model.hidden
-        to.work.exchange("alltoall", layout.experts, sent * _sent_bytes(to), "dispatch")
-    _grouped(to, received, hit, model.hidden, 2 * width, comes_quantised=fused)
+    received = own * experts.active
+    if dealt:
+        received = max(hit, round(times * together * experts.active / experts.count * local))
+    rows = _Rows(own, received, times * own * experts.active)
+    _send(to, model.hidden, experts, way, rows, layout)
+    _grouped(to, received, hit, model.hidden, 2 * width, comes_quantised=way.name == "kernels")
     to.gate(received, width)
     _grouped(to, received, hit, width, model.hidden)
-    if fused:
-        _combine(to, model.hidden, experts, own, received, layout)
-    else:
-        kind = to.precision.activations
-        if dealt:
-            nbytes = times * rows * model.hidden * kind.itemsize
-            to.work.exchange("alltoall", layout.experts, nbytes, "combine")
-        _copy_back(to, model.hidden, experts, own)
+    _return(to, model.hidden, experts, way, rows, layout)
     if experts.shared_width:
-        to.feed_forward(own, model.hidden, experts.shared_width // (1 if dealt else layout.tp) or 1)
+        shares = layout.tp if way.whole else 1
+        to.feed_forward(own, model.hidden, experts.shared_width // shares or 1)
+    return way.whole and dealt
 
 
-def _in_kernels(to: Projections, experts: Experts, own: int, layout: Layout) -> bool:
-    """Whether vllm-ascend sends tokens by MoeDistributeDispatch: on A3, up to what that takes.
+@dataclass(frozen=True)
+class _Way:
+    """How tokens get to their experts: by ``kernels``, ``alltoall``, ``allgather`` or not at all.
 
-    Source: vllm_ascend/ascend_forward_context.py, select_moe_comm_method and capacity of MC2.
+    With `whole` every rank of tensor parallelism begins with all tokens, else with its share.
+    Tokens are gathered from so many `ranks`, which lie `apart`.
     """
-    fits = own <= _MOST_SENT and experts.count % layout.experts == 0
-    return to.work.chip.family == "A3" and fits
+
+    name: str
+    whole: bool = False
+    ranks: int = 1
+    apart: int = 1
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Tokens of a rank's `own`, rows that its experts have `received`, and choices `sent` away."""
+
+    own: int
+    received: int
+    sent: float
+
+
+def _way(to: Projections, experts: Experts, tokens: int, layout: Layout) -> _Way:
+    """As vllm-ascend chooses it, by the product, the ranks and the tokens.
+
+    A3 sends by MoeDistributeDispatch as many tokens as graphs are captured for, more by AlltoAll.
+    A2 does the former on 16 ranks and more with few experts each (priced as AlltoAll here);
+    elsewhere, and on Atlas inference products, ranks gather all tokens and take those of their
+    experts. Source: vllm_ascend/ascend_forward_context.py, select_moe_comm_method and
+    set_mc2_tokens_capacity; ops/fused_moe/prepare_finalize.py.
+    """
+    if layout.experts == 1:
+        return _Way("", whole=True)
+    fits = tokens <= _MOST_SENT and experts.count % layout.experts == 0
+    if to.work.chip.family == "A3":
+        return _Way("kernels" if fits else "alltoall")
+    if layout.experts >= _LEAST_SENDING and experts.count / layout.experts <= _MOST_LOCAL and fits:
+        return _Way("alltoall")
+    if shares_rows(layout, tokens):
+        return _Way("allgather", ranks=layout.experts)
+    return _Way("allgather", whole=True, ranks=layout.dp, apart=layout.tp)
+
+
+def _send(
+    to: Projections, hidden: int, experts: Experts, way: _Way, rows: _Rows, layout: Layout
+) -> None:
+    """From the gate to rows in the order of experts, on the ranks that have these."""
+    to.product(rows.own, hidden, experts.count, plain=True)
+    each = hidden * _sent_bytes(to) + experts.count * to.precision.activations.itemsize
+    to.work.exchange(
+        "allgather", way.ranks, rows.own * each, "tokens of all ranks", apart=way.apart
+    )
+    gathered = rows.own * way.ranks
+    _choose(to, experts, gathered)
+    if way.name == "kernels":
+        _dispatch(to, hidden, experts, rows, layout)
+        return
+    routed = rows.received if way.name == "allgather" else rows.own * experts.active
+    _copy_out(to, hidden, experts, gathered, routed)
+    if way.name == "alltoall":
+        nbytes = rows.sent * hidden * _sent_bytes(to)
+        to.work.exchange("alltoall", layout.experts, nbytes, "dispatch")
+
+
+def _return(
+    to: Projections, hidden: int, experts: Experts, way: _Way, rows: _Rows, layout: Layout
+) -> None:
+    """From rows of experts to the sums of each token."""
+    each = hidden * to.precision.activations.itemsize
+    if way.name == "kernels":
+        _combine(to, hidden, experts, rows, layout)
+        return
+    if way.name == "alltoall":
+        to.work.exchange("alltoall", layout.experts, rows.sent * each, "combine")
+    _copy_back(to, hidden, experts, rows.own * way.ranks)
+    to.work.exchange(
+        "reducescatter", way.ranks, rows.own * each, "sums of all experts", apart=way.apart
+    )
 
 
 def _said(experts: Experts, layout: Layout) -> dict[str, Any]:
     return {"ep_world_size": layout.experts, "ep_rank_id": 0, "moe_expert_num": experts.count}
 
 
-def _dispatch(
-    to: Projections, hidden: int, experts: Experts, own: int, received: int, layout: Layout
-) -> None:
+def _dispatch(to: Projections, hidden: int, experts: Experts, rows: _Rows, layout: Layout) -> None:
+    own, received = rows.own, rows.received
     kind, quantised = to.precision.activations, to.precision.quantised
     local = experts.count // layout.experts
     results = (
@@ -97,9 +163,8 @@ def _dispatch(
     to.work.exchange(kernel.task.op_type, layout.experts, nbytes, "dispatch", kernel=kernel)
 
 
-def _combine(
-    to: Projections, hidden: int, experts: Experts, own: int, received: int, layout: Layout
-) -> None:
+def _combine(to: Projections, hidden: int, experts: Experts, rows: _Rows, layout: Layout) -> None:
+    own, received = rows.own, rows.received
     kind, pairs = to.precision.activations, (own, experts.active)
     kernel = part(
         "MoeDistributeCombineV2",
@@ -111,21 +176,20 @@ def _combine(
     to.work.exchange(kernel.task.op_type, layout.experts, nbytes, "combine", kernel=kernel)
 
 
-def _copy_back(to: Projections, hidden: int, experts: Experts, own: int) -> None:
+def _copy_back(to: Projections, hidden: int, experts: Experts, tokens: int) -> None:
     """The rows of each token, weighed and added up."""
-    kind, rows = to.precision.activations, own * experts.active
+    kind, rows = to.precision.activations, tokens * experts.active
     to.work.run(part(
         "MoeFinalizeRoutingV2",
         (tensor(kind, rows, hidden), tensor(INT32, rows), None, None, None,
-         tensor(kind, own, experts.active), tensor(INT32, own, experts.active)),
-        (tensor(kind, own, hidden),), drop_pad_mode=0,
+         tensor(kind, tokens, experts.active), tensor(INT32, tokens, experts.active)),
+        (tensor(kind, tokens, hidden),), drop_pad_mode=0,
     ))  # fmt: skip
 
 
-def _choose(to: Projections, hidden: int, experts: Experts, tokens: int) -> None:
-    """The gate."""
+def _choose(to: Projections, experts: Experts, tokens: int) -> None:
+    """The experts of each token, by what the gate says."""
     kind = to.precision.activations
-    to.product(tokens, hidden, experts.count, plain=True)
     chosen = tensor(INT32, tokens, experts.active)
     to.work.run(
         part("MoeGatingTopKSoftmax", (tensor(kind, tokens, experts.count),),
@@ -133,11 +197,12 @@ def _choose(to: Projections, hidden: int, experts: Experts, tokens: int) -> None
     )  # fmt: skip
 
 
-def _copy_out(to: Projections, hidden: int, experts: Experts, tokens: int) -> None:
-    """A row for every choice of a token, in the order of experts."""
-    kind, rows = to.precision.activations, tokens * experts.active
+def _copy_out(to: Projections, hidden: int, experts: Experts, tokens: int, rows: int) -> None:
+    """A row for every choice of a token, or those of a rank's own experts, in their order."""
+    kind = to.precision.activations
     given = (tensor(kind, tokens, hidden), tensor(INT32, tokens, experts.active))
-    made = (tensor(kind, rows, hidden), tensor(INT32, rows), tensor(INT32, experts.count))
+    chosen = tensor(INT32, tokens * experts.active)
+    made = (tensor(kind, rows, hidden), chosen, tensor(INT32, experts.count))
     to.work.run(part("MoeInitRoutingV2", given, made, active_num=rows, expert_num=experts.count))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
 
 
+SEQUENCE_PARALLEL_FROM: Final = 1000
+"""Tokens of a step from which ranks share the rows of norms (vllm-ascend's FlashComm)."""
+_NAMES: Final = ("tp", "pp", "dp", "ep", "sp")
+
+
 @tells
 @dataclass(frozen=True)
 class Layout:
     """Ranks: `tp` share every layer, `pp` share the layers, `dp` have requests of their own.
 
-    `experts` is over how many ranks experts are dealt (1: every expert is cut like a layer).
+    `experts` is over how many ranks experts are dealt (1: every expert is cut like a layer). With
+    `sp` ranks of `tp` share the rows of norms in steps of many tokens (vllm-ascend's FlashComm,
+    which it leaves off by default).
     """
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
     experts: int = 1
+    sp: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -75,18 +83,25 @@ class Layout:
 
     def __str__(self) -> str:
         parts = (("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts))
-        return " ".join(f"{name}{size}" for name, size in parts if size > 1) or "TP1"
+        words = [f"{name}{size}" for name, size in parts if size > 1] or ["TP1"]
+        return " ".join([*words, "SP"] if self.sp else words)
+
+
+def shares_rows(layout: Layout, tokens: int) -> bool:
+    """Whether ranks share the rows of norms in a step of so many tokens."""
+    return layout.sp and layout.tp > 1 and tokens >= SEQUENCE_PARALLEL_FROM
 
 
 def layout_of(text: str) -> Layout:
-    """A layout as it is written, ``tp=4,dp=8,ep=32``; ArgumentError for anything else."""
+    """A layout as it is written, ``tp=4,dp=8,ep=32,sp=1``; ArgumentError for anything else."""
     sizes: dict[str, int] = {}
     for word in text.split(","):
         name, _, size = word.strip().partition("=")
-        if name not in ("tp", "pp", "dp", "ep") or not size.isdecimal() or name in sizes:
+        if name not in _NAMES or not size.isdecimal() or name in sizes:
             raise ArgumentError(
                 f"a layout {text!r}",
                 say("Say tp, pp, dp, ep with their sizes, for example tp=4,dp=8."),
             )
         sizes[name] = int(size)
-    return Layout(sizes.get("tp", 1), sizes.get("pp", 1), sizes.get("dp", 1), sizes.get("ep", 1))
+    tp, pp, dp, ep = (sizes.get(name, 1) for name in _NAMES[:4])
+    return Layout(tp, pp, dp, ep, bool(sizes.get("sp", 0)))

@@ -86,7 +86,7 @@ def step(
         )
     work = work_of(
         model.architecture, chip, layout, precision,
-        batch if chosen == "eager" else batch.captured(layout.tp),
+        batch if chosen == "eager" else batch.captured(layout.tp if layout.sp else 1),
         block=engine.block_tokens, sampling=sampling, popularity=popularity,
     )  # fmt: skip
     device = device_time(work, chip)

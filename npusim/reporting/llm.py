@@ -71,7 +71,7 @@ def step_json(found: LlmStep) -> dict[str, Any]:
         **fields(found, "soc graph step_ms compute_ms communication_ms host_ms beside_ms band_ms"),
         "tok_s": found.tok_s,
         "model": found.model.name,
-        "layout": fields(found.layout, "tp pp dp experts cards"),
+        "layout": fields(found.layout, "tp pp dp experts sp cards"),
         "dtype": found.precision.name,
         "batch": fields(found.batch, "phase sequences context prompts chunk before tokens"),
         "simulated_share": found.simulated_share,

@@ -216,10 +216,12 @@ def serve_command(found: LlmPlanResult, option: Option) -> str:
     layout = candidate.layout
     sizes = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.experts}
     words += [f"--{name} {size}" for name, size in sizes.items() if size > 1]
+    words += ["--sp"] if layout.sp else []
     if (answers := candidate.decode) is not None:
         working = option.replicas - found.plan.fleet.spare_replicas
         behind = option.answering - found.plan.fleet.spare_replicas
-        words += [f"--decode tp={answers.tp},pp={answers.pp},dp={answers.dp},ep={answers.experts}"]
+        behind_it = f"tp={answers.tp},pp={answers.pp},dp={answers.dp},ep={answers.experts}"
+        words += [f"--decode {behind_it},sp=1" if answers.sp else f"--decode {behind_it}"]
         words += [f"--replicas {working} --decode-replicas {behind}"]
     words += [f"--dtype {candidate.dtype}"] if candidate.dtype else []
     words += [f"--graph {candidate.graph}"] if candidate.graph else []

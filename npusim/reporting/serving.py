@@ -113,8 +113,8 @@ def serve_json(
     return {
         "soc": ready.chip.name,
         "model": ready.model.name,
-        "layout": fields(ready.layout, "tp pp dp experts cards"),
-        "decode_layout": fields(answers.layout, "tp pp dp experts cards"),
+        "layout": fields(ready.layout, "tp pp dp experts sp cards"),
+        "decode_layout": fields(answers.layout, "tp pp dp experts sp cards"),
         **fields(
             found,
             "requests duration_s output_tok_s req_s goodput_req_s in_flight preemptions steps "

@@ -24,20 +24,22 @@ def layouts_of(
 
     Ranks of tensor parallelism share a server. Experts are cut like layers, or dealt over up to
     256 ranks, which share them; more ranks of a dense model are replicas. Pipelines are of whole
-    servers, for what doesn't fit in one.
+    servers, for what doesn't fit in one. Ranks share the rows of norms, which is never slower.
     """
     widths = [
         tp
         for tp in tensor_parallel or _powers(min(_MOST_TP, server_ranks))
         if tp <= server_ranks and model.heads % tp == 0
     ]
-    yield from (Layout(tp) for tp in widths)
+    yield from (Layout(tp, sp=tp > 1) for tp in widths)
     if (experts := model.experts) is not None:
         for ranks in _powers(_MOST_RANKS):
             if ranks > 1 and experts.count % ranks == 0:
-                yield from (Layout(tp, 1, ranks // tp, ranks) for tp in widths if ranks % tp == 0)
+                yield from (
+                    Layout(tp, 1, ranks // tp, ranks, sp=tp > 1) for tp in widths if ranks % tp == 0
+                )
     if server_ranks in widths:
-        yield from (Layout(server_ranks, pp) for pp in _STAGES if pp <= model.layers)
+        yield from (Layout(server_ranks, pp, sp=True) for pp in _STAGES if pp <= model.layers)
 
 
 def server_ranks(board: Board) -> int:

@@ -23,11 +23,13 @@ class Policy:
     prompts in their order as much as `max_tokens` leaves. ``prefill_first`` (MindIE): prompts have
     steps of their own, before any decoding goes on. Both keep the cache in blocks of `block`
     tokens, `kv_blocks` of them; where they run out, the sequence that came last gives its up and
-    is computed anew. `prefix_share` of a prompt is found in the cache.
+    is computed anew. `prefix_share` of a prompt is found in the cache. `vllm serve` takes 2,048
+    tokens and 256 sequences where it isn't told (vllm/engine/arg_utils.py, get_batch_defaults:
+    vllm_ascend/platform.py doesn't say how much memory a product has).
     """
 
     max_sequences: int = 256
-    max_tokens: int = 8192
+    max_tokens: int = 2048
     kv_blocks: int = 1 << 20
     block: int = 128
     schedule: str = "chunked"

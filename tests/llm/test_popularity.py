@@ -44,9 +44,9 @@ def test_more_skew_is_more_of_it_on_one_rank(ranks: int) -> None:
 
 
 def test_a_step_waits_for_the_busiest_rank() -> None:
-    model, chip = read_model(CONFIG), load_profile("910b3")
+    model, chip = read_model(CONFIG), load_profile("Ascend910_9391")
     even, same, skewed = (
-        step(model, chip, Layout(1, 1, 8, 8), Batch(64, 1000), popularity=popularity)
+        step(model, chip, Layout(1, 1, 8, 8), Batch(640, 1000), popularity=popularity)
         for popularity in (None, Popularity(), Popularity(1.0))
     )
     assert even.step_ms == same.step_ms < skewed.step_ms

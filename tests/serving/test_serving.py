@@ -186,7 +186,8 @@ def test_steps_end_before_blocks_do(free: int, most: int) -> None:
 def test_a_prefix_in_the_cache_shortens_the_first_token() -> None:
     asked = even_lengths(1, 4000, 2)
     plain, cached = (
-        serve(asked, costs(), Policy(prefix_share=share)).first_ms[0] for share in (0, 0.9)
+        serve(asked, costs(), Policy(max_tokens=8192, prefix_share=share)).first_ms[0]
+        for share in (0, 0.9)
     )
     assert cached == pytest.approx(10 + 0.05 * (4000 - 3584))
     assert plain == pytest.approx(10 + 0.05 * 4000)
@@ -213,7 +214,7 @@ def test_groups_that_step_together_wait_for_each_other() -> None:
     lengths, answers = np.array([128, 8000]), np.array([50, 2])
     asked = Requests(np.zeros(2), lengths, answers)
     apart, both = (
-        serve_in_stages(asked, [Stage(costs(), Policy(), 2, together)])
+        serve_in_stages(asked, [Stage(costs(), Policy(max_tokens=8192), 2, together)])
         for together in (False, True)
     )
     assert apart.first_ms == pytest.approx([16.4, 410])
@@ -225,7 +226,7 @@ def test_groups_that_step_together_wait_for_each_other() -> None:
 def test_cards_that_decode_are_not_held_up_by_prompts() -> None:
     """The second prompt comes while the first answer is written; caches take their time to move."""
     asked = Requests(np.array([0.0, 50.0]), np.array([1000, 8000]), np.array([101, 2]))
-    stages = [Stage(costs(), Policy()), Stage(costs(), Policy())]
+    stages = [Stage(costs(), Policy(max_tokens=8192)), Stage(costs(), Policy())]
     apart = serve_in_stages(asked, stages, handover_ms=lambda tokens: tokens / 1000)
     assert apart.first_ms == pytest.approx([60, 470])
     assert apart.done_ms[0] == pytest.approx(60 + 1 + 100 * 10.1 + 0.1)

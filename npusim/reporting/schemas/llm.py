@@ -13,6 +13,7 @@ class Layout(Object):
     dp: int
     experts: int
     cards: int
+    sp: bool = False
 
 
 class LlmStep(Object):

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import sys
 
@@ -31,3 +32,9 @@ settings.load_profile("any failure" if os.environ.get("CI") else "any machine")
 def pytest_configure() -> None:
     """Every JSON of the command line is held against its schema."""
     watch()
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests consist of stays: nobody looks through it for garbage again."""
+    gc.collect()
+    gc.freeze()

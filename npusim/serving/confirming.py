@@ -59,6 +59,8 @@ class Confirming:
 
     def replicas(self, near: int) -> Confirmed | None:
         """The fewest, looked for around `near`; None where no number helps."""
+        if self.holds(near) is not True and self.holds(MOST_REPLICAS) is not True:
+            return None  # told by two questions instead of by all on the way up
         enough = first(lambda each: self.holds(each) is True, 1, MOST_REPLICAS, near)
         if enough is None:
             return None

@@ -28,7 +28,7 @@ def test_odd_cases_end_in_answers_or_clean_refusals() -> None:
     ("kind", "cases"),
     [
         ("onnx_graphs", 500),
-        ("configurations", 500),
+        ("configurations", 300),
         ("api_verbs", 500),
         ("numbers", 500),
         ("optional_arguments", 500),

@@ -261,7 +261,9 @@ def test_recommend_takes_the_id_of_a_language_model(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     place = tmp_path / "models--Qwen--Qwen3-0.6B" / "snapshots" / "1a2b"
     place.mkdir(parents=True)
-    (place / "config.json").write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
+    config = json.loads((CONFIGS / "Qwen3-0.6B.json").read_text(encoding="utf-8"))
+    config |= {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 1}
+    (place / "config.json").write_text(json.dumps(config), encoding="utf-8")
     tokens = {"input_tokens": 200, "output_tokens": 20}
     answer = npusim.recommend(
         "Qwen/Qwen3-0.6B", rate_per_s=2, limit_ms=500, products=["Atlas 300I Duo"],

@@ -83,7 +83,7 @@ def test_check_estimate_and_run_agree_on_any_call() -> None:
             assert answer(asked.run, odd.op, copies) in (checked, "data"), odd
         seen.add(checked)
     assert {0, 161001, 161002, 561003} <= seen
-    assert len(set(op_types()) - set(stood_for())) <= COUNT
+    assert len(set(op_types()) - stood_for()) <= COUNT
 
 
 INTERFACES = [row for each in rows().values() for row in each][:: 1 if EACH > 1 else 96]

@@ -67,7 +67,7 @@ class Chosen(Pick):
 def calls(seed: int, count: int) -> Iterator[Odd]:
     """Calls of all names of an operator type in turn, most of them with a fault or two."""
     known = ((name, prototype(name)) for name in standard_names())
-    drawn = set(op_types()) - set(stood_for())
+    drawn = set(op_types()) - stood_for()
     names = [name for name, found in known if found is not None and found[0].name in drawn]
     start = Random(seed).randrange(len(names))  # noqa: S311 - calls, no secrets
     for number in range(count):

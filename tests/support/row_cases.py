@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from npusim.operators.registry import builder, op_types
 from npusim.schedules.streamed import Streamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 # Operands, lines and results of each: T a tile of rows, t one in int8, C a column of float32.
 NORMS = {
@@ -35,13 +36,15 @@ _MODULES = ("npusim.ops.random.streams", "npusim.ops.indexing.decided")
 STANDING_FOR_ALL = ("MaskedScatter", "LogitGrad")
 
 
-def stood_for() -> Iterator[str]:
+@cache
+def stood_for() -> frozenset[str]:
     """Types whose schedule another one's task tries."""
-    for op_type in op_types():
+
+    def has_one(op_type: str) -> bool:
         make: Any = builder(op_type)
-        of_row = isinstance(getattr(make, "__self__", None), Streamed)
-        if (of_row or make.__module__ in _MODULES) and op_type not in STANDING_FOR_ALL:
-            yield op_type
+        return isinstance(getattr(make, "__self__", None), Streamed) or make.__module__ in _MODULES
+
+    return frozenset(filter(has_one, op_types())).difference(STANDING_FOR_ALL)
 
 
 def norm(pick: Any, op_type: str, task: Callable[..., Any]) -> Any:

@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 class Pages:
     """A cache in pages of ``size`` tokens: a row of numbers of pages for each sequence.
 
-    A page begins ``step`` elements behind the one before it.
+    A page begins ``step`` elements behind the one before it. ``parts`` are the sequence and the
+    first token of each part, where sequences are split.
     """
 
     table: GlobalTensor
     size: int
     step: int
+    parts: tuple[tuple[int, int], ...] = ()
+
+    def place(self, sequence: int, token: int) -> tuple[int, int]:
+        """The row of the table that has a sequence, or a part, and the token there."""
+        row, first = self.parts[sequence] if self.parts else (sequence, 0)
+        return row, first + token
 
     def page(self, core: Core, sequence: int, place: int) -> int:
         """The page that a sequence has at a place, as the scalar unit reads it."""
@@ -61,8 +68,8 @@ class OnChip(AsItLies):
 class Gathered(GmMatrix):
     """A matrix of tokens, some rows or columns of which lie elsewhere.
 
-    With ``pages`` the tokens lie in those of a ``sequence``, from token ``first`` on; ``beside``
-    has the columns from ``width`` on.
+    With ``pages`` the tokens lie in those of a ``sequence``, with a ``height`` in further matrices,
+    from token ``first`` on; ``beside`` has the columns from ``width`` on.
     """
 
     pages: Pages | None = None
@@ -74,16 +81,16 @@ class Gathered(GmMatrix):
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """Page by page, and from each tensor its columns."""
         tokens, wide = (columns, rows) if self.transposed else (rows, columns)
-        for start, count, source in self._runs(core, tokens):
+        for start, count, outer, source in self._runs(core, tokens):
             for at, length, matrix, column in self._sides(wide):
                 piece = tile[start : start + count, at : at + length]
-                places = (*matrix.start, (source, matrix.step), (column, 1))
+                places = (*matrix.start, (outer, matrix.apart), (source, matrix.step), (column, 1))
                 bring_rows(core, piece, matrix, places, (count, length))
 
-    def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, Place]]:
-        """(row of the tile, tokens, first token) of what lies together."""
+    def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, int, Place]]:
+        """(row of the tile, tokens, their matrix, first token) of what lies together."""
         if self.pages is None:
-            yield 0, tokens[1], tokens[0]
+            yield from self._matrices(tokens)
             return
         pages, done = self.pages, 0
         begin = self.first + _now(tokens[0])
@@ -91,7 +98,19 @@ class Gathered(GmMatrix):
             place, offset = divmod(begin + done, pages.size)
             count = min(pages.size - offset, tokens[1] - done)
             page = pages.page(core, self.sequence, place)
-            yield done, count, self._place(pages, page, offset, tokens[0])
+            yield done, count, 0, self._place(pages, page, offset, tokens[0])
+            done += count
+
+    def _matrices(self, tokens: Span) -> Iterator[tuple[int, int, int, Place]]:
+        """One after the other, counted through all of them."""
+        if not self.height:
+            yield 0, tokens[1], 0, tokens[0]
+            return
+        begin, done = self.first + _now(tokens[0]), 0
+        while done < tokens[1]:
+            outer, inner = divmod(begin + done, self.height)
+            count = min(self.height - inner, tokens[1] - done)
+            yield done, count, outer, inner
             done += count
 
     def _place(self, pages: Pages, page: int, offset: int, token: Index) -> Place:

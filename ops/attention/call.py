@@ -163,10 +163,10 @@ class Call:
         plain = GmMatrix(heads.tensor, places, heads.token, transposed)
         if heads.pages is not None:
             head = heads.at(block.sequence, block.head // self.group)
-            onward = () if heads.pages.table.array is not None else places[1:]
-            sequence, token = heads.pages.place(block.sequence, job.key)
+            pages, onward = replace(heads.pages, in_loops=len(places) > 1), places[1:]
+            sequence, token = pages.place(block.sequence, job.key)
             plain = Gathered(heads.tensor, ((head, 1), *onward), heads.token, transposed,
-                             pages=heads.pages, sequence=sequence, first=token)  # fmt: skip
+                             pages=pages, sequence=sequence, first=token)  # fmt: skip
         if self.rope is None or heads is not self.key:
             return plain
         return _beside(plain, self.keys(self.rope[1], job, transposed=transposed), heads)

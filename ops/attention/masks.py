@@ -141,7 +141,7 @@ class Mask:
         begin = first // self.group
         return begin, -(-(first + rows) // self.group) - begin
 
-    def runs(self, job: Spot, row: Place, rows: int) -> list[tuple[int, int, Place]]:
+    def runs(self, job: Spot, row: Place, rows: int) -> Sequence[tuple[int, int, Place]]:
         """(row among these, rows, row of the mask) of those whose rows of the mask lie evenly."""
         if self.group == 1:
             return [(0, rows, row)]

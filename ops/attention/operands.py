@@ -23,13 +23,20 @@ class Pages:
     """A cache in pages of ``size`` tokens: a row of numbers of pages for each sequence.
 
     A page begins ``step`` elements behind the one before it. ``parts`` are the sequence and the
-    first token of each part, where sequences are split.
+    first token of each part, where sequences are split. In loops that stand for many rounds pages
+    follow one another, whatever the ``table`` says.
     """
 
     table: GlobalTensor
     size: int
     step: int
     parts: tuple[tuple[int, int], ...] = ()
+    in_loops: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether the table says where pages are."""
+        return self.table.array is not None and not self.in_loops
 
     def place(self, sequence: int, token: int) -> tuple[int, int]:
         """The row of the table that has a sequence, or a part, and the token there."""
@@ -41,7 +48,7 @@ class Pages:
         at = sequence * self.table.shape[-1] + place
         core.load_scalar(self.table.view(self.table.numel).span(at, 1))
         array = self.table.array
-        return at if array is None else int(array.reshape(-1)[at])
+        return int(array.reshape(-1)[at]) if array is not None and self.known else at
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class Gathered(GmMatrix):
         """Where a token lies now, and where pages that follow one another have the ones after."""
         stride = pages.step // self.step
         found = page * stride + offset
-        if isinstance(token, int) or pages.table.array is not None:
+        if isinstance(token, int) or pages.known:
             return found
         pace = max(1, stride // pages.size)
         return token * pace + (found - _now(token) * pace)

@@ -225,7 +225,7 @@ def _grouped(
         to.work.run(part("GroupedMatmul", inputs, (y,), weights=(weight,), group_type=0))
         return
     x, per_row = tensor(INT8, rows, depth), tensor(FLOAT, rows)
-    scale = tensor(FLOAT, groups, columns)
+    scale, weight = tensor(FLOAT, groups, columns), to.in_fractals(depth, columns, groups)
     if not comes_quantised:
         to.work.run(part("DynamicQuant", (tensor(kind, rows, depth),), (x, per_row)))
     to.work.run(

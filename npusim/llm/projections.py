@@ -46,8 +46,8 @@ class Projections:
             inputs = (x, weight, scale)
             return [part("WeightQuantBatchMatmulV2", inputs, (y,), weights=(weight, scale))]
         quantised, per_row = tensor(INT8, rows, depth), tensor(FLOAT, rows)
+        weight = self.in_fractals(depth, columns)
         if self.work.fixed_scales:
-            weight = TensorSpec((ceil(columns / 32), ceil(depth / 16), 16, 32), INT8, _FRACTALS)
             scale = tensor(UINT64, columns)
             return [
                 part("AscendQuantV2", (x, tensor(floating, 1)), (quantised,)),
@@ -60,6 +60,14 @@ class Projections:
             part("QuantBatchMatmulV3", (quantised, weight, scale, None, None, per_row), (y,),
                  weights=(weight, scale)),
         ]  # fmt: skip
+
+    @staticmethod
+    def in_fractals(depth: int, columns: int, *groups: int) -> TensorSpec:
+        """Weights of whole numbers as engines keep them.
+
+        Source: vllm-ascend quantization/methods (maybe_trans_nz), VLLM_ASCEND_ENABLE_NZ.
+        """
+        return TensorSpec((*groups, ceil(columns / 32), ceil(depth / 16), 16, 32), INT8, _FRACTALS)
 
     def norm(self, rows: int, hidden: int, *, added: bool = False) -> None:
         """A root-mean-square norm of every row, of the sum with the residual where `added`."""

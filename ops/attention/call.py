@@ -11,6 +11,8 @@ from npusim.ops.attention.operands import Gathered
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from npusim.ascendc import GlobalTensor
     from npusim.ascendc.gm_slices import GmSlice, Place
     from npusim.ops.attention.heads import Heads
@@ -114,9 +116,20 @@ class Call:
         """Elements of a query and of a key."""
         return self.query.columns + (self.rope[0].columns if self.rope else 0)
 
+    def grouped(self, group: int) -> Call:
+        """So many heads that share keys as rows of one, token after token."""
+        query, out = (heads.grouped(group) for heads in (self.query, self.out))
+        rope = self.rope and (self.rope[0].grouped(group), self.rope[1])
+        mask = replace(self.mask, group=group if self.mask.is_compressed else 1)
+        return replace(self, query=query, out=out, rope=rope, mask=mask)
+
     def queries(self, heads: Heads, job: Job, *, transposed: bool = False) -> GmMatrix:
         """The rows of a block in a tensor that has a row for each query."""
         plain = GmMatrix(heads.tensor, self.rows_at(heads, job), heads.token, transposed)
+        if heads.inner:
+            start = ((heads.at(job.block.sequence, job.block.head), 1),)
+            plain = Gathered(heads.tensor, start, heads.token, transposed, first=job.block.row,
+                             height=heads.inner, apart=heads.apart)  # fmt: skip
         if self.rope is None or heads is not self.query:
             return plain
         return _beside(plain, self.queries(self.rope[0], job, transposed=transposed), heads)
@@ -127,6 +140,20 @@ class Call:
         first = heads.at(block.sequence, block.head) + block.row * heads.token
         return ((first, 1), *((turn, each * heads.token) for turn, each in job.down))
 
+    def windows(
+        self, heads: Heads, job: Job, row: Place, rows: int
+    ) -> Iterator[tuple[int, int, GmSlice]]:
+        """(row among these, rows, window) of some rows of a block."""
+        tensor, wide, step = heads.tensor, heads.columns, (heads.token, 1)
+        if not heads.inner:
+            places = (*self.rows_at(heads, job), (row, heads.token))
+            yield 0, rows, tensor.window(places, (rows, wide), step)
+            return
+        assert isinstance(row, int)  # rows that don't lie evenly come one slice at a time
+        start = heads.at(job.block.sequence, job.block.head)
+        for at, count, behind in heads.runs(job.block.row + row, rows):
+            yield at, count, tensor.window(((start + behind, 1),), (count, wide), step)
+
     def keys(self, heads: Heads, job: Job, *, transposed: bool = False) -> GmMatrix:
         """The keys of a round in a tensor that has a row for each."""
         block = job.block
@@ -136,9 +163,10 @@ class Call:
         plain = GmMatrix(heads.tensor, places, heads.token, transposed)
         if heads.pages is not None:
             head = heads.at(block.sequence, block.head // self.group)
-            onward = () if heads.pages.table.array is not None else places[1:]
+            pages, onward = replace(heads.pages, in_loops=len(places) > 1), places[1:]
+            sequence, token = pages.place(block.sequence, job.key)
             plain = Gathered(heads.tensor, ((head, 1), *onward), heads.token, transposed,
-                             pages=heads.pages, sequence=block.sequence, first=job.key)  # fmt: skip
+                             pages=pages, sequence=sequence, first=token)  # fmt: skip
         if self.rope is None or heads is not self.key:
             return plain
         return _beside(plain, self.keys(self.rope[1], job, transposed=transposed), heads)

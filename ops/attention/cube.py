@@ -54,12 +54,23 @@ def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int
 
 
 class CubeSide:
-    """The products of one cluster; each is asked for in so many ``messages``."""
+    """The products of one cluster; each is asked for in so many ``messages``.
+
+    Blocks are those of one vector core each, or ``shared`` by all.
+    """
 
     def __init__(
-        self, core: Core, call: Call, dealing: Dealing, spaces: Spaces, *, messages: int
+        self,
+        core: Core,
+        call: Call,
+        dealing: Dealing,
+        spaces: Spaces,
+        *,
+        messages: int,
+        shared: bool = False,
     ) -> None:
         self._core, self._call, self._spaces, self._messages = core, call, spaces, messages
+        self._shared = shared
         profile = core.profile
         dtype = call.query.tensor.dtype
         columns, wide = call.columns, call.value.columns
@@ -82,13 +93,13 @@ class CubeSide:
             job.keys,
             call.columns,
         )
-        self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=job.lane)
+        self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
         yield from ()
 
     def finish(self, job: Job) -> Steps:
         """outputs = weights @ v, as soon as the vector core has made the weights."""
         call, spaces, core = self._call, self._spaces, self._core
-        yield core.cross_core_wait_flag(WEIGHTS, sub_block=job.lane)
+        yield core.cross_core_wait_flag(WEIGHTS, sub_block=self._lane(job))
         core.take_messages(self._messages)
         self._outputs.multiply(
             spaces.outputs.matrix(core, job, call.value.columns),
@@ -98,7 +109,11 @@ class CubeSide:
             call.value.columns,
             job.keys,
         )
-        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=job.lane)
+        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=self._lane(job))
+
+    def _lane(self, job: Job) -> int | None:
+        """The vector core whose block it is; None: all of them."""
+        return None if self._shared else job.lane
 
     def _keys(self, job: Job) -> GmMatrix:
         return self._call.keys(self._call.key, job, transposed=True)

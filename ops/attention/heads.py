@@ -16,7 +16,7 @@ from npusim.ops.attention.operands import Pages
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from npusim.ascendc import GlobalTensor
 
@@ -28,7 +28,8 @@ class Heads:
     """The heads of one tensor: ``rows[b]`` tokens in each, ``columns`` elements a token.
 
     Element 0 of token s of head n of sequence b is at ``starts[b] + n * head + s * token``, and
-    ``head`` may be another for each sequence.
+    ``head`` may be another for each sequence. Where several heads are rows of one, ``inner`` rows
+    follow each other, and the next ``inner`` begin ``apart`` elements behind them.
     """
 
     tensor: GlobalTensor
@@ -39,6 +40,8 @@ class Heads:
     head: int | tuple[int, ...]
     token: int
     pages: Pages | None = None
+    inner: int = 0
+    apart: int = 0
 
     @classmethod
     def of(
@@ -96,21 +99,31 @@ class Heads:
         return self.starts[sequence] + head * apart
 
     def grouped(self, group: int) -> Heads:
-        """A row for each of ``group`` heads that share keys, where each head has one token."""
+        """A row for each of ``group`` heads that share keys, token after token."""
         rows = tuple(each * group for each in self.rows)
         assert isinstance(self.head, int)  # queries and results
+        even = self.token == group * self.head or max(self.rows, default=0) == 1
         return replace(
-            self, heads=self.heads // group, rows=rows, head=group * self.head, token=self.head
-        )
+            self, heads=self.heads // group, rows=rows, head=group * self.head, token=self.head,
+            inner=0 if even else group, apart=0 if even else self.token,
+        )  # fmt: skip
 
-    def by_tokens(self, where: Sequence[tuple[int, int]]) -> Heads:
-        """Tokens (sequence, place) as sequences of one token each."""
-        starts = tuple(self.starts[b] + s * self.token for b, s in where)
-        return replace(self, starts=starts, rows=(1,) * len(starts))
+    def runs(self, first: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """(row among these, rows, element behind that of row 0) of what lies evenly."""
+        inner, done = self.inner or first + count, 0
+        while done < count:
+            outer, begin = divmod(first + done, inner)
+            rows = min(inner - begin, count - done)
+            yield done, rows, outer * self.apart + begin * self.token
+            done += rows
 
-    def by_sequences(self, where: Sequence[tuple[int, int]], rows: Sequence[int]) -> Heads:
-        """The sequence of each of these tokens, as many tokens of it as ``rows`` says."""
-        return replace(self, starts=tuple(self.starts[b] for b, _ in where), rows=tuple(rows))
+    def stretches(self, where: Sequence[tuple[int, int]], rows: Sequence[int]) -> Heads:
+        """Tokens of sequences from some on, each a sequence of its own."""
+        if self.pages is not None:
+            pages = replace(self.pages, parts=tuple(where))
+            return replace(self, starts=(0,) * len(where), rows=tuple(rows), pages=pages)
+        starts = tuple(self.starts[b] + first * self.token for b, first in where)
+        return replace(self, starts=starts, rows=tuple(rows))
 
     @classmethod
     def paged(

@@ -10,6 +10,7 @@ attention/lightning_indexer, host tiling and device schedule (arch22).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -222,8 +223,8 @@ class _Products:
         if not isinstance(number, int):
             onward = ((number, KEYS * key.token),)
         if key.pages is not None:
-            start = ((0, 1), *(onward if key.pages.table.array is None else ()))
-            return Gathered(key.tensor, start, key.token, True, pages=key.pages,
+            pages = replace(key.pages, in_loops=bool(onward))
+            return Gathered(key.tensor, ((0, 1), *onward), key.token, True, pages=pages,
                             sequence=sequence, first=block * KEYS)  # fmt: skip
         first = key.starts[sequence] + block * KEYS * key.token
         return GmMatrix(key.tensor, ((first, 1), *onward), key.token, True)

@@ -1,15 +1,15 @@
 """Attention of inference: prompts, and token by token against a cache of keys and values.
 
 A prompt is cut as for training, with rounds of 512 keys where heads or keys are few, none of which
-is trimmed. Where every head has one query, those that share keys are the rows of one block, and the
-fewer there are the longer the rounds. Latent attention (MLA) has a rope beside queries and keys.
-Source: ops-transformer attention/prompt_flash_attention and incre_flash_attention, host tiling.
+is trimmed. Where heads have one query each, or a few (drafts that are verified), those that share
+keys are the rows of one block, and the fewer there are the longer the rounds. Latent attention
+(MLA) has a rope beside queries and keys.
+Source: ops-transformer attention/prompt_flash_attention and incre_flash_attention, host tiling;
+fused_infer_attention_score op_host/flash_attention_infer_tiling.h and arch22/fia_tiling_nonquant*.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.task import Task, made
@@ -20,7 +20,7 @@ from npusim.ops.attention.call import Call, NotCoveredError, Shift
 from npusim.ops.attention.fractal_softmax import WIDE
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
-from npusim.ops.attention.masks import Mask, Sparse
+from npusim.ops.attention.masks import Mask
 from npusim.ops.attention.one_core import Cut, OneCoreAttention
 from npusim.ops.attention.records import (
     backward_call,
@@ -34,7 +34,7 @@ from npusim.ops.attention.records import (
 from npusim.ops.attention.single_tokens import TOKEN_KEYS
 from npusim.ops.attention.split import SplitAttention, parts_of
 from npusim.ops.attention.suited import unsuited
-from npusim.values.arithmetic import round_up
+from npusim.values.arithmetic import divisors, round_up
 from npusim.values.dtypes import FLOAT16, UINT8
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ _PROMPT_KEYS = 512  # of a round in high precision
 _WIDE_COLUMNS = 200  # heads from which on a block has half as many rows
 _TOKEN_KEYS = 8192  # of a round of one row
 _LEAST_KEYS = 1024
+_PACKED_KEYS = 512  # of packed sequences, beside a mask
 _LATENT_KEYS = 512
 _HALF_ROWS = 64
-_GRAIN = 16  # rows that the cube multiplies at once
 _BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
 _CUBE_KEYS = 256  # fewer are multiplied by the vector unit, where heads share no keys
 _UB_SCORES = 10240  # of a round where heads share keys
@@ -83,11 +83,16 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     if task.profile.cores.style != "split":
         return _on_one_core(task, call)
     queries, wide = max(call.query.rows), call.columns
-    grouped = _tokens(call) or _one_token(call)
+    together = _together(task, call)
+    grouped = _one_token(call) or (call.grouped(together) if together > 1 else None)
     if call.rope is not None:
         return _latent_kernel(task, grouped or call)
     if grouped is not None:
         most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
+        if grouped.mask.is_compressed:
+            most = _PACKED_KEYS if layout_of(task) == "TND" else _LEAST_KEYS
+        if grouped.key.pages is not None and grouped.key.pages.size < most:
+            most -= most % grouped.key.pages.size
         parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
         if parts > 1:
             return SplitAttention(task.profile, grouped, parts, op_type=task.op_type, keys=most)
@@ -99,12 +104,9 @@ def kernel_of(task: Task, call: Call) -> Kernel:
 
 
 def _latent_kernel(task: Task, call: Call) -> Kernel:
-    """Blocks of up to 128 rows on a cluster, half of them on each vector core."""
-    rows = max(call.query.rows)
-    half = min(_HALF_ROWS, round_up(ceil(rows / 2), _GRAIN))
+    """Blocks of up to 128 rows on a cluster, whose vector cores have half of them each."""
     given: dict[str, Any] = {
-        "op_type": task.op_type, "rows": half, "keys": _LATENT_KEYS, "asking": FLAGS,
-        "lanes": 1 if rows <= half else None,
+        "op_type": task.op_type, "keys": _LATENT_KEYS, "asking": FLAGS, "shared": True,
     }  # fmt: skip
     parts = parts_of(task.profile, call) if max(call.query.rows) <= ROWS else 1
     if parts > 1:
@@ -121,7 +123,7 @@ def _on_one_core(task: Task, call: Call) -> Kernel:
         raise task.refused("queries, keys and values other than FLOAT16 aren't modelled")
     if op_type not in _BY_TOKENS:
         return OneCoreAttention(profile, call, op_type=op_type, cut=Cut(ROWS, ROWS))
-    grouped = _tokens(call) or _one_token(call) or call
+    grouped = _one_token(call) or call
     rows, layout = max(grouped.query.rows), layout_of(task)
     long = max(call.key.rows) >= _CUBE_KEYS
     by_cube = rows > 1 or call.key.pages is not None or (long and layout == "BNSD")
@@ -215,27 +217,22 @@ def _table(task: Task) -> GlobalTensor | None:
     return found[0] if found else None
 
 
-def _tokens(call: Call) -> Call | None:
-    """Few queries as sequences of one token each, which ends at the last key that it sees."""
-    few = max(call.query.rows) * call.group <= ROWS or call.rope is not None
-    causal = call.mask.tensor is not None and call.mask.mode is Sparse.RIGHT_DOWN
-    plain = causal or call.mask.tensor is None
-    if max(call.query.rows) == 1 or call.group == 1 or not few or not plain or call.shift:
-        return None
-    where = [(b, s) for b, rows in enumerate(call.query.rows) for s in range(rows)]
-    hidden = [(call.query.rows[b] - 1 - s) * causal for b, s in where]
-    seen = [call.key.rows[b] - each for (b, _), each in zip(where, hidden, strict=True)]
-    if min(seen) < 1 or call.key.pages is not None:
-        return None
-    query, out = (heads.by_tokens(where).grouped(call.group) for heads in (call.query, call.out))
-    key, value = (heads.by_sequences(where, seen) for heads in (call.key, call.value))
-    rope = call.rope and (
-        call.rope[0].by_tokens(where).grouped(call.group),
-        call.rope[1].by_sequences(where, seen),
-    )
-    lengths = tuple((call.group, each) for each in seen)
-    mask = Mask.of(None, 0, (0, 0), lengths)
-    return replace(call, query=query, key=key, value=value, out=out, rope=rope, mask=mask)
+def _together(task: Task, call: Call) -> int:
+    """How many heads that share keys are rows of one block, each with a few queries.
+
+    As many as a block has room for, and of those the most that the group is a multiple of; with a
+    rope all of them, and blocks have some of their rows. Prompts have one head in a block.
+    """
+    mask, most = call.mask, max(call.query.rows)
+    if (
+        task.op_type == "PromptFlashAttention"
+        or call.shift
+        or not (mask.tensor is None or mask.is_compressed)
+    ):
+        return 1
+    if call.rope is not None:
+        return call.group
+    return max(each for each in divisors(call.group) if each == 1 or each * most <= ROWS)
 
 
 def _one_token(call: Call) -> Call | None:
@@ -244,6 +241,4 @@ def _one_token(call: Call) -> Call | None:
     own = any(size > 1 for size in (*shape[1:-1], *shape[-2:-1]))  # rows for heads or queries
     if max(call.query.rows) > 1 or own or call.shift is not None:
         return None
-    query, out = (heads.grouped(call.group) for heads in (call.query, call.out))
-    rope = None if call.rope is None else (call.rope[0].grouped(call.group), call.rope[1])
-    return replace(call, query=query, out=out, rope=rope)
+    return call.grouped(call.group)

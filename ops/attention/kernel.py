@@ -36,7 +36,10 @@ _SYSTEM_BYTES = 16 << 20  # of workspace that the vendor's library keeps for its
 
 
 class Attention(Kernel):
-    """softmax(scale * q @ k.T) @ v for all heads of a call."""
+    """softmax(scale * q @ k.T) @ v for all heads of a call.
+
+    Each vector core of a cluster has blocks of its own, or they have the rows of one ``shared``.
+    """
 
     op_type: str = "FlashAttentionScore"
     is_mix = True
@@ -52,10 +55,12 @@ class Attention(Kernel):
         trimmed: bool = True,
         asking: Asking = LIBRARY,
         lanes: int | None = None,
+        shared: bool = False,
     ) -> None:
         self.op_type, self.call, self.asking = op_type, call, asking
-        lanes = lanes or profile.cores.vector_cores // profile.cores.cube_cores
         cores = profile.cores.cube_cores
+        vectors = profile.cores.vector_cores // cores
+        lanes, self.shares = 1 if shared else lanes or vectors, vectors if shared else 1
         self.dealing = Dealing(
             call.mask, call.lengths, call.query.heads, cores, rows, keys, lanes, trimmed
         )
@@ -102,5 +107,10 @@ class Attention(Kernel):
     def pipeline(self, core: Core, lane: int | None) -> Pipeline:
         """The order of a core's side."""
         given, asking = (core, self.call, self.dealing, self.spaces), self.asking
-        side = CubeSide(*given, messages=asking.a_product) if lane is None else VectorSide(*given)
-        return Pipeline(core, side, lane, ahead=asking.ahead)
+        if lane is None:
+            shared = self.shares > 1
+            cube = CubeSide(*given, messages=asking.a_product, shared=shared)
+            return Pipeline(core, cube, None, ahead=asking.ahead)
+        place, own = (lane, None) if self.shares > 1 else (0, lane)
+        vector = VectorSide(*given, (place, self.shares))
+        return Pipeline(core, vector, own, ahead=asking.ahead)

@@ -51,6 +51,10 @@ class Band(NamedTuple):
     after: int
     prefix: int = 0
 
+    def from_key(self, first: int) -> Band:
+        """The same, of keys that are counted from a later one."""
+        return Band(self.before + first, self.after - first, max(0, self.prefix - first))
+
 
 class Edge(NamedTuple):
     """A window of the mask; keys stay where it is zero, or where it isn't (``inverted``)."""
@@ -63,13 +67,15 @@ class Edge(NamedTuple):
 class Mask:
     """The mask of a call; without a ``tensor`` every query sees every key.
 
-    ``parts`` are the sequence and the first key of each part, where keys are split.
+    ``parts`` are the sequence and the first key of each part, where keys are split; ``group`` rows
+    of a block are the heads of one query.
     """
 
     tensor: GlobalTensor | None
     mode: Sparse
     bands: tuple[Band, ...]
     parts: tuple[tuple[int, int], ...] = ()
+    group: int = 1
 
     @classmethod
     def of(
@@ -102,7 +108,7 @@ class Mask:
 
     def keys(self, sequence: int, first: int, rows: int, keys: int) -> tuple[int, int]:
         """The keys, from one up to another, of which some of these queries sees one."""
-        band = self.bands[sequence]
+        band, (first, rows) = self.bands[sequence], self._queries(first, rows)
         begin = max(0, first - band.before) // _ALIGNED_KEYS * _ALIGNED_KEYS
         end = max(band.prefix, first + rows + band.after)
         if band.prefix:
@@ -117,7 +123,7 @@ class Mask:
             return ()
         if self.mode not in _COMPRESSED:
             return ("given",)
-        band = self.bands[sequence]
+        band, (first, rows) = self.bands[sequence], self._queries(first, rows)
         found = []
         if key + keys - 1 > first + band.after:
             found.append("after" if not band.prefix else "prefix")
@@ -125,12 +131,34 @@ class Mask:
             found.append("before")
         return tuple(found)
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is a triangle that is shifted to the edge."""
+        return self.tensor is not None and self.mode in _COMPRESSED
+
+    def _queries(self, first: int, rows: int) -> tuple[int, int]:
+        """The first query of some rows, and how many they have."""
+        begin = first // self.group
+        return begin, -(-(first + rows) // self.group) - begin
+
+    def runs(self, job: Spot, row: Place, rows: int) -> Sequence[tuple[int, int, Place]]:
+        """(row among these, rows, row of the mask) of those whose rows of the mask lie evenly."""
+        if self.group == 1:
+            return [(0, rows, row)]
+        assert isinstance(row, int)  # of a mask that is read, slices come one by one
+        found, first, done = [], job.row % self.group + row, 0
+        while done < rows:
+            query, inner = divmod(first + done, self.group)
+            found.append((done, min(self.group - inner, rows - done), query))
+            done += found[-1][1]
+        return found
+
     def read(self, edge: str, job: Spot, row: Place, rows: int, keys: int) -> list[Edge]:
         """Windows of the mask for some rows of a block; of two, the smaller of each element."""
         assert self.tensor is not None
         if edge == "given":
             return [Edge(self._given(job, row, rows, keys))]
-        band = self.bands[job.sequence]
+        band, job = self.bands[job.sequence], job._replace(row=job.row // self.group)
         if edge == "before":
             shift = job.key - job.row + band.before + 1
             return [Edge(self._triangle(shift, row, rows, keys), inverted=True)]
@@ -140,7 +168,7 @@ class Mask:
             half = TRIANGLE // 2
             column = half - max(0, min(half, band.prefix - job.key))
             place = ((TRIANGLE * TRIANGLE + column, 1), (row, TRIANGLE))
-            found.append(Edge(self.tensor.window(place, (rows, keys), (TRIANGLE, 1))))
+            found.append(Edge(self.tensor.window(place, (rows, keys), (self._step, 1))))
         return found
 
     def _given(self, job: Spot, row: Place, rows: int, keys: int) -> GmSlice:
@@ -163,7 +191,12 @@ class Mask:
         assert self.tensor is not None
         shift = max(_MOST_ROWS - TRIANGLE, min(TRIANGLE // 2, shift))
         place = ((max(0, -shift) * TRIANGLE + max(0, shift), 1), (row, TRIANGLE))
-        return self.tensor.window(place, (rows, keys), (TRIANGLE, 1))
+        return self.tensor.window(place, (rows, keys), (self._step, 1))
+
+    @property
+    def _step(self) -> int:
+        """From one row of a triangle to the next: heads of one query read the same."""
+        return TRIANGLE if self.group == 1 else 0
 
 
 class Spot(NamedTuple):

@@ -22,19 +22,33 @@ if TYPE_CHECKING:
 class Pages:
     """A cache in pages of ``size`` tokens: a row of numbers of pages for each sequence.
 
-    A page begins ``step`` elements behind the one before it.
+    A page begins ``step`` elements behind the one before it. ``parts`` are the sequence and the
+    first token of each part, where sequences are split. In loops that stand for many rounds pages
+    follow one another, whatever the ``table`` says.
     """
 
     table: GlobalTensor
     size: int
     step: int
+    parts: tuple[tuple[int, int], ...] = ()
+    in_loops: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether the table says where pages are."""
+        return self.table.array is not None and not self.in_loops
+
+    def place(self, sequence: int, token: int) -> tuple[int, int]:
+        """The row of the table that has a sequence, or a part, and the token there."""
+        row, first = self.parts[sequence] if self.parts else (sequence, 0)
+        return row, first + token
 
     def page(self, core: Core, sequence: int, place: int) -> int:
         """The page that a sequence has at a place, as the scalar unit reads it."""
         at = sequence * self.table.shape[-1] + place
         core.load_scalar(self.table.view(self.table.numel).span(at, 1))
         array = self.table.array
-        return at if array is None else int(array.reshape(-1)[at])
+        return int(array.reshape(-1)[at]) if array is not None and self.known else at
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,8 @@ class OnChip(AsItLies):
 class Gathered(GmMatrix):
     """A matrix of tokens, some rows or columns of which lie elsewhere.
 
-    With ``pages`` the tokens lie in those of a ``sequence``, from token ``first`` on; ``beside``
-    has the columns from ``width`` on.
+    With ``pages`` the tokens lie in those of a ``sequence``, with a ``height`` in further matrices,
+    from token ``first`` on; ``beside`` has the columns from ``width`` on.
     """
 
     pages: Pages | None = None
@@ -74,16 +88,16 @@ class Gathered(GmMatrix):
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """Page by page, and from each tensor its columns."""
         tokens, wide = (columns, rows) if self.transposed else (rows, columns)
-        for start, count, source in self._runs(core, tokens):
+        for start, count, outer, source in self._runs(core, tokens):
             for at, length, matrix, column in self._sides(wide):
                 piece = tile[start : start + count, at : at + length]
-                places = (*matrix.start, (source, matrix.step), (column, 1))
+                places = (*matrix.start, (outer, matrix.apart), (source, matrix.step), (column, 1))
                 bring_rows(core, piece, matrix, places, (count, length))
 
-    def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, Place]]:
-        """(row of the tile, tokens, first token) of what lies together."""
+    def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, int, Place]]:
+        """(row of the tile, tokens, their matrix, first token) of what lies together."""
         if self.pages is None:
-            yield 0, tokens[1], tokens[0]
+            yield from self._matrices(tokens)
             return
         pages, done = self.pages, 0
         begin = self.first + _now(tokens[0])
@@ -91,14 +105,26 @@ class Gathered(GmMatrix):
             place, offset = divmod(begin + done, pages.size)
             count = min(pages.size - offset, tokens[1] - done)
             page = pages.page(core, self.sequence, place)
-            yield done, count, self._place(pages, page, offset, tokens[0])
+            yield done, count, 0, self._place(pages, page, offset, tokens[0])
+            done += count
+
+    def _matrices(self, tokens: Span) -> Iterator[tuple[int, int, int, Place]]:
+        """One after the other, counted through all of them."""
+        if not self.height:
+            yield 0, tokens[1], 0, tokens[0]
+            return
+        begin, done = self.first + _now(tokens[0]), 0
+        while done < tokens[1]:
+            outer, inner = divmod(begin + done, self.height)
+            count = min(self.height - inner, tokens[1] - done)
+            yield done, count, outer, inner
             done += count
 
     def _place(self, pages: Pages, page: int, offset: int, token: Index) -> Place:
         """Where a token lies now, and where pages that follow one another have the ones after."""
         stride = pages.step // self.step
         found = page * stride + offset
-        if isinstance(token, int) or pages.table.array is not None:
+        if isinstance(token, int) or pages.known:
             return found
         pace = max(1, stride // pages.size)
         return token * pace + (found - _now(token) * pace)

@@ -8,6 +8,7 @@ far and the sum of its weights; when a larger one comes, what was added up befor
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
@@ -40,11 +41,21 @@ _GRAIN = 32  # elements: a block of the mask
 
 
 class VectorSide:
-    """The rows of one vector core; ``slots`` are the parts that UB is cut into."""
+    """The rows of one vector core; ``slots`` are the parts that UB is cut into.
+
+    ``share`` is its number among those that share the rows of a block, and how many these are.
+    """
 
     slots = 6  # two for loads, scratch, masks, weights, and the rest
 
-    def __init__(self, core: Core, call: Call, dealing: Dealing, spaces: Spaces) -> None:
+    def __init__(
+        self,
+        core: Core,
+        call: Call,
+        dealing: Dealing,
+        spaces: Spaces,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
         self._core, self._call, self._spaces = core, call, spaces
         slot = core.capacity_bytes("UB") // self.slots // 1024 * 1024
         self._elements = 1 << (slot // FLOAT.itemsize).bit_length() - 1
@@ -60,7 +71,8 @@ class VectorSide:
             pipe.init_buffer(self._masks, 1, self._elements)
             pipe.init_buffer(self._half, 1, self._elements * FLOAT16.itemsize)
             pipe.init_buffer(self._kept, 1, self._elements)
-        self._state = _State(core, dealing.rows)
+        self._share = share
+        self._state = _State(core, self._own(dealing.rows)[1])
 
     def begin(self, job: Job) -> Steps:
         """Scores into weights."""
@@ -68,15 +80,19 @@ class VectorSide:
         yield core.cross_core_wait_flag(SCORES)
         height = self._height(job.keys)
         self._slices(
-            job.rows, height, lambda at, row, rows: self._weigh(job, at, row, rows, height)
-        )
+            job.rows, height, lambda at, row, rows: self._weigh(job, at, row, rows, height),
+            one_by_one=bool(job.edges) and self._call.mask.group > 1,
+        )  # fmt: skip
         core.cross_core_set_flag(WEIGHTS, Pipe.MTE3)
 
     def finish(self, job: Job) -> Steps:
         """Add up products; after the last one, divide by the sum of weights."""
         yield self._core.cross_core_wait_flag(OUTPUTS)
         height = self._height(self._call.value.columns)
-        self._slices(job.rows, height, lambda at, row, rows: self._add(job, at, row, rows, height))
+        self._slices(
+            job.rows, height, lambda at, row, rows: self._add(job, at, row, rows, height),
+            one_by_one=job.last and self._call.out.inner > 0,
+        )  # fmt: skip
 
     # -- rows of scores --------------------------------------------------------------------------
 
@@ -139,14 +155,16 @@ class VectorSide:
     def _hide(self, job: Job, edge: str, x: LocalTensor, row: Place, rows: int) -> None:
         """Put scores that the mask hides out of reach."""
         core, keys = self._core, job.keys
-        first, *more = self._call.mask.read(edge, job.spot, row, rows, keys)
-        half = self._half.get(FLOAT16, rows, keys)
-        self._read_mask(half, first.window)
-        for other in more:
-            lower = self._outs.alloc_tensor(FLOAT16, rows, keys)
-            self._read_mask(lower, other.window)
-            core.min(half, half, lower)
-            self._outs.free_tensor(lower, by=Pipe.VECTOR)
+        mask, half = self._call.mask, self._half.get(FLOAT16, rows, keys)
+        for at, count, place in mask.runs(job.spot, row, rows):
+            first, *more = mask.read(edge, job.spot, place, count, keys)
+            part = half if count == rows else half[at : at + count]
+            self._read_mask(part, first.window)
+            for other in more:
+                lower = self._outs.alloc_tensor(FLOAT16, count, keys)
+                self._read_mask(lower, other.window)
+                core.min(part, part, lower)
+                self._outs.free_tensor(lower, by=Pipe.VECTOR)
         kept = self._kept.get(UINT8, rows, keys)
         core.compare(kept, half, 0.0, CmpMode.NE if first.inverted else CmpMode.EQ)
         core.select(x, kept, x, _HIDDEN)
@@ -178,8 +196,7 @@ class VectorSide:
                 continue
             tile = self._outs.alloc_tensor(FLOAT, rows, LANES)
             core.copy(tile, core.broadcast_column(column))
-            places = (*call.rows_at(heads, job), (row, heads.token))
-            target = heads.tensor.window(places, (rows, LANES), (heads.token, 1))
+            ((_, _, target),) = call.windows(heads, job, row, rows)
             self._outs.copy_out(target, tile)
 
     # -- rows of outputs -------------------------------------------------------------------------
@@ -204,9 +221,8 @@ class VectorSide:
         core.maxs(sums, sums, _TINY)
         core.div(x, new if job.first else x, core.broadcast_column(sums))
         self._ins.free_tensor(new)
-        out = self._call.out
-        places = (*self._call.rows_at(out, job), (row, out.token))
-        self._store(out.tensor.window(places, (rows, wide), (out.token, 1)), x)
+        for first, count, target in self._call.windows(self._call.out, job, row, rows):
+            self._store(target, x if count == rows else x[first : first + count])
 
     def _store(self, target: GmSlice, x: LocalTensor) -> None:
         """Numbers in the dtype of their target."""
@@ -226,13 +242,28 @@ class VectorSide:
         whole = 1 << max(_LEAST_ROWS, fitting).bit_length() - 1
         return min(self._state.rows, whole)
 
-    def _slices(self, rows: int, height: int, do: Callable[[Place, Place, int], None]) -> None:
+    def _own(self, rows: int) -> tuple[int, int]:
+        """The first one and the number of a block's rows that are this core's."""
+        place, cores = self._share
+        each = round_up(ceil(rows / cores), _LEAST_ROWS) if cores > 1 else rows
+        first = min(rows, place * each)
+        return first, min(each, rows - first)
+
+    def _slices(
+        self,
+        rows: int,
+        height: int,
+        do: Callable[[Place, Place, int], None],
+        *,
+        one_by_one: bool = False,
+    ) -> None:
         """``do`` (number, first row, rows) for every slice."""
-        whole, rest = divmod(rows, height)
-        for at in self._core.loop(whole):
-            do(at, at * height, height)
+        first, own = self._own(rows)
+        whole, rest = divmod(own, height)
+        for at in range(whole) if one_by_one else self._core.loop(whole):
+            do(at, at * height + first, height)
         if rest:
-            do(whole, whole * height, rest)
+            do(whole, whole * height + first, rest)
 
 
 class _State:

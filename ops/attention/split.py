@@ -9,6 +9,7 @@ attention/incre_flash_attention, host tiling and CombineSplitKVRes of the kernel
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,12 @@ def parts_of(profile: Profile, call: Call) -> int:
     cores, heads = profile.cores.vector_cores, call.query.heads * call.query.batch
     if call.rope is not None:
         cores = profile.cores.cube_cores
-    if heads >= _BUSY * cores or call.key.pages is not None:
+    if heads >= _BUSY * cores:
         return 1
     if max(call.query.rows) > 1 and max(call.key.rows) < _LONG_KEYS:
         return 1
-    return max(1, min(cores // heads, min(call.key.rows) // _LEAST_KEYS))
+    size = max(_LEAST_KEYS, call.key.pages.size if call.key.pages else 1)
+    return max(1, min(cores // heads, min(call.key.rows) // size))
 
 
 class SplitAttention(Attention):
@@ -69,6 +71,7 @@ class SplitAttention(Attention):
         self.stats = [made((*place, LANES), FLOAT, name) for name in ("maxima", "sums")]
         super().__init__(profile, self._split(call), trimmed=False, asking=asking, **given)
         self.busy, self.block_dim = self.block_dim, profile.cores.cube_cores
+        self.lanes = profile.cores.vector_cores // profile.cores.cube_cores
         self.reads = tuple(each for each in self.reads if each is not call.out.tensor)
         self.writes = (call.out.tensor,)
         self.scratch = (*self.scratch, self.partial, *self.stats)
@@ -77,28 +80,36 @@ class SplitAttention(Attention):
         """Every part as a sequence."""
         where, seen = [], []
         for sequence, keys in enumerate(call.key.rows):
-            each = ceil(keys / self.parts)
-            where += [(sequence, part * each) for part in range(self.parts)]
-            seen += [min(each, keys - part * each) for part in range(self.parts)]
+            edges = self._edges(keys, call.key.pages.size if call.key.pages else 1)
+            where += [(sequence, first) for first in edges[:-1]]
+            seen += [end - first for first, end in pairwise(edges)]
         query = replace(call.query, starts=tuple(call.query.starts[b] for b, _ in where),
                         rows=tuple(call.query.rows[b] for b, _ in where))  # fmt: skip
-        key, value = (_stretches(heads, where, seen) for heads in (call.key, call.value))
+        key, value = (heads.stretches(where, seen) for heads in (call.key, call.value))
         out, maxima, sums = (
             Heads.of(each, "BNSD", call.query.heads) for each in (self.partial, *self.stats)
         )
-        bands = tuple(call.mask.bands[b] for b, _ in where)
+        bands = tuple(call.mask.bands[b].from_key(first) for b, first in where)
         mask = replace(call.mask, bands=bands, parts=tuple(where))
         rope = call.rope and (
             replace(call.rope[0], starts=tuple(call.rope[0].starts[b] for b, _ in where),
                     rows=query.rows),
-            _stretches(call.rope[1], where, seen),
+            call.rope[1].stretches(where, seen),
         )  # fmt: skip
         return replace(call, query=query, key=key, value=value, out=out, mask=mask,
                        maxima=maxima, sums=sums, rope=rope)  # fmt: skip
 
+    def _edges(self, keys: int, size: int) -> list[int]:
+        """Where parts of a sequence end, those of pages behind a whole one."""
+        if size == 1:
+            each = ceil(keys / self.parts)
+            return [*range(0, keys, each), keys]
+        pages = ceil(keys / size)
+        return [*(part * pages // self.parts * size for part in range(self.parts)), keys]
+
     def block_kind(self, block_idx: int) -> Hashable:
         """Clusters that have parts are alike but for what their vector cores merge."""
-        places = [lane * self.block_dim + block_idx for lane in range(self.dealing.lanes)]
+        places = [lane * self.block_dim + block_idx for lane in range(self.lanes)]
         merges = tuple(place < self._heads for place in places)
         return self.dealing.typical if block_idx < self.busy else None, merges
 
@@ -116,12 +127,6 @@ class SplitAttention(Attention):
         place = core.get_sub_block_idx() * self.block_dim + core.get_block_idx()
         if core.unit.kind == "vector" and place < self._heads:
             _Merge(core, self).run(*divmod(place, self.whole.query.heads))
-
-
-def _stretches(heads: Heads, where: list[tuple[int, int]], rows: list[int]) -> Heads:
-    """Tokens of sequences from some on, each a sequence of its own."""
-    starts = tuple(heads.starts[b] + first * heads.token for b, first in where)
-    return replace(heads, starts=starts, rows=tuple(rows))
 
 
 class _Merge:
@@ -154,14 +159,18 @@ class _Merge:
             count = min(self._height, rows - first)
             x = self._merged(sequence, head, first, count)
             out = whole.out
-            tile = self._outs.alloc_tensor(out.tensor.dtype, count, self._wide)
-            if out.tensor.dtype is FLOAT:
-                core.copy(tile, x)
-            else:
-                core.cast(tile, x, RoundMode.CAST_RINT)
-            start = out.at(sequence, head) + first * out.token
-            target = out.tensor.window(((start, 1),), (count, self._wide), (out.token, 1))
-            self._outs.copy_out(target, tile)
+            for at, own, behind in out.runs(first, count):
+                tile, part = (
+                    self._outs.alloc_tensor(out.tensor.dtype, own, self._wide),
+                    x[at : at + own],
+                )
+                if out.tensor.dtype is FLOAT:
+                    core.copy(tile, part)
+                else:
+                    core.cast(tile, part, RoundMode.CAST_RINT)
+                start = out.at(sequence, head) + behind
+                target = out.tensor.window(((start, 1),), (own, self._wide), (out.token, 1))
+                self._outs.copy_out(target, tile)
 
     def _merged(self, sequence: int, head: int, first: int, count: int) -> LocalTensor:
         """Outputs of the parts, weighed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from npusim.values.layouts import storage_shape
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
 
+_FRACTAL_AXES = 5
 _PACKED, _LEAST_GROUP = 8, 32  # numbers of int4 in one of INT32; rows that share a scale
 _ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
 
@@ -40,13 +42,7 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     if through_ub and not (x.dtype is weight.dtype is FLOAT16 and bias is None):
         raise task.refused(f"{task.profile.name} takes FLOAT16, of which biases aren't modelled")
     of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
-    if len(weight.shape) != (2 if of_sums else 3):
-        raise task.refused(f"a weight {weight.shape}")
-    turned_a = bool(task.attributes.get("transpose_x", False))
-    turned = turned_a, _weight_turned(task, x, weight, turned_a)
-    m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
-    n = weight.shape[-2] if turned[1] else weight.shape[-1]
-    inner = weight.shape[-1] if turned[1] else weight.shape[-2]
+    (m, k), (inner, n), turned = _matrices(task, x, weight, 2 if of_sums else 3)
     if inner != k or (ends is not None and ends.dtype is not INT64):
         raise RefusedTaskError(task.op_type, f"{x.shape} by {weight.shape} is no product")
     count = ends.numel if ends is not None else weight.shape[0]
@@ -69,6 +65,30 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
             tasks, weight = _in_fractals(task, weight)
         return (*tasks, GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned))
     return _dequantised(task, (x, weight, y), (scale, per_row, bias), ends, groups, turned)
+
+
+def _matrices(
+    task: Task, x: GlobalTensor, weight: GlobalTensor, axes: int
+) -> tuple[tuple[int, int], tuple[int, int], tuple[bool, bool]]:
+    """Rows and columns of x and of a weight of so many axes, and which lie turned.
+
+    In blocks (groups, across, down, rows, columns) the result tells how many columns there are.
+    """
+    turned_a = bool(task.attributes.get("transpose_x", False))
+    m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
+    if weight.format is Format.FRACTAL_NZ and len(weight.shape) == _FRACTAL_AXES:
+        if task.attributes.get("transpose_weight") or not task.outputs:
+            raise task.refused("matrices in FRACTAL_NZ that lie turned, or without a result")
+        _, across, down, rows, lanes = weight.shape
+        n = task.outputs[0].shape[-1]
+        fits = ceil(k / rows) == down and ceil(n / lanes) == across
+        return (m, k), (k if fits else down * rows, n), (turned_a, False)
+    if len(weight.shape) != axes:
+        raise task.refused(f"a weight {weight.shape}")
+    high, wide = weight.shape[-2:]
+    if _weight_turned(task, x, weight, turned_a):
+        return (m, k), (wide, high), (turned_a, True)
+    return (m, k), (high, wide), (turned_a, False)
 
 
 def _widened(

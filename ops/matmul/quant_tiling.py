@@ -47,6 +47,9 @@ _SHALLOW = 1024  # sums of those, if L2 holds this share of all three matrices:
 _IN_L2 = 0.8
 _STAYS_ELEMENTS = 448 << 10  # of an operand that L1 holds as a whole
 _AGAIN_ELEMENTS = 160 << 10  # of it that a core may load again
+_DEEP_WEIGHTS, _BROAD_WEIGHTS, _MOST_DECODED = 4096, 7168, 256  # k, n and m of products that decode
+_ONE_ROUND_ROWS = 96
+_CORES_OF_DECODING = (16, 24)
 
 
 class _Base(NamedTuple):
@@ -78,6 +81,10 @@ def quant_partition(profile: Profile, shape: Shape, scale: DType | None = None) 
 
     Without any, vector cores take the sums, which changes what is worth its while.
     """
+    if scale is None and (base := _few_rows(profile, shape)) is not None:
+        columns = base.columns * ceil(ceil(shape.n / base.columns) / profile.cores.cube_cores)
+        blocks = MatmulTiling.of_blocks(profile, shape.dtype, base, shape.m, shape.k)
+        return Partition(shape, 1, base.rows, columns, blocks, profile.cores.cube_cores)
     if not _in_blocks(profile, shape):
         found = partition(profile, shape)
         return replace(found, blocks=_beside_lines(profile, found.blocks, shape, scale))
@@ -86,6 +93,35 @@ def quant_partition(profile: Profile, shape: Shape, scale: DType | None = None) 
     lines = _bytes_of_lines(columns, scale)
     blocks = MatmulTiling.of_blocks(profile, shape.dtype, base, rows, shape.k, lines)
     return Partition(shape, 1, rows, columns, blocks, profile.cores.cube_cores)
+
+
+def _few_rows(profile: Profile, shape: Shape) -> _Base | None:
+    """Blocks of all rows of a product that decodes, beside large weights in fractals.
+
+    With up to 96 rows they fill L0C, if one round of them does; with more, those of fewest rounds,
+    busiest cores and most products for each element that is loaded. Source: ops-nn
+    quant_batch_matmul_v3_tiling.cpp, UpdateSmallMTbeTiling.
+    """
+    cores, buffers = profile.cores.cube_cores, profile.buffers
+    large = shape.k >= _DEEP_WEIGHTS and shape.n >= _BROAD_WEIGHTS and shape.m <= _MOST_DECODED
+    plain = shape.batch == 1 and not (shape.turned_a or shape.turned_b or shape.has_bias)
+    if not (shape.b_in_fractals and large and plain and cores in _CORES_OF_DECODING):
+        return None
+    rows = round_up(shape.m, profile.cube.fractal_m)
+    most = buffers.l0c_bytes // INT32.itemsize
+    if shape.m <= _ONE_ROUND_ROWS:
+        columns = min(most // rows, buffers.l0b_bytes // 2 // _INNER_EDGES[0] * 2)
+        columns = columns // buffers.block_bytes * buffers.block_bytes
+        return _Base(rows, columns) if shape.n <= columns * cores else None
+    edges = [each for each in range(_INNER_EDGES[0], _USUAL + 1, _EDGES[0]) if each * rows <= most]
+
+    def score(columns: int) -> int:
+        blocks = ceil(shape.n / columns)
+        rounds = ceil(blocks / cores)
+        intensity = columns * rows // (columns + rows)
+        return 7 * intensity + 10 * ceil(blocks / rounds) - 100 * rounds
+
+    return _Base(rows, max(edges, key=score)) if edges else None
 
 
 def _in_blocks(profile: Profile, shape: Shape) -> bool:

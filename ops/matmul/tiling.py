@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Rows and columns of a block of C where a core has less than a usual one.
 _SMALLER_BASES = ((128, 128), (64, 256), (256, 64), (64, 512), (32, 512), (16, 512))
+_BROADEST = (128, 512)  # of whole numbers, with fewer columns where L0C holds no more
 _LONG, _SHORT = 256, 128  # edges of a usual one
 _SHORTLIST = 6  # partitions that are looked at with every base
 
@@ -50,10 +51,11 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
     usual = _usual_base(profile, shape)
     estimates = {way: costs.cycles(way, usual) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
+    more = () if shape.dtype.is_float else (_BROADEST,)
     *_, way, base = min(
         (costs.cycles(way, base), order, place, way, base)
         for order, way in enumerate(ways)
-        for place, base in enumerate((usual, *_SMALLER_BASES))
+        for place, base in enumerate((usual, *_SMALLER_BASES, *more))
     )
     blocks = costs.blocks(way, base)
     outside = _rows_outside(profile, shape, way, blocks)

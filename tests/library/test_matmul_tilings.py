@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import TensorSpec
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, UINT64, DType
+from npusim.values.formats import Format
 from support.tasks import CHIPS, kernels
 
 if TYPE_CHECKING:
@@ -200,6 +203,41 @@ def test_blocks_of_whole_numbers(
 ) -> None:
     found = whole_numbers(m, k, n, beside=beside)
     assert (found.blocks.base_m, found.blocks.base_n) == base
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "base"),
+    [
+        (8, 16384, 7168, (16, 512)),  # as broad as L0B with a depth of 64
+        (96, 16384, 7168, (96, 320)),  # all of L0C
+        (128, 16384, 7168, (128, 256)),  # two rounds either way, and more products for each byte
+        (150, 7168, 7168, (160, 192)),
+    ],
+)
+def test_all_rows_of_a_product_that_decodes_are_one_block(
+    m: int, k: int, n: int, base: tuple[int, int]
+) -> None:
+    shape = Shape(1, m, n, k, False, False, False, INT8, 2, b_in_fractals=True)
+    found = quant_partition(load_profile("Ascend910B2"), shape)
+    assert (found.blocks.base_m, found.blocks.base_n) == base
+    assert found.rows == base[0] >= m
+
+
+@pytest.mark.parametrize(("k", "n"), [(16384, 7168), (7168, 2112), (2048, 7168), (7168, 4096)])
+def test_a_few_rows_more_of_whole_numbers_take_little_longer(k: int, n: int) -> None:
+    """The weights are read once, whatever blocks they are read in."""
+    weight = TensorSpec((n // 32, k // 16, 16, 32), INT8, Format.FRACTAL_NZ)
+    scale, profile = TensorSpec((n,), FLOAT), load_profile("Ascend910_9391")
+
+    def duration_us(rows: int) -> float:
+        x, per_row = TensorSpec((rows, k), INT8), TensorSpec((rows,), FLOAT)
+        given = (x, weight, scale, None, None, per_row)
+        task = TaskSpec("QuantBatchMatmulV3", given, (TensorSpec((rows, n), FLOAT16),))
+        return run_tasks(kernels_of(profile, task), profile, empty_cache(profile)).duration_us
+
+    times = [duration_us(rows) for rows in (1, 16, 48, 96, 128, 144, 192, 256, 257, 384, 512)]
+    assert all(after < 1.45 * before for before, after in pairwise(times))
+    assert times[4] < 1.5 * times[0]
 
 
 @settings(max_examples=60, deadline=None)

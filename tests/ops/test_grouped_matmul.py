@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import process_time
 from typing import Any
 
@@ -17,7 +18,7 @@ from npusim.ops.matmul.grouped import GroupedMatMul
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT64
 from npusim.values.errors import DeviceFault
 from npusim.values.formats import Format
-from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run, tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -176,6 +177,27 @@ def test_bytes_become_numbers_by_their_scales(
     whole = [np.zeros((m, n), np.int32)]
     (got,) = run(CHIP, "GroupedMatmul", [x, lying, *[None] * 5, ends], whole, **said)
     assert got[: sum(lengths)].any() == sums.any()
+
+
+@pytest.mark.parametrize(("k", "n"), [(64, 96), (50, 70), (512, 320)])
+def test_matrices_in_fractals(k: int, n: int) -> None:
+    """Blocks of 16 rows and 32 columns, filled up where sizes are no multiples."""
+    random, lengths = np.random.default_rng(k), (3, 0, 130)
+    x = random.integers(-9, 10, (sum(lengths), k)).astype(np.int8)
+    weight = random.integers(-9, 10, (len(lengths), k, n)).astype(np.int8)
+    down, across = -(-k // 16), -(-n // 32)
+    filled = np.pad(weight, ((0, 0), (0, down * 16 - k), (0, across * 32 - n)))
+    blocks = filled.reshape(-1, down, 16, across, 32).transpose(0, 3, 1, 2, 4)
+    scale = (random.random((len(lengths), n)) / 50 + 0.01).astype(np.float32)
+    per_row = random.random(len(x)).astype(np.float32)
+    ends = np.cumsum(lengths).astype(np.int64)
+    stored = replace(tensor(np.ascontiguousarray(blocks)), format=Format.FRACTAL_NZ)
+    given = [x, stored, None, scale, None, None, None, ends, per_row]
+    (y,) = run(CHIP, "GroupedMatmul", given, [np.zeros((len(x), n), np.float16)])
+    group = np.repeat(np.arange(len(lengths)), lengths)
+    sums = np.einsum("rk,rkn->rn", x.astype(np.int64), weight[group].astype(np.int64))
+    wanted = sums * scale[group] * per_row[:, None]
+    np.testing.assert_allclose(y.astype(np.float64), wanted, rtol=2e-3, atol=1e-3)
 
 
 def test_weights_in_fractals_need_no_task_before() -> None:

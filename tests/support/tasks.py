@@ -21,7 +21,7 @@ from support import physics
 from support.one_pass import in_one_pass
 
 Array = np.ndarray[Any, Any]
-Arrays = Sequence[Array | None]
+Arrays = Sequence[Array | GlobalTensor | None]  # tensors where a format is wanted
 
 BFLOAT16 = ml_dtypes.bfloat16
 CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
@@ -44,7 +44,10 @@ def kernels(
 ) -> tuple[list[Kernel], list[GlobalTensor]]:
     """The kernels of a task on arrays, and its output tensors."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
-    given = tuple(None if each is None else tensor(each, f"x{n}") for n, each in enumerate(inputs))
+    given = tuple(
+        tensor(each, f"x{n}") if isinstance(each, np.ndarray) else each
+        for n, each in enumerate(inputs)
+    )
     made = tuple(tensor(each, f"y{n}") for n, each in enumerate(outputs))
     tasks = kernels_on(Task(profile, op_type, given, made, attributes or {}))
     for kernel in tasks:

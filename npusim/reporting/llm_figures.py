@@ -28,13 +28,13 @@ _GIB: Final = 2**30
 def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
     """TTFT and TPOT over the load of the planned cards, for the best option of each product."""
     limits, asked = found.plan.objective, found.plan.llm.requests_per_s
-    spare, quantile = found.plan.fleet.spare_replicas, found.plan.objective.quantile
+    quantile = found.plan.objective.quantile
     colours, name = _colours(found.options), nearest_name(quantile)
 
     def paint(drawing: Drawing) -> None:
         above, below = drawing.subplots(2, 1, sharex=True)
         for each in shown:
-            working = max(1, each.working_replicas - spare)
+            working = max(1, each.working_replicas)
             loads = [rate * working for rate, _ in each.tried]
             colour = colours[each.candidate.product]
             for axes, latencies in (

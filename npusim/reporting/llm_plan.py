@@ -173,6 +173,8 @@ def _why(found: LlmPlanResult, chosen: Option) -> str:
         tpot_ms=_ms(served.tpot_ms.nearest(limits.quantile)),
     )
     said = [laid_out]
+    if sum(chosen.spare):
+        said.append(say("Of the replicas {spare} are spare.").format(spare=sum(chosen.spare)))
     if chosen.fewer is not None:
         said.append(
             say("One replica fewer would have {in_time} in time.").format(
@@ -218,14 +220,17 @@ def serve_command(found: LlmPlanResult, option: Option) -> str:
     words += [f"--{name} {size}" for name, size in sizes.items() if size > 1]
     words += ["--sp"] if layout.sp else []
     if (answers := candidate.decode) is not None:
-        working = option.replicas - found.plan.fleet.spare_replicas
-        behind = option.answering - found.plan.fleet.spare_replicas
+        working, behind = option.needed
         behind_it = f"tp={answers.tp},pp={answers.pp},dp={answers.dp},ep={answers.experts}"
         words += [f"--decode {behind_it},sp=1" if answers.sp else f"--decode {behind_it}"]
         words += [f"--replicas {working} --decode-replicas {behind}"]
     words += [f"--dtype {candidate.dtype}"] if candidate.dtype else []
     words += [f"--graph {candidate.graph}"] if candidate.graph else []
-    words += [f"--rate {option.rate_per_s!r} --input {workload.input_tokens}"]
+    routed = found.plan.fleet.router != "round_robin"
+    times = option.needed[0] if routed and answers is None else 1
+    words += [f"--replicas {times}"] if times > 1 else []
+    words += [f"--router {found.plan.fleet.router}"] if routed else []
+    words += [f"--rate {times * option.rate_per_s!r} --input {workload.input_tokens}"]
     words += [f"--output {workload.output_tokens} --max-sequences {candidate.max_sequences}"]
     words += [f"--max-tokens {found.plan.fleet.max_tokens}"]
     words += [f"--spread {workload.spread:g}"] if workload.spread else []
@@ -234,7 +239,10 @@ def serve_command(found: LlmPlanResult, option: Option) -> str:
         [f"--draft {candidate.draft} --accepted {workload.accepted:g}"] if candidate.draft else []
     )
     words += _sampling_words(workload.sampling)
-    words += [f"--requests {served.requests}"] if served is not None else []
+    words += [f"--expert-skew {workload.expert_skew:g}"] if workload.expert_skew else []
+    counts = workload.expert_counts
+    words += [f"--expert-counts {shlex.quote(counts)}"] if counts is not None else []
+    words += [f"--requests {times * served.requests}"] if served is not None else []
     words += [f"--seed {found.plan.simulation.seed}"] if found.plan.simulation.seed else []
     return " ".join([*words, f"--ttft-ms {limits.ttft_ms:g} --tpot-ms {limits.tpot_ms:g}"])
 

@@ -54,9 +54,9 @@ class Option:
 
     `rate_per_s` is what a replica answers in time, 0 where it never does; `served` is a replica at
     that rate, `replicas` and `cards` what the workload takes. Where prompts have cards of their own
-    it is the whole fleet that is simulated: `replicas` read, `answering` decode. `problem` says why
-    it isn't possible, or why it wasn't `simulated`. `tried` are the rates that were simulated,
-    slowest first, with what they gave.
+    it is the whole fleet that is simulated: `replicas` read, `answering` decode. Of both so many
+    are `spare`. `problem` says why it isn't possible, or why it wasn't `simulated`. `tried` are the
+    rates that were simulated, slowest first, with what they gave.
     Counts of short runs are too low rather than too high; those that matter are `confirmed` by long
     ones: then `served` is a replica at its share of the load and `fewer` one where there is one
     replica less, `perhaps` are the fewest cards that aren't ruled out, and `slow_cards` those that
@@ -72,6 +72,7 @@ class Option:
     tried: tuple[tuple[float, Served], ...] = ()
     answering: int = 0
     simulated: bool = True
+    spare: tuple[int, int] = (0, 0)
     confirmed: bool = False
     perhaps: int = 0
     fewer: Served | None = None
@@ -102,9 +103,14 @@ class Option:
         return None if each is None else self.cards * each
 
     @property
+    def needed(self) -> tuple[int, int]:
+        """Replicas without spare ones, and those of them that only answer."""
+        return self.replicas - self.spare[0], self.answering - self.spare[1]
+
+    @property
     def working_replicas(self) -> int:
-        """Times that what was simulated is there, spare ones among them."""
-        return self.replicas if self.candidate.decode is None else 1
+        """Times that what was simulated is there."""
+        return self.needed[0] if self.candidate.decode is None else 1
 
     def per_card(self, served: Served) -> float:
         """Tokens a second of a card, when what was simulated does what was `served`."""

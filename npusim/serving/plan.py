@@ -29,7 +29,7 @@ from npusim.capacity.plan import PricedProducts
 from npusim.capacity.plan_parts import PlanPart, Share, as_share
 from npusim.hardware.groups import as_tuple
 from npusim.hardware.numbers import Positive
-from npusim.llm import Sampling, is_id
+from npusim.llm import Popularity, Sampling, is_id, read_counts
 from npusim.reading.limits import LEAST_RATE
 from npusim.values.errors import FileError
 from npusim.values.language import say
@@ -90,6 +90,12 @@ class LlmWorkload(PlanPart):
         0.0, description="share of a prompt that the cache holds already"
     )
     requests_per_s: Rate = Field(description="requests/s to be answered")
+    expert_skew: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Zipf's exponent of how popular experts are; 0: all alike"
+    )
+    expert_counts: str | None = Field(
+        None, description="a file with the tokens of each expert, instead of expert_skew"
+    )
     sampling: LlmSampling = Field(LlmSampling(), description="how tokens are taken from logits")
     draft: Annotated[int, Field(ge=0, le=15)] = Field(
         0, description="tokens that a draft proposes; 0: no draft"
@@ -109,6 +115,13 @@ class LlmWorkload(PlanPart):
         return self
 
     @property
+    def popularity(self) -> Popularity | None:
+        """How tokens go to experts; None where evenly."""
+        if self.expert_counts is not None:
+            return read_counts(Path(self.expert_counts))
+        return Popularity(self.expert_skew) if self.expert_skew else None
+
+    @property
     def drafts(self) -> tuple[int, ...]:
         """Numbers of tokens that a draft may propose, none first."""
         return (0, self.draft) if self.draft else (0,)
@@ -125,6 +138,9 @@ class LlmObjective(PlanPart):
     tpot_ms: Positive = Field(description="limit of the time of each further token, ms")
     quantile: Annotated[Share, BeforeValidator(as_share)] = Field(
         0.9, description="share of the requests that must meet each: p90 or 0.9"
+    )
+    availability: Annotated[Share, BeforeValidator(as_share)] = Field(
+        0.999, description="share of the time that enough replicas work, where cards fail"
     )
 
 
@@ -156,6 +172,13 @@ class LlmFleet(PricedProducts):
     )
     spare_replicas: Annotated[int, Field(ge=0, le=100)] = Field(
         0, description="replicas that may be down"
+    )
+    card_mtbf_h: Positive | None = Field(
+        None, description="mean hours between failures of a card; spare replicas follow from it"
+    )
+    repair_h: Positive = Field(24.0, description="hours until a card that failed works again")
+    router: Literal["round_robin", "least_loaded"] = Field(
+        "round_robin", description="which replica and group gets a request"
     )
 
 

@@ -19,6 +19,7 @@ from npusim.serving.options import Option
 from npusim.serving.results import Course, course_of
 from npusim.serving.search import Search
 from npusim.serving.sizing import Sizer
+from npusim.serving.spares import spares_of
 from npusim.values.display import Tabular
 from npusim.values.language import say
 
@@ -91,7 +92,7 @@ class LlmPlanResult(Tabular):
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
     """Search the fleets of a plan; paths in it are relative to `folder`."""
     model = _model_of(plan, folder)
-    planner = Planner(plan, model, progress)
+    planner = Planner(_placed(plan, folder), model, progress)
     options = planner.settled(planner.options())
     found = LlmPlanResult(plan, model, options, ())
     if found.chosen is None:
@@ -109,6 +110,14 @@ def _model_of(plan: LlmPlan, folder: Path) -> LanguageModel:
     return read_model(config, folder / described if described else None)
 
 
+def _placed(plan: LlmPlan, folder: Path) -> LlmPlan:
+    """The plan with its file of experts where it lies."""
+    if plan.llm.expert_counts is None:
+        return plan
+    placed = plan.llm.model_copy(update={"expert_counts": str(folder / plan.llm.expert_counts)})
+    return plan.model_copy(update={"llm": placed})
+
+
 def in_time_share(
     plan: LlmPlan,
     folder: Path,
@@ -118,7 +127,7 @@ def in_time_share(
     seed: int,
 ) -> float:
     """The share of requests in time, by one run: replicas, and those that only answer if any do."""
-    sizer = Sizer(plan, _model_of(plan, folder))
+    sizer = Sizer(_placed(plan, folder), _model_of(plan, folder))
     rate, (replicas, _) = plan.llm.requests_per_s, counts
     if candidate.decode is not None:
         asked = sizer.requests(rate, number=requests, seed=seed)
@@ -173,7 +182,7 @@ class Planner:
 
     def confirmed(self, option: Option) -> Option:
         """The option with a count that long runs confirm, or with why there is none."""
-        candidate, spare = option.candidate, self._plan.fleet.spare_replicas
+        candidate = option.candidate
         self._progress(f"{candidate.product} {candidate.where} {candidate.dtype}: confirming")
         if candidate.decode is not None:
             return self._confirmed_apart(option)
@@ -186,19 +195,23 @@ class Planner:
         slowly = self._confirming(slow).replicas(found.replicas)
         rate = self._plan.llm.requests_per_s / found.replicas
         tried = tuple((each, self._at(ready, each, _DRAWN_REQUESTS)) for each, _ in option.tried)
+        spare = spares_of(self._plan, candidate, found.replicas)
         return replace(
-            option, rate_per_s=rate, replicas=found.replicas + spare,
-            cards=candidate.cards(found.replicas + spare),
+            option, rate_per_s=rate, replicas=found.replicas + spare[0], spare=spare,
+            cards=self._installed(candidate, found.replicas),
             served=self._at(ready, rate, self._plan.simulation.max_requests), confirmed=True,
-            perhaps=candidate.cards(found.perhaps + spare), tried=tried,
+            perhaps=self._installed(candidate, found.perhaps), tried=tried,
             fewer=self._fewer(ready, found.replicas),
-            slow_cards=slowly and candidate.cards(slowly.replicas + spare),
+            slow_cards=slowly and self._installed(candidate, slowly.replicas),
         )  # fmt: skip
+
+    def _installed(self, candidate: Candidate, needed: int) -> int:
+        """Cards of so many replicas of one kind, and of the spare ones beside them."""
+        return candidate.cards(needed + spares_of(self._plan, candidate, needed)[0])
 
     def _confirmed_apart(self, option: Option) -> Option:
         """A fleet of two kinds of cards that does with several seeds; its slow end by one."""
-        spare = self._plan.fleet.spare_replicas
-        start = (option.replicas - spare, option.answering - spare)
+        start = option.needed
         found = self._sizer.sized(option.candidate, apart=start, seeds=_SEEDS)
         if not found.meets:
             return found
@@ -221,7 +234,7 @@ class Planner:
 
     def needed(self, option: Option) -> Confirmed | None:
         """The replicas of an option without spare ones, by long runs."""
-        near = option.replicas - self._plan.fleet.spare_replicas
+        near = option.needed[0]
         return self._confirming(self._deployed(option.candidate)).replicas(near)
 
     def _confirming(self, ready: Deployment, times: float = 1.0) -> Confirming:
@@ -257,14 +270,12 @@ class Planner:
             update={part: getattr(self._plan, part).model_copy(update=changed)}
         )
         sizer, candidate = self._sizer.otherwise(plan), chosen.candidate
-        spare = plan.fleet.spare_replicas
         if candidate.decode is not None:
-            start = (chosen.replicas - spare, chosen.answering - spare)
-            return sizer.sized(candidate, apart=self._scaled(start, plan)).cards or None
+            return sizer.sized(candidate, apart=self._scaled(chosen.needed, plan)).cards or None
         other = Planner(plan, self._model, self._progress, sizer)
         again = sizer.sized(candidate)
         found = other.needed(again) if again.meets else None
-        return found and candidate.cards(found.replicas + spare)
+        return found and other._installed(candidate, found.replicas)
 
     def _scaled(self, counts: tuple[int, int], plan: LlmPlan) -> tuple[int, int]:
         """Where to begin for another plan: in proportion to the tokens of each kind."""

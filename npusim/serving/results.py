@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +71,18 @@ class Served:
     def in_time(self) -> float:
         """The share of the requests that were within the objectives."""
         return self.goodput_req_s / self.req_s
+
+    def of_one(self, replicas: int) -> Served:
+        """What one of so many replicas does on average."""
+        if replicas == 1:
+            return self
+        parts = (
+            "requests", "output_tok_s", "req_s", "goodput_req_s", "in_flight", "preemptions",
+            "kv_tokens", "most_kv_tokens", "input_tokens", "output_tokens",
+        )  # fmt: skip
+        whole = {name: getattr(self, name) for name in parts}
+        each = {name: type(value)(value / replicas) for name, value in whole.items()}
+        return replace(self, **each)
 
     def __repr__(self) -> str:
         rate, first, further = self.output_tok_s, self.ttft_ms.p90, self.tpot_ms.p90

@@ -13,6 +13,7 @@ from npusim.serving.options import Option
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths
 from npusim.serving.results import Served
+from npusim.serving.spares import spares_of
 from npusim.values.errors import ArgumentError
 from npusim.values.language import say
 
@@ -27,6 +28,7 @@ _HALVINGS: Final = 6
 _MOST_STEPS: Final = 8  # changes to a fleet of two kinds of cards
 _TURNS: Final = 4  # times that all sequences at once are answered in a run
 _MOST_REQUESTS: Final = 3000
+_MOST_TOGETHER: Final = 4  # replicas between which requests are sent where they aren't full
 _ROUNDING: Final = 1e-9
 LATE: Final = "not even one request at a time is in time"
 Key = tuple[object, ...]
@@ -58,7 +60,10 @@ class Sizer:
 
     def options(self, graph: str) -> dict[str, Any]:
         """What steps are timed with."""
-        return {"graph": graph or None, "sampling": self._plan.llm.sampling.as_sampling()}
+        return {
+            "graph": graph or None, "sampling": self._plan.llm.sampling.as_sampling(),
+            "popularity": self._plan.llm.popularity,
+        }  # fmt: skip
 
     def sized(
         self, candidate: Candidate, *, apart: tuple[int, int] = (1, 1), seeds: int = 1
@@ -124,8 +129,10 @@ class Sizer:
         if served is None:
             return Option(candidate, problem=LATE, tried=tried)
         needed = max(1, ceil(self._plan.llm.requests_per_s / rate))
-        replicas = needed + self._plan.fleet.spare_replicas
-        return Option(candidate, rate, replicas, candidate.cards(replicas), served, tried=tried)
+        spare = spares_of(self._plan, candidate, needed)
+        replicas = needed + spare[0]
+        cards = candidate.cards(replicas)
+        return Option(candidate, rate, replicas, cards, served, tried=tried, spare=spare)
 
     def requests(
         self, rate: float | None, in_flight: float = 0.0, *, number: int = 0, seed: int = -1
@@ -144,10 +151,26 @@ class Sizer:
         )  # fmt: skip
 
     def at(self, ready: Deployment, rate: float, *, number: int = 0, seed: int = -1) -> Served:
-        """A replica at a rate, with so many requests and that seed instead of the plan's."""
-        limits = self._plan.objective
-        requests = self.requests(rate, self._held(ready), number=number, seed=seed)
-        return ready.serve(requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+        """A replica at a rate, with so many requests and that seed instead of the plan's.
+
+        Where replicas don't take turns several are simulated beside each other, with the requests
+        of all in runs no longer than the plan's longest.
+        """
+        limits, router = self._plan.objective, self._plan.fleet.router
+        count = self.together(rate)
+        held = count * self._held(ready)
+        most = max(number, self._plan.simulation.max_requests)
+        requests = self.requests(count * rate, held, number=min(count * number, most), seed=seed)
+        found = ready.serve(
+            requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=count, router=router
+        )
+        return found.of_one(count)
+
+    def together(self, rate: float) -> int:
+        """Replicas that are simulated beside each other, where each gets so many requests/s."""
+        if self._plan.fleet.router == "round_robin":
+            return 1
+        return max(1, min(_MOST_TOGETHER, round(self._plan.llm.requests_per_s / rate)))
 
     def _held(self, ready: Deployment) -> int:
         """Sequences that groups which step together hold at most."""
@@ -185,7 +208,7 @@ class Sizer:
             self.deployed(candidate, candidate.layout),
             self.deployed(candidate, candidate.decode),
             requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=counts,
-            patience=patience,
+            router=self._plan.fleet.router, patience=patience,
         )  # fmt: skip
 
     def _apart(self, candidate: Candidate, start: tuple[int, int], seeds: int) -> Option:
@@ -212,10 +235,12 @@ class Sizer:
             return Option(candidate, problem=LATE)
         for kind in (0, 1):
             counts = _fewest(counts, kind, meets)
-        served, spare = tried[counts], self._plan.fleet.spare_replicas
-        reading, answering = (count + spare for count in counts)
+        served, spare = tried[counts], spares_of(self._plan, candidate, *counts)
+        reading, answering = (count + more for count, more in zip(counts, spare, strict=True))
         cards = candidate.cards(reading, answering)
-        return Option(candidate, rate, reading, cards, served, "", ((rate, served),), answering)
+        return Option(
+            candidate, rate, reading, cards, served, "", ((rate, served),), answering, spare=spare
+        )
 
 
 def _enough(

@@ -283,9 +283,7 @@ def test_an_operator_of_a_checkout(
     assert "no operator in a folder list_scales" in said.err
 
 
-def test_what_kernels_of_a_library_rely_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_kernels_of_a_library_rely_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants of the kernel, sizes that say nothing, tiles that stay, what isn't a number.
 
     The operator has no results: it changes its inputs. Its tiling calls a function of the folder

@@ -23,6 +23,7 @@ from npusim.capi.runtime.memory import Block
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import UINT8
 from npusim.values.errors import FileError, KernelCodeError, KernelError
+from npusim.values.host import mapped
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -232,10 +233,7 @@ def _code(library: str) -> _Code:
 
 def _constants(ffi: Any, library: str) -> Block:
     """Where a library that is loaded lies, as a block of device memory."""
-    name = str(Path(library).resolve())
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    spans = [line.split()[0].split("-") for line in lines if line.endswith(f" {name}")]
-    first, last = int(spans[0][0], 16), int(spans[-1][1], 16)
+    first, last = mapped(Path(library).resolve())
     content = np.frombuffer(ffi.buffer(ffi.cast("char *", first), last - first), np.uint8)
     return Block(first, last - first, 0, content)
 

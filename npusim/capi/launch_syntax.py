@@ -19,6 +19,8 @@ _LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _VECTOR, _CUBE, _MIX, _BY_SIDES = 0, 1, 2, 3
+# No cube core beside a vector core, or none that is waited for.
+_ON_VECTORS = re.compile(r"KERNEL_TASK_TYPE_DEFAULT\s*\(\s*KERNEL_TYPE_(AIV_ONLY|MIX_AIV_1_0)\s*\)")
 _SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
 
 
@@ -163,6 +165,8 @@ def _kind(words: str, source: str) -> int:
     if "__cube__" in words or "__vector__" in words:
         return _CUBE if "__cube__" in words else _VECTOR
     asks_cube = "REGIST_MATMUL_OBJ" in source and "ASCENDC_CUBE_ONLY" not in source
+    if _ON_VECTORS.search(source) and not asks_cube and "MIX_AIC" not in source:
+        return _VECTOR
     if asks_cube or "KERNEL_TYPE_MIX_AI" in source or "CrossCoreSetFlag" in source:
         return _MIX
     by_cube = ("REGIST_MATMUL_OBJ", "KERNEL_TYPE_AIC_ONLY", "Mmad(", "Mmad<")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from npusim.cli import output
+from npusim.values.errors import ArgumentError
 from npusim.values.language import ngettext, say
 
 if TYPE_CHECKING:
@@ -48,6 +49,17 @@ class Files(NamedTuple):
             write_text(self.html, to_html(page), force=self.force)
             output.note(say("written: {path}").format(path=self.html))
         write_figures(page, self.figures, force=self.force)
+
+
+def figure_kind(option: str, path: Path, kinds: tuple[str, ...] = ("svg", "png")) -> str:
+    """What a file of a figure is by its name; ArgumentError for a name of no such kind."""
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in kinds:
+        names = " or ".join(f"FILE.{each}" for each in kinds)
+        raise ArgumentError(
+            f"{option} {path}: no kind of figure", say("Name it {names}.").format(names=names)
+        )
+    return kind
 
 
 def retold(context: typer.Context, *verb: str) -> str:

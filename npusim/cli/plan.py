@@ -14,7 +14,7 @@ from npusim.cli.chips import names
 from npusim.cli.completion import chips_beginning
 from npusim.cli.llm_options import InputTokens, OutputTokens
 from npusim.cli.options import SOC_FLAGS, AsJson, Figures, Force, Html, MeasuredOn
-from npusim.cli.pages import Files
+from npusim.cli.pages import Files, figure_kind
 from npusim.values.errors import ArgumentError, UsageError
 from npusim.values.language import say
 
@@ -88,7 +88,7 @@ Dtypes = Annotated[
 ]
 
 
-_FRONTS: Final = (".csv", ".svg", ".png")
+_FRONTS: Final = ("csv", "svg", "png")
 
 
 class Delivery(NamedTuple):
@@ -101,10 +101,8 @@ class Delivery(NamedTuple):
 
     def claim(self, beside: Path) -> None:
         """Refuse files that can't be written, or that the plan is read from."""
-        if self.front is not None and self.front.suffix.lower() not in _FRONTS:
-            raise ArgumentError(
-                f"--front {self.front}: no kind of file", f"Name it FILE{' or FILE'.join(_FRONTS)}."
-            )
+        if self.front is not None:
+            figure_kind("--front", self.front, _FRONTS)
         self.files.claim(self.markdown, self.front, beside=(beside,))
 
     def command(self, words: list[str]) -> str:
@@ -285,7 +283,7 @@ def _llm_answer(wanted: LlmPlan, folder: Path, words: list[str], delivery: Deliv
     page = llm_plan_page(found, delivery.command(words))
     if delivery.front is not None:
         with atomic_write(delivery.front, force=delivery.files.force) as stream:
-            stream.write(front_file(found, delivery.front.suffix.lower().lstrip(".")))
+            stream.write(front_file(found, figure_kind("--front", delivery.front, _FRONTS)))
         output.note(f"written: {delivery.front}")
     delivery.send(page, lambda: llm_plan_json(found))
     return 0 if found.chosen else 1

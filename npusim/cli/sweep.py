@@ -13,7 +13,7 @@ import typer
 
 from npusim.cli import INTERRUPTED, output
 from npusim.cli.options import AsJson, Exact, Figures, Force, Html, Output, Socs, Workers
-from npusim.cli.pages import Files, retold
+from npusim.cli.pages import Files, figure_kind, retold
 from npusim.values.errors import ArgumentError, UnknownNameError
 from npusim.values.language import say
 
@@ -209,10 +209,7 @@ def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str, *, drawn: b
         if x and not drawn:
             raise ArgumentError("--x without --plot", say("Add --plot FILE.svg."))
         return
-    if plot.suffix.lower() not in (".svg", ".png"):
-        raise ArgumentError(
-            f"--plot {plot}: no kind of figure", say("Name it FILE.svg or FILE.png.")
-        )
+    figure_kind("--plot", plot)
     if not wanted.axes:
         raise ArgumentError("--plot: no variable is swept", say("Give one several values: `axes`."))
 
@@ -231,8 +228,7 @@ def _write(
     if csv_file is not None:
         write_text(csv_file, rows_csv(rows, wanted.axes), force=True)
     if plot is not None:
-        kind = plot.suffix.lower().lstrip(".")
-        drawn = figure_bytes(rows, wanted.axes, kind, x=over[0], y=over[1])
+        drawn = figure_bytes(rows, wanted.axes, figure_kind("--plot", plot), x=over[0], y=over[1])
         with atomic_write(plot, force=True) as stream:
             stream.write(drawn)
 

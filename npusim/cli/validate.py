@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from npusim.cli import output
 from npusim.cli.options import L2, AsJson, Figures, Force, Html, Workers
-from npusim.cli.pages import Files, retold
-from npusim.values.errors import ArgumentError, UsageError
+from npusim.cli.pages import Files, figure_kind, retold
+from npusim.values.errors import UsageError
 from npusim.values.language import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.validation.replay import Prediction
 
 Table = Annotated[
     Path | None,
@@ -84,51 +89,53 @@ def validate(
 
         asked_for = Question(against, tuple(chip or ()), shapes, seed, worst)
         files, again = Files(html, figures, force), retold(context, "validate")
-        return beside_projects(asked_for, files, csv_file, again, as_json=as_json)
+        beside_projects(asked_for, files, csv_file, again, as_json=as_json)
+        return
     if table is None:
         problem = say("which table? no file is given")
         raise UsageError(problem, "npusim validate reports/data/measured_ops.csv.gz")
-    from npusim.reporting import validation as report
-    from npusim.reporting.files import atomic_write, write_text
+    from npusim.reporting.validation import validation_page
     from npusim.validation.asking import validate as asked
 
     _refuse_profile(table)
-    beside = (table, *([without] if without else []))
-    files = Files(html, figures, force)
-    files.claim(csv_file, plot, beside=beside)
-    kind = _kind(plot)
-
-    def show(done: int, rows: int) -> None:
-        if done % 50 == 0 or done == rows:
-            output.progress(say("{done} of {rows} rows").format(done=done, rows=rows))
-
+    files, written = Files(html, figures, force), _Rows(csv_file, plot)
+    files.claim(*written, beside=(table, *([without] if without else [])))
+    kind = figure_kind("--plot", plot) if plot else ""
     found = asked(
         table, chips=chip or (), builtin=builtin, without=without, l2=l2, workers=workers,
-        progress=show,
+        progress=_show,
     )  # fmt: skip
     output.progress("")
-    if csv_file is not None:
-        write_text(csv_file, report.rows_csv(found.predictions), force=force)
-    if plot is not None:
-        with atomic_write(plot, force=force) as stream:
-            stream.write(report.figure_file(found.predictions, kind))
-    page = report.validation_page(found, worst, table.name, retold(context, "validate"))
+    written.write(found.predictions, kind, force=force)
+    page = validation_page(found, worst, table.name, retold(context, "validate"))
     files.write(page)
     if as_json:
         output.emit_json(found.as_dict())
     else:
         output.emit(page)
-    return None
 
 
-def _kind(plot: Path | None) -> str:
-    """``svg`` or ``png``; ArgumentError for a file of another kind."""
-    kind = plot.suffix.lower().lstrip(".") if plot else "svg"
-    if kind not in ("svg", "png"):
-        raise ArgumentError(
-            f"--plot {plot}: no kind of figure", say("Name it FILE.svg or FILE.png.")
-        )
-    return kind
+class _Rows(NamedTuple):
+    """Where every row goes, if anywhere: a table, a figure."""
+
+    csv_file: Path | None
+    plot: Path | None
+
+    def write(self, predictions: Sequence[Prediction], kind: str, *, force: bool) -> None:
+        """Both files, the figure in a `kind` of its own."""
+        from npusim.reporting import validation as report
+        from npusim.reporting.files import atomic_write, write_text
+
+        if self.csv_file is not None:
+            write_text(self.csv_file, report.rows_csv(predictions), force=force)
+        if self.plot is not None:
+            with atomic_write(self.plot, force=force) as stream:
+                stream.write(report.figure_file(predictions, kind))
+
+
+def _show(done: int, rows: int) -> None:
+    if done % 50 == 0 or done == rows:
+        output.progress(say("{done} of {rows} rows").format(done=done, rows=rows))
 
 
 def _refuse_profile(table: Path) -> None:

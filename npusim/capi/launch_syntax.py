@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from npusim.reading.files import read_bytes
@@ -18,8 +18,42 @@ _INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
 _LAUNCH_HEADER = re.compile(r"aclrtlaunch_(\w+)\.h\"")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_VECTOR, _CUBE, _MIX, _BY_SIDES = 0, 1, 2, 3
+# `__ubuf__ float name[size];`: an array in one of the core's memories, of kernels in C.
+_MEMORIES = {
+    "ubuf": "UB", "cbuf": "L1", "ca": "L0A", "cb": "L0B", "cc": "L0C", "biasbuf": "BIAS", "fbuf": "FIXBUF",
+}  # fmt: skip
+_ARRAY = re.compile(
+    rf"\b__({'|'.join(_MEMORIES)})__\s+([\w:]+(?:\s*<[^;<>]*>)?)\s+(\w+)\s*\[([^;{{}}\[\]]+)\]"
+    r"((?:\s*\[[^;{}\[\]]+\])*)\s*;"
+)
+_VECTOR, _CUBE, _MIX, _BY_SIDES, _ONE_EACH = 0, 1, 2, 3, 4
+_WITH_ONE = re.compile(r"__mix__\s*\(\s*1\s*,\s*1\s*\)")
 _SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
+
+
+def entries_of(source: str, expressions: Iterable[str]) -> str:
+    """What makes kernels of a text launchable by their addresses: `extern "C"` ones and some named.
+
+    Behind the text; `expressions` are names with their template arguments.
+    """
+    kinds = {name: _kind(words, source) for words, name in _defined(source)}
+    found = [
+        (name, name)
+        for words, name in _defined(source)
+        if "__global__" in words and "extern" in words
+    ]
+    found += [(lowered(each), each) for each in expressions]
+    last = (each.partition("<")[0].rpartition(":")[2].strip() for _, each in found)
+    made = (
+        f"NPUSIM_ARRAY_LAUNCHED({name}, {kinds.get(kernel, _VECTOR)}, {each})\n"
+        for (name, each), kernel in zip(found, last, strict=True)
+    )
+    return f'\n#include "npusim/kernel_launch.h"\n{"".join(made)}'
+
+
+def lowered(expression: str) -> str:
+    """A kernel's name with template arguments as an identifier."""
+    return re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", expression)
 
 
 def has_launches(source: str) -> bool:
@@ -34,7 +68,12 @@ def named_launches(source: str) -> set[str]:
 
 def kernels_of(source: str) -> set[str]:
     """Kernels that a source defines or declares."""
-    return {name for words, name in _DEFINED.findall(source) if "__global__" in words}
+    return {name for words, name in _defined(source) if "__global__" in words}
+
+
+def _defined(source: str) -> list[tuple[str, str]]:
+    """The functions of a source with the words in front, between which directives may stand."""
+    return _DEFINED.findall(_DIRECTIVE.sub("", source))
 
 
 def kernel_kinds(source: Path) -> dict[str, int]:
@@ -86,12 +125,24 @@ def translated(
         done.append(f'::npusim::launch("{name}", {kind}, {blocks}, {stream}, {call})')
         done.append("\n" * where.count("\n"))
         at = end
-    text = "".join((*done, source[at:]))
+    text = _with_arrays("".join((*done, source[at:])))
     own = sorted(kernels_of(source).intersection(launched))
     made = "".join(f"\nNPUSIM_LAUNCHED({name}, {kinds.get(name, _VECTOR)})" for name in own)
     if made:
         made = f'\n#include "npusim/kernel_launch.h"{made}\n'
     return f'#line 1 "{path}"\n{text}{made}'
+
+
+def _with_arrays(source: str) -> str:
+    """The source with arrays in the core's memories placed there; its lines stay where they are."""
+
+    def placed(found: re.Match[str]) -> str:
+        memory, kind, name, size, more = found.groups()
+        made = f"::npusim::Array npusim_{name}(::npusim::{_MEMORIES[memory]}, int64_t(sizeof({kind}[{size}]{more})));"
+        whole = f"{made} {kind} (*const {name}){more} = npusim_{name};"
+        return whole + "\n" * (found[0].count("\n") - whole.count("\n"))
+
+    return _ARRAY.sub(placed, source)
 
 
 def without_launchers(source: str) -> str:
@@ -120,7 +171,7 @@ def _outermost(code: str) -> Iterator[tuple[int, int]]:
 
 def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> dict[str, int]:
     """The cores of the kernels of a source and of the headers beside it."""
-    kinds = {name: _kind(words, source) for words, name in _DEFINED.findall(source)}
+    kinds = {name: _kind(words, source) for words, name in _defined(source)}
     for name in _INCLUDED.findall(source):
         header = folder / name
         if header not in known and header.is_file():
@@ -159,9 +210,11 @@ def _callee(source: str, end: int, place: str) -> tuple[int, str, str]:
 def _kind(words: str, source: str) -> int:
     """The cores that a kernel runs on: what its qualifier says, else what the source calls."""
     if "__mix__" in words:
-        return _MIX
+        return _ONE_EACH if len(_WITH_ONE.findall(words)) == words.count("__mix__") else _MIX
     if "__cube__" in words or "__vector__" in words:
         return _CUBE if "__cube__" in words else _VECTOR
+    if "KERNEL_TYPE_MIX_AIC_1_1" in source and "KERNEL_TYPE_MIX_AIC_1_2" not in source:
+        return _ONE_EACH
     asks_cube = "REGIST_MATMUL_OBJ" in source and "ASCENDC_CUBE_ONLY" not in source
     if asks_cube or "KERNEL_TYPE_MIX_AI" in source or "CrossCoreSetFlag" in source:
         return _MIX

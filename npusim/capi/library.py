@@ -43,7 +43,7 @@ OTHER_NAMES = tuple(
     f"lib{name}.so"
     for name in (
         "nnopbase", "opapi", "tiling_api", "register", "platform", "graph_base", "unified_dlog",
-        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "profapi",
+        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "acl_rtc", "profapi",
         "ascendalog",
     )
 )  # fmt: skip
@@ -60,7 +60,9 @@ _OPAQUE = frozenset(
         "aclTensorList", "aclScalarList", "aclOpExecutor",
     )
 )  # fmt: skip
-_HANDLES = frozenset(("aclrtStream", "aclrtEvent", "aclrtContext"))
+_HANDLES = frozenset(
+    ("aclrtStream", "aclrtEvent", "aclrtContext", "aclrtcProg", "aclrtBinHandle", "aclrtFuncHandle")
+)
 _NUMBERS = {"aclnnStatus": "int32_t", "aclError": "int", "aclFloat16": "uint16_t"}
 _C_KINDS = frozenset(
     (

@@ -44,6 +44,7 @@ struct AscendCUtils {
     template <typename T> static void SetMaskCount() { AscendC::SetMaskCount(); }
     template <typename T> static void SetMaskNorm() { AscendC::SetMaskNorm(); }
     template <typename T> static void ResetMask() { AscendC::ResetMask(); }
+    static void SetOverflow(uint64_t) {}
     static int32_t GetBitSize(int32_t bytes) { return 8 * bytes; }
     static int32_t GetC0Count(int32_t bytes) { return 32 / bytes; }
 };

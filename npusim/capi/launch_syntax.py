@@ -22,6 +22,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _MEMORIES = {
     "ubuf": "UB", "cbuf": "L1", "ca": "L0A", "cb": "L0B", "cc": "L0C", "biasbuf": "BIAS", "fbuf": "FIXBUF",
 }  # fmt: skip
+_QUALIFIER = re.compile(rf"\b__(?:{'|'.join(_MEMORIES)})__(?!\w)")
 _ARRAY = re.compile(
     rf"\b__({'|'.join(_MEMORIES)})__\s+([\w:]+(?:\s*<[^;<>]*>)?)\s+(\w+)\s*\[([^;{{}}\[\]]+)\]"
     r"((?:\s*\[[^;{}\[\]]+\])*)\s*;"
@@ -89,16 +90,30 @@ NPUSIM_LAUNCHES({name})
 """
 
 
+def declared_kinds(source: str) -> dict[str, int]:
+    """The cores of the kernels that say theirs: `__vector__`, `__cube__`, `__mix__(1, 2)`."""
+    return {
+        name: _kind(words, "")
+        for words, name in _defined(source)
+        if any(word in words for word in ("__vector__", "__cube__", "__mix__"))
+    }
+
+
 def translated(
-    source: str, path: str, launched: Collection[str] = (), *, both_sides: bool = False
+    source: str,
+    path: str,
+    launched: Collection[str] = (),
+    *,
+    by_sides: Mapping[str, int] | None = None,
 ) -> str:
     """The source with its launches as calls; its lines stay where they are.
 
     Kernels in ``launched`` can be launched from elsewhere, by :func:`launch_header`'s functions.
-    Of a source that is compiled for ``both_sides`` the cores are found when a launch runs.
-    Raises RejectedError for a launch that doesn't come to its end.
+    ``by_sides`` is given for a source that is compiled for both sides, with the kernels that say
+    their cores; those of others are found when a launch runs. Raises RejectedError for a launch that doesn't come to its end.
     """
-    kinds = {} if both_sides else _kinds(source, Path(path).parent)
+    both_sides = by_sides is not None
+    kinds = by_sides if by_sides is not None else _kinds(source, Path(path).parent)
     done, at = [], 0
     code = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
     while (opened := code.find("<<<", at)) >= 0:
@@ -114,7 +129,7 @@ def translated(
         arguments, end = _until(source, bracket + 1, ")", place)
         blocks, stream = settings[0], settings[2] if len(settings) > _SETTINGS else "nullptr"
         last = name.rpartition(":")[2]
-        kind = _BY_SIDES if both_sides else _kind_of(last, kinds, code[:opened])
+        kind = kinds.get(last, _BY_SIDES) if both_sides else _kind_of(last, kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
         if both_sides:  # in a member function, a copy of what is there when it is launched
             call = (
@@ -142,7 +157,7 @@ def _with_arrays(source: str) -> str:
         whole = f"{made} {kind} (*const {name}){more} = npusim_{name};"
         return whole + "\n" * (found[0].count("\n") - whole.count("\n"))
 
-    return _ARRAY.sub(placed, source)
+    return _QUALIFIER.sub("", _ARRAY.sub(placed, source))
 
 
 def without_launchers(source: str) -> str:

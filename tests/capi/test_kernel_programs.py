@@ -107,7 +107,8 @@ def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
     ]
     orders = [f"order {each} 0" for each in range(1, 8)]
     products = [f"product {each} 0" for each in range(4)]
-    assert told == ["signs 0", *orders, "scales 0", *products]
+    others = ["in C 0", "parts 0", "volume 0", "pairs 0"]
+    assert told == ["signs 0", *orders, "scales 0", *products, *others]
 
 
 @needs_capi
@@ -350,6 +351,13 @@ def test_launches_are_calls_on_the_same_line() -> None:
     assert '"f", 1, 1' in translated(f"#define ASCENDC_CUBE_ONLY\n{asks}", "a.asc")
     held = "__global__ __mix__(1, 2) void f() {}\nauto g = [] { return f; }();\ng<<<1, 0, s>>>();"
     assert '"g", 2, 1' in translated(held, "a.asc")
+    one = "__global__\n#if A\n__mix__(1, 1)\n#endif\nvoid f() {}\nf<<<1, 0, s>>>();"
+    assert '"f", 4, 1' in translated(one, "a.asc")
+    array = "__ubuf__ float a[2][n], b;\n__cbuf__ half c[4\n * n];\nf(__ubuf__ int *d);"
+    made = translated(array, "a.asc").splitlines()
+    assert made[1] == " float a[2][n], b;"  # several declared at once aren't taken
+    assert made[2].startswith("::npusim::Array npusim_c(::npusim::L1, int64_t(sizeof(half[4")
+    assert made[3:] == [" * n]))); half (*const c) = npusim_c;", "f( int *d);"]
     with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
         translated("f<<<1>>>(x);", "a.asc")
     with pytest.raises(RejectedError, match="doesn't come to its end"):

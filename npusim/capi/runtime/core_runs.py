@@ -31,6 +31,7 @@ _MOST_INSTRUCTIONS = 10_000_000  # of a pipe of a core; more are a loop that doe
 _MOST_SECONDS = 60  # of a processor, without an instruction
 # A core that is both cube and vector is neither of the others; with a cube core one vector core.
 _UNIFIED, CUBE, MIX, _ONE_EACH = -1, 1, 2, 4
+_MEETINGS = frozenset((Kind.CROSS_SET, Kind.CROSS_WAIT, Kind.SYNC_ALL))
 
 
 class Launch(NamedTuple):
@@ -146,11 +147,28 @@ def _listing(ffi: Any, job: Any, memories: Sequence[GlobalTensor], vectors: int)
     roots = [job.roots[place] for place in range(job.cores)]
     each = job.vectors + 1 if job.kind >= MIX else 1
     grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
-    if job.kind >= MIX and job.vectors < vectors:  # the others have nothing to do
-        idle = (len(bodies),) * (vectors - job.vectors)
-        bodies.append([])
-        grouped = [(*group[:-1], *idle, group[-1]) for group in grouped]
+    if job.kind >= MIX and job.vectors < vectors:
+        idle = [(_meetings(group[0], symbols, bodies, {}),) * (vectors - job.vectors) for group in grouped]
+        grouped = [(*group[:-1], *more, group[-1]) for group, more in zip(grouped, idle, strict=True)]
     return Listing(symbols, bodies, grouped, memories)
+
+
+def _meetings(
+    body: int,
+    symbols: Sequence[Symbol],
+    bodies: list[list[tuple[int, int]]],
+    known: dict[int, int],
+) -> int:
+    """The body of a core that does nothing but meet the others, where the core of ``body`` does."""
+    if body not in known:
+        met = [
+            (_meetings(which, symbols, bodies, known) if count else which, count)
+            for which, count in bodies[body]
+            if count or symbols[which].kind in _MEETINGS
+        ]
+        known[body] = len(bodies)
+        bodies.append(met)
+    return known[body]
 
 
 def _symbol(ffi: Any, told: Any) -> Symbol:

@@ -112,7 +112,7 @@ template <typename Count> void welford_finalize(const LocalTensor<float> &mean, 
     int64_t n = p.abLength;
     chain<float>("WelfordFinalize", at, 1, n, {"vmuls", "vmuls", "vcadd"}, row(mean, 1), {row(in_mean, n)});
     chain<float>("WelfordFinalize", at, 1, n, {"vsub", "vmul", "vmuls", "vadd", "vmuls", "vcadd"}, row(variance, 1), {row(in_variance, n)});
-    for (const Span &span : more) announce_rows<float>("WelfordFinalize", "vconv", at, 1, n, {row(mean, 1)}, {span});
+    for (const Span &span : more) announce_rows<float>("WelfordFinalize", "vmuls", at, 1, n, {row(mean, 1)}, {span});
     double sum = 0, square = 0;
     for (int64_t i = 0; i < n; i++) sum += double(in_mean.data()[i]) * (counted ? double(count(i)) * p.rRec : double(p.abRec));
     for (int64_t i = 0; i < n; i++) {
@@ -143,9 +143,9 @@ void SoftmaxFlashV3(const LocalTensor<T> &dst, const LocalTensor<U> &mean, const
 {
     int64_t m = p.srcM, k = p.srcK, per = 32 / int64_t(sizeof(U)), own = 32 / int64_t(sizeof(T)), part = k / 8;
     if (p.splitMeanCnt != 8 || k < 512 || k % 64) npusim::refuse(at, "Rows have 512 elements or more, a multiple of 64, in 8 parts.", "SoftmaxFlashV3 of rows of %lld in %u parts", (long long)k, p.splitMeanCnt);
-    npusim::row_steps<float>("SoftmaxFlashV3", at, m, k, {"vconv", "vcgadd", "vadd", "vsub", "vcmax", "vsub", "vexp", "vconv", "vcadd"}, {npusim::row(dst, m * k), npusim::row(sum, m * per)}, {npusim::row(src, m * k)});
+    npusim::row_steps<float>("SoftmaxFlashV3", at, m, k, {"vmuls", "vcgadd", "vadd", "vsub", "vcmax", "vsub", "vexp", "vmuls", "vcadd"}, {npusim::row(dst, m * k), npusim::row(sum, m * per)}, {npusim::row(src, m * k)});
     npusim::row_steps<float>("SoftmaxFlashV3", at, m, per, {"vcgadd", "vmuls", "vsub", "vmuls", "vsub", "vmuls", "vadd"}, {npusim::row(most, m * per), npusim::row(mean, m * per)}, {});
-    if (isUpdate) npusim::row_steps<float>("SoftmaxFlashV3", at, m, per, {"vmuls", "vadd", "vmax", "vsub", "vexp", "vmul", "vadd", "vconv"}, {npusim::row(scale, m * own)}, {npusim::row(in_sum, m * per), npusim::row(in_most, m * per), npusim::row(in_mean, m * per)});
+    if (isUpdate) npusim::row_steps<float>("SoftmaxFlashV3", at, m, per, {"vmuls", "vadd", "vmax", "vsub", "vexp", "vmul", "vadd", "vmuls"}, {npusim::row(scale, m * own)}, {npusim::row(in_sum, m * per), npusim::row(in_most, m * per), npusim::row(in_mean, m * per)});
     float by = p.alpha / (1 - p.alpha);
     std::vector<float> value(static_cast<size_t>(k));
     for (int64_t i = 0; i < m; i++) {

@@ -188,6 +188,7 @@ def _build(root: Path, compiler: list[str]) -> None:
         _compile(scratch, compiler)
         for name in OTHER_NAMES:
             (scratch / "lib" / name).symlink_to(LIBRARY)
+        (scratch / "lib64").symlink_to("lib")  # where builds for a toolkit look
         (scratch / _DONE).touch()
         if root.exists():  # left by a build that was interrupted
             root.replace(Path(room, "old"))

@@ -113,7 +113,7 @@ def _side(
 ) -> str:
     """A source as the compiler sees it on cores of one kind, as any C++ compiler takes it."""
     marks = [f"-D__DAV_{name}__" for name in names]
-    if not is_clang(words[0]):  # which is compiled as C++20 then
+    if not is_clang():  # which is compiled as C++20 then
         marks.append("-DNPUSIM_SETTINGS_BY_VALUE")
     command = [*words, "-std=c++17", *_BEFORE, *marks, "-E", "-xc++", str(source)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=messages)  # noqa: S603 - the user's own compiler
@@ -129,7 +129,7 @@ def _side(
         parts += [whole[at:first], f'# 1 "{_HIDDEN}{number}"\n']
         at = last
     text = _WHERE.sub("", "".join((*parts, whole[at:])))
-    if not is_clang(words[0]):
+    if not is_clang():
         text = as_gcc_takes_it(text)
     kinds = declared_kinds(read_bytes(source).decode(errors="replace"))
     made = translated(text, str(source.absolute()), by_sides=kinds)
@@ -166,7 +166,7 @@ def _compiled(
     for text, output in zip(texts, objects, strict=True):
         made = output.with_suffix(".cpp")
         made.write_text(text, encoding="utf-8")
-        own = ("-std=c++17",) if is_clang(words[0]) else _OF_GCC
+        own = ("-std=c++17",) if is_clang() else _OF_GCC
         command = [*_without_dependencies(words), *_AFTER, *own, "-c", str(made), "-o", str(output)]
         running.append(subprocess.Popen(command, stderr=messages))  # noqa: S603 - the user's own compiler
     codes = [process.wait() for process in running]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import entries_of, lowered
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.refusals import Refusal
@@ -112,6 +111,8 @@ def add_name(session: Session, prog: int, expression: int) -> None:
 @COMPILING.entry("aclrtcCompileProg")
 def compile_(session: Session, prog: int, count: int, options: int) -> None:
     """Compiles a program; what the compiler says is its log."""
+    from npusim.capi.compiling import compile_program  # most programs don't compile
+
     source = _source(session, prog)
     flags = _texts(session, options, count)
     folder = Path(tempfile.mkdtemp(prefix="npusim-rtc-"))
@@ -250,8 +251,9 @@ def function(session: Session, handle: int, name: int, kernel: Any) -> None:
 
 @COMPILING.entry("aclrtLaunchKernelWithArgsArray")
 def launch_array(
-    session: Session, kernel: int, blocks: int, stream: int, settings: Any, arguments: int
+    session: Session, kernel: int, blocks: int, stream: int, settings: Any, arguments: Any
 ) -> int:
     """Launches a kernel with the values at these addresses, as many as it has parameters."""
     del settings
-    return session.tables.kernels.get(kernel).launch(blocks, stream, arguments)
+    given = int(session.ffi.cast("uintptr_t", arguments))
+    return session.tables.kernels.get(kernel).launch(blocks, stream, given)

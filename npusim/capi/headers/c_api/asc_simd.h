@@ -107,6 +107,15 @@ template <typename T> void asc_copy_ub2gm_align(T *dst, T *src, uint16_t runs, u
 }
 template <typename T> void asc_copy_ub2gm_align(T *dst, T *src, uint32_t bytes, NPUSIM_AT) { asc_copy_ub2gm_align(dst, src, 1, bytes, 0, 0, 0, 0, at); }
 
+#define NPUSIM_AND_WAIT(name)                                                        \
+    template <typename T, typename U> void name##_sync(T *dst, U *src, uint32_t bytes, NPUSIM_AT) \
+    {                                                                                \
+        name(dst, src, bytes, at);                                                   \
+        npusim::join(at);                                                            \
+    }
+NPUSIM_AND_WAIT(asc_copy_gm2ub) NPUSIM_AND_WAIT(asc_copy_ub2gm) NPUSIM_AND_WAIT(asc_copy_ub2ub) NPUSIM_AND_WAIT(asc_copy_gm2ub_align) NPUSIM_AND_WAIT(asc_copy_ub2gm_align)
+#undef NPUSIM_AND_WAIT
+
 /* An instruction by count, by count with a wait behind it, and by repeats under the mask register. */
 #define NPUSIM_COUNTED(name, given, passed, ...)                                                          \
     template <NPUSIM_TYPES> void name(given, uint32_t count, NPUSIM_AT)                                   \

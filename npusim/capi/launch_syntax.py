@@ -20,7 +20,8 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # `__ubuf__ float name[size];`: an array in one of the core's memories, of kernels in C.
 _MEMORIES = {
-    "ubuf": "UB", "cbuf": "L1", "ca": "L0A", "cb": "L0B", "cc": "L0C", "biasbuf": "BIAS", "fbuf": "FIXBUF",
+    "ubuf": "UB", "cbuf": "L1", "ca": "L0A", "cb": "L0B", "cc": "L0C",
+    "biasbuf": "BIAS", "fbuf": "FIXBUF",
 }  # fmt: skip
 _QUALIFIER = re.compile(rf"\b__(?:{'|'.join(_MEMORIES)})__(?!\w)")
 _ARRAY = re.compile(
@@ -110,7 +111,8 @@ def translated(
 
     Kernels in ``launched`` can be launched from elsewhere, by :func:`launch_header`'s functions.
     ``by_sides`` is given for a source that is compiled for both sides, with the kernels that say
-    their cores; those of others are found when a launch runs. Raises RejectedError for a launch that doesn't come to its end.
+    their cores; those of others are found when a launch runs. Raises RejectedError for a launch
+    that doesn't come to its end.
     """
     both_sides = by_sides is not None
     kinds = by_sides if by_sides is not None else _kinds(source, Path(path).parent)
@@ -153,7 +155,8 @@ def _with_arrays(source: str) -> str:
 
     def placed(found: re.Match[str]) -> str:
         memory, kind, name, size, more = found.groups()
-        made = f"::npusim::Array npusim_{name}(::npusim::{_MEMORIES[memory]}, int64_t(sizeof({kind}[{size}]{more})));"
+        held = f"::npusim::{_MEMORIES[memory]}, int64_t(sizeof({kind}[{size}]{more}))"
+        made = f"::npusim::Array npusim_{name}({held});"
         whole = f"{made} {kind} (*const {name}){more} = npusim_{name};"
         return whole + "\n" * (found[0].count("\n") - whole.count("\n"))
 

@@ -43,8 +43,8 @@ OTHER_NAMES = tuple(
     f"lib{name}.so"
     for name in (
         "nnopbase", "opapi", "tiling_api", "register", "platform", "graph_base", "unified_dlog",
-        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "acl_rtc", "profapi",
-        "ascendalog",
+        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "acl_rtc",
+        "profapi", "ascendalog",
     )
 )  # fmt: skip
 

@@ -29,7 +29,13 @@ _ASKS = re.compile(rb"\bg_coreType\b|\b__DAV_(?:C220_)?(?:CUBE|VEC)__|<<<")
 _LAUNCH = b"<<<"
 _INCLUDED = re.compile(rb"^[ \t]*#[ \t]*include[ \t]+([\"<])([^\">]+)[\">]", re.MULTILINE)
 _WHERE = re.compile(r"\[\s*(?:host\s*,\s*)?(?:aicore|host)\s*\]")
-_BEFORE = ("-D__CCE__", "-DNPUSIM_MEMORIES_STAY", "-D__forceinline__=inline", "-include", "kernel_operator.h")
+_BEFORE = (
+    "-D__CCE__",
+    "-DNPUSIM_MEMORIES_STAY",
+    "-D__forceinline__=inline",
+    "-include",
+    "kernel_operator.h",
+)
 _HIDDEN = "npusim/system/"  # instead of a system's header
 _PLACE = re.compile(rf'^# 1 "{_HIDDEN}(\d+)"\n', re.MULTILINE)
 _AFTER = ("-O1", "-ftree-vectorize", "-w")  # of what -O2 does, kernels' numbers need this

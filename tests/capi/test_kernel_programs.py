@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,9 +245,7 @@ def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
 
 @needs_capi
 @needs_cffi
-def test_products_can_be_timed_alone(
-    programs: Programs, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_products_can_be_timed_alone(programs: Programs, capfd: pytest.CaptureFixture[str]) -> None:
     """Wrong numbers, the same times; the rest of the program computes as ever."""
     runs = [
         run_program(str(programs["cores"]), ["10"], "Ascend910B3", with_products=products)
@@ -263,17 +261,20 @@ def test_products_can_be_timed_alone(
 
 @pytest.fixture(scope="module")
 def said(programs: Programs) -> dict[str, tuple[int, str]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SECONDS_VARIABLE, "1")
-        run = run_program(str(programs["faults"]), [], "Ascend910B3")
-    assert run.exit_code == 0  # whatever a kernel does to end the program
-    assert json.dumps(run.as_json())
+    def run() -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SECONDS_VARIABLE, "1")
+            done = run_program(str(programs["faults"]), [], "Ascend910B3")
+        return {**done.as_json(), "problems": done.problems}
+
+    found = programs.shop.once("faults.json", run)
+    assert found["exit_code"] == 0  # whatever a kernel does to end the program
     # Two other cores' words, and its own, are fetched from memory.
     scalar = load_profile("Ascend910B3").scalar
-    (polls,) = (each["cycles"] for each in run.calls if each["op"] == "clean_words")
-    (alone,) = (each["cycles"] for each in run.calls if each["op"] == "clean_scalar")
+    (polls,) = (each["cycles"] for each in found["calls"] if each["op"] == "clean_words")
+    (alone,) = (each["cycles"] for each in found["calls"] if each["op"] == "clean_scalar")
     assert polls - alone > 3 * scalar.gm_miss_cycles
-    told = [_TOLD.search(each["message"]) for each in run.problems]
+    told = [_TOLD.search(each["message"]) for each in found["problems"]]
     return {each[1]: (int(each[2]), each[3]) for each in told if each}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,14 +12,14 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.paths import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PROGRAMS, KERNELS = DATA / "capi", DATA / "ascendc"
 
@@ -87,6 +88,16 @@ class Workshop:
                 with self.cache():
                     compile_program([source], target, flags)
         return target
+
+    def once(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What some work finds, which one of the workers of a test run does."""
+        file = self.folder / name
+        with file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                file.write_text(json.dumps(work()), encoding="utf-8")
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
 
     def project(self, project: Path, kernels: dict[str, int], ops: Sequence[str] = ()) -> Path:
         """A folder with an operator project that is built when first asked for: NPUSIM_OPS."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npusim.capi.launch_syntax import entries_of, lowered
 from npusim.capi.runtime.handles import WrongHandleError
+from npusim.capi.runtime.objects import Binary, Kernel, Source
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.tables import Functions, need
 from npusim.values.errors import RejectedError
@@ -24,32 +23,6 @@ COMPILING = Functions()
 
 _ENTRY = "npusim_array_"  # of a kernel, npusim/kernel_launch.h
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden")
-
-
-@dataclass
-class Source:
-    """A text of kernels, and what became of it."""
-
-    text: str
-    name: str
-    headers: dict[str, str]
-    expressions: list[str] = field(default_factory=list)
-    binary: bytes | None = None
-    log: bytes = b"\0"
-
-
-@dataclass(frozen=True)
-class Binary:
-    """A library of compiled kernels."""
-
-    library: ctypes.CDLL
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel of a binary: launched with blocks, stream, addresses of arguments."""
-
-    launch: Callable[[int, int, int], int]
 
 
 def _invalid(problem: str, remedy: str = "") -> Refusal:
@@ -127,16 +100,19 @@ def compile_(session: Session, prog: int, count: int, options: int) -> None:
         whole = f'#include "kernel_operator.h"\n#line 1 "{source.name}"\n{source.text}'
         whole += entries_of(source.text, source.expressions)
         file.write_text(whole, encoding="utf-8")
-        with (folder / "log").open("w+b") as log:
+        with (folder / "log").open("w+", encoding="utf-8", errors="replace") as log:
             try:
                 compile_program([file], made, [f"-I{folder}", *flags, *_SHARED], log)
             except RejectedError as problem:
                 log.seek(0)
-                source.log = log.read() + f"{problem.message}\n".encode() + b"\0"
+                said = log.read()
+                source.log = f"{said}{problem.message}\n\0".encode()
+                lines = said.splitlines()
+                why = next((each for each in lines if "error: " in each), problem.message)
                 code = AclError.ACL_ERROR_RTC_COMPILATION
-                raise Refusal(code, f"{source.name} doesn't compile: {problem.message}") from None
+                raise Refusal(code, f"{source.name} doesn't compile: {why}") from None
             log.seek(0)
-            source.log = log.read() + b"\0"
+            source.log = f"{log.read()}\0".encode()
         source.binary = made.read_bytes()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

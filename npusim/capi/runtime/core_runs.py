@@ -148,8 +148,13 @@ def _listing(ffi: Any, job: Any, memories: Sequence[GlobalTensor], vectors: int)
     each = job.vectors + 1 if job.kind >= MIX else 1
     grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
     if job.kind >= MIX and job.vectors < vectors:
-        idle = [(_meetings(group[0], symbols, bodies, {}),) * (vectors - job.vectors) for group in grouped]
-        grouped = [(*group[:-1], *more, group[-1]) for group, more in zip(grouped, idle, strict=True)]
+        idle = [
+            (_meetings(group[0], symbols, bodies, {}),) * (vectors - job.vectors)
+            for group in grouped
+        ]
+        grouped = [
+            (*group[:-1], *more, group[-1]) for group, more in zip(grouped, idle, strict=True)
+        ]
     return Listing(symbols, bodies, grouped, memories)
 
 

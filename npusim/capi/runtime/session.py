@@ -19,8 +19,7 @@ from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
 if TYPE_CHECKING:
-    from npusim.capi.runtime.compiled_kernels import Binary, Kernel, Source
-    from npusim.capi.runtime.objects import Scalar, Tensor
+    from npusim.capi.runtime.objects import Binary, Kernel, Scalar, Source, Tensor
     from npusim.capi.runtime.planned import Planned
     from npusim.runtime.device import Device
 

@@ -77,6 +77,7 @@ def _one(sample: Path, name: str, soc: str, architecture: str, home: Installatio
         environment = os.environ | {
             "CMAKE_PREFIX_PATH": str(home.cmake),
             "ASCEND_HOME_PATH": str(home.root),
+            "LD_LIBRARY_PATH": str(home.lib),
             "NPUSIM_SOC": soc,
             "SCENARIO_NUM": "1",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

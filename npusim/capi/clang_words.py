@@ -50,7 +50,7 @@ def as_gcc_takes_it(text: str) -> str:
 def _classes(text: str) -> list[tuple[int, int]]:
     """Where the bodies of classes begin and end that are no system header's, inner ones first."""
     found, opened = [], []
-    system = _of_system(text)
+    system = of_system(text)
     for each in _SCOPES.finditer(text):
         if each[0] == "{":
             head = text[max(0, each.start() - _HEAD) : each.start()]
@@ -62,7 +62,7 @@ def _classes(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _of_system(text: str) -> list[tuple[int, int]]:
+def of_system(text: str) -> list[tuple[int, int]]:
     """Where the lines of a system's headers are."""
     marks = [(each.start(), _SYSTEM in each[1].split()) for each in _MARK.finditer(text)]
     ends = [*(start for start, _ in marks[1:]), len(text)]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIXED = (
     "acl/acl_base.h",
     "acl/acl_rt.h",
+    "acl/acl_rt_compile.h",
     "acl/acl.h",
     "aclnn/aclnn_base.h",
     "aclnn/acl_meta.h",

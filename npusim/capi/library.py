@@ -43,8 +43,8 @@ OTHER_NAMES = tuple(
     f"lib{name}.so"
     for name in (
         "nnopbase", "opapi", "tiling_api", "register", "platform", "graph_base", "unified_dlog",
-        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "profapi",
-        "ascendalog",
+        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "acl_rtc",
+        "profapi", "ascendalog",
     )
 )  # fmt: skip
 
@@ -60,7 +60,9 @@ _OPAQUE = frozenset(
         "aclTensorList", "aclScalarList", "aclOpExecutor",
     )
 )  # fmt: skip
-_HANDLES = frozenset(("aclrtStream", "aclrtEvent", "aclrtContext"))
+_HANDLES = frozenset(
+    ("aclrtStream", "aclrtEvent", "aclrtContext", "aclrtcProg", "aclrtBinHandle", "aclrtFuncHandle")
+)
 _NUMBERS = {"aclnnStatus": "int32_t", "aclError": "int", "aclFloat16": "uint16_t"}
 _C_KINDS = frozenset(
     (
@@ -186,6 +188,7 @@ def _build(root: Path, compiler: list[str]) -> None:
         _compile(scratch, compiler)
         for name in OTHER_NAMES:
             (scratch / "lib" / name).symlink_to(LIBRARY)
+        (scratch / "lib64").symlink_to("lib")  # where builds for a toolkit look
         (scratch / _DONE).touch()
         if root.exists():  # left by a build that was interrupted
             root.replace(Path(room, "old"))

@@ -36,11 +36,15 @@ def binary_tool(name: str) -> str:
     return found
 
 
+def is_clang() -> bool:
+    """Whether the C++ compiler is clang, whatever the words of CXX start it with."""
+    return _is_clang(tuple(cxx_compiler()))
+
+
 @cache
-def is_clang(compiler: str) -> bool:
-    """Whether a compiler's command is clang."""
+def _is_clang(compiler: tuple[str, ...]) -> bool:
     done = subprocess.run(  # noqa: S603 - the user's own compiler
-        [compiler, "--version"], check=False, capture_output=True, text=True
+        [*compiler, "--version"], check=False, capture_output=True, text=True
     )
     return "clang" in done.stdout
 

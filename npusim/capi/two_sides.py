@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from npusim.capi.clang_words import as_gcc_takes_it
-from npusim.capi.launch_syntax import translated
+from npusim.capi.clang_words import as_gcc_takes_it, of_system
+from npusim.capi.launch_syntax import declared_kinds, translated
 from npusim.capi.library import installation
 from npusim.capi.missing_headers import missing_header
 from npusim.capi.tools import binary_tool, is_clang
@@ -29,8 +29,16 @@ _ASKS = re.compile(rb"\bg_coreType\b|\b__DAV_(?:C220_)?(?:CUBE|VEC)__|<<<")
 _LAUNCH = b"<<<"
 _INCLUDED = re.compile(rb"^[ \t]*#[ \t]*include[ \t]+([\"<])([^\">]+)[\">]", re.MULTILINE)
 _WHERE = re.compile(r"\[\s*(?:host\s*,\s*)?(?:aicore|host)\s*\]")
-_BEFORE = ("-D__CCE__", "-D__forceinline__=inline", "-include", "kernel_operator.h")
-_AFTER = ("-O2", "-ftree-vectorize", "-w")
+_BEFORE = (
+    "-D__CCE__",
+    "-DNPUSIM_MEMORIES_STAY",
+    "-D__forceinline__=inline",
+    "-include",
+    "kernel_operator.h",
+)
+_HIDDEN = "npusim/system/"  # instead of a system's header
+_PLACE = re.compile(rf'^# 1 "{_HIDDEN}(\d+)"\n', re.MULTILINE)
+_AFTER = ("-O1", "-ftree-vectorize", "-w")  # of what -O2 does, kernels' numbers need this
 _OF_GCC = ("-std=c++20", "-fno-gnu-unique", "-fpermissive")
 _MOST_KEPT = 64
 _TAKE_A_WORD = ("-MF", "-MT", "-MQ")
@@ -111,7 +119,7 @@ def _side(
 ) -> str:
     """A source as the compiler sees it on cores of one kind, as any C++ compiler takes it."""
     marks = [f"-D__DAV_{name}__" for name in names]
-    if not is_clang(words[0]):  # which is compiled as C++20 then
+    if not is_clang():  # which is compiled as C++20 then
         marks.append("-DNPUSIM_SETTINGS_BY_VALUE")
     command = [*words, "-std=c++17", *_BEFORE, *marks, "-E", "-xc++", str(source)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=messages)  # noqa: S603 - the user's own compiler
@@ -120,10 +128,18 @@ def _side(
             *missing_header(command, installation().include)
             or (f"{words[0]} ended with {done.returncode}, see above",)
         )
-    text = _WHERE.sub("", done.stdout.decode(errors="replace"))
-    if not is_clang(words[0]):
+    whole = done.stdout.decode(errors="replace")
+    hidden = of_system(whole)  # three quarters of it, and nothing to change
+    parts, at = [], 0
+    for number, (first, last) in enumerate(hidden):
+        parts += [whole[at:first], f'# 1 "{_HIDDEN}{number}"\n']
+        at = last
+    text = _WHERE.sub("", "".join((*parts, whole[at:])))
+    if not is_clang():
         text = as_gcc_takes_it(text)
-    return translated(text, str(source.absolute()), both_sides=True)
+    kinds = declared_kinds(read_bytes(source).decode(errors="replace"))
+    made = translated(text, str(source.absolute()), by_sides=kinds)
+    return _PLACE.sub(lambda found: whole[slice(*hidden[int(found[1])])], made)
 
 
 def _kept(texts: Sequence[str], words: Sequence[str]) -> Path:
@@ -156,7 +172,7 @@ def _compiled(
     for text, output in zip(texts, objects, strict=True):
         made = output.with_suffix(".cpp")
         made.write_text(text, encoding="utf-8")
-        own = ("-std=c++17",) if is_clang(words[0]) else _OF_GCC
+        own = ("-std=c++17",) if is_clang() else _OF_GCC
         command = [*_without_dependencies(words), *_AFTER, *own, "-c", str(made), "-o", str(output)]
         running.append(subprocess.Popen(command, stderr=messages))  # noqa: S603 - the user's own compiler
     codes = [process.wait() for process in running]

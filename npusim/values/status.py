@@ -77,7 +77,8 @@ class StatusCode(IntEnum):
 class AclError(IntEnum):
     """The acl and runtime codes (aclError) that a simulated call can surface.
 
-    Source: CANN 8.1.RC1 include/acl/acl_base.h and include/acl/error_codes/rt_error_codes.h.
+    Source: CANN 8.1.RC1 include/acl/acl_base.h and include/acl/error_codes/rt_error_codes.h;
+    the codes of compiling at run time (RTC): asc-devkit, docs/zh/api/Utils-API/RTC.
     """
 
     ACL_SUCCESS = 0
@@ -92,6 +93,13 @@ class AclError(IntEnum):
     ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID = 107006
     ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL = 107007
     ACL_ERROR_RT_WAIT_TIMEOUT = 107019
+    ACL_ERROR_RTC_INVALID_PROG = 176000
+    ACL_ERROR_RTC_INVALID_INPUT = 176001
+    ACL_ERROR_RTC_INVALID_OPTION = 176002
+    ACL_ERROR_RTC_COMPILATION = 176003
+    ACL_ERROR_RTC_NO_NAME_EXPR_AFTER_COMPILATION = 176005
+    ACL_ERROR_RTC_NO_LOWERED_NAMES_BEFORE_COMPILATION = 176006
+    ACL_ERROR_RTC_NAME_EXPR_NOT_VALID = 176007
     ACL_ERROR_BAD_ALLOC = 200000
     ACL_ERROR_INVALID_DEVICE = 200002
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000

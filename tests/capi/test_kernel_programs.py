@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from npusim.capi.running import run_program
 from npusim.hardware import load_profile
 from npusim.runtime.what_if import suggestions
 from npusim.values.errors import RejectedError
-from support.capi import needs_capi, needs_cffi, workshop
+from support.capi import Workshop, needs_capi, needs_cffi, workshop
 from support.commands import npusim
 from support.paths import DATA, ROOT
 
@@ -42,27 +42,38 @@ def planted() -> dict[str, list[tuple[int, str]]]:
     return found
 
 
+_STRICT = ("-Wall", "-Wextra", "-Werror")
+_FLAGS = {"scaled_sum": ("-O0", *_STRICT), "products": _STRICT, "cores": ()}
+
+
+class Programs(dict[str, Path]):
+    """The programs of tests/data/ascendc, each compiled once in a test run, when it is needed."""
+
+    def __init__(self, shop: Workshop) -> None:
+        super().__init__()
+        self.shop = shop
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = self.shop.kernels(name, *_FLAGS.get(name, ("-O0",)))
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder, shop = tmp_path_factory.mktemp("kernels"), workshop(tmp_path_factory)
-    with shop.cache():
-        return {
-            name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
-            for name, flags in (
-                ("scaled_sum", ["-O0", "-Wall", "-Wextra", "-Werror"]),
-                ("faults", ["-O0"]),
-                ("cores", []),
-                ("products", ["-Wall", "-Wextra", "-Werror"]),
-                ("names", ["-O0"]),
-            )
-        }
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return Programs(workshop(tmp_path_factory))
+
+
+@pytest.fixture(autouse=True)
+def _kept(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here is compiled against one library."""
+    monkeypatch.setenv("NPUSIM_CACHE", programs.shop.environment["NPUSIM_CACHE"])
 
 
 @needs_capi
 @needs_cffi
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910B1"])
 def test_a_kernel_with_queues_computes_and_has_a_time(
-    programs: dict[str, Path], soc: str, capfd: pytest.CaptureFixture[str]
+    programs: Programs, soc: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = run_program(str(programs["scaled_sum"]), [], soc, with_timelines=True)
     assert run.exit_code == 0
@@ -78,7 +89,7 @@ def test_a_kernel_with_queues_computes_and_has_a_time(
 @needs_capi
 @needs_cffi
 def test_products_as_objects_are_right_and_faults_are_told(
-    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+    programs: Programs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """NZ, parts of the depth, channels, blocks taken later; and an operand that ends too early."""
     run = run_program(str(programs["products"]), ["nz", "deep", "split", "later"], "Ascend910B3")
@@ -94,7 +105,7 @@ def test_products_as_objects_are_right_and_faults_are_told(
 @needs_capi
 @needs_cffi
 def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
-    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+    programs: Programs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = run_program(str(programs["names"]), [], "Ascend910B3")
     dumps, told = [], []
@@ -107,7 +118,8 @@ def test_names_of_dumps_operators_orders_and_policies_mean_what_they_say(
     ]
     orders = [f"order {each} 0" for each in range(1, 8)]
     products = [f"product {each} 0" for each in range(4)]
-    assert told == ["signs 0", *orders, "scales 0", *products]
+    others = ["in C 0", "parts 0", "volume 0", "pairs 0", "compiled 0"]
+    assert told == ["signs 0", *orders, "scales 0", *products, *others]
 
 
 @needs_capi
@@ -133,7 +145,7 @@ def test_a_missing_header_is_told_with_the_folder(
 @needs_capi
 @needs_cffi
 def test_weights_in_blocks_come_no_faster_than_memory_gives_them(
-    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+    programs: Programs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """64 MiB that are read once: not taken for what L2 holds."""
     run = run_program(str(programs["products"]), ["large"], "Ascend910B4", with_products=False)
@@ -145,7 +157,7 @@ def test_weights_in_blocks_come_no_faster_than_memory_gives_them(
 @needs_capi
 @needs_cffi
 def test_cube_and_vector_cores_work_together(
-    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+    programs: Programs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A product on the cube, flags between cores, atomic sums behind a barrier, and a long loop."""
     run = run_program(str(programs["cores"]), ["1000"], "Ascend910B3", with_timelines=True)
@@ -163,15 +175,14 @@ def test_cube_and_vector_cores_work_together(
 @needs_capi
 @needs_cffi
 def test_kernels_are_compiled_for_both_kinds_of_cores(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A launch in a header, operators for a core where their class is written, names of cores."""
     flags = ["-O0", f"-I{SOURCES / 'sides'}"]
-    with workshop(tmp_path_factory).cache():
-        for folder in ("first", "again"):
-            (tmp_path / folder).mkdir()
-            program = compile_program([SOURCES / "sides.cpp"], tmp_path / folder / "sides", flags)
-        kept = list((installation().root.parent / "sides").glob("*.o"))
+    for folder in ("first", "again"):
+        (tmp_path / folder).mkdir()
+        program = compile_program([SOURCES / "sides.cpp"], tmp_path / folder / "sides", flags)
+    kept = list((installation().root.parent / "sides").glob("*.o"))
     assert len(kept) == 1  # the second time it was there already
     run = run_program(str(program), [], "Ascend910B3", with_timelines=True)
     assert (run.exit_code, run.faults) == (0, [])
@@ -223,7 +234,7 @@ def test_words_that_gcc_does_not_take(given: str, made: str) -> None:
 @needs_cffi
 @pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910A"])
 def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
-    programs: dict[str, Path], soc: str
+    programs: Programs, soc: str
 ) -> None:
     run = run_program(str(programs["cores"]), ["10"], soc)
     (problem,) = run.problems
@@ -234,9 +245,7 @@ def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
 
 @needs_capi
 @needs_cffi
-def test_products_can_be_timed_alone(
-    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_products_can_be_timed_alone(programs: Programs, capfd: pytest.CaptureFixture[str]) -> None:
     """Wrong numbers, the same times; the rest of the program computes as ever."""
     runs = [
         run_program(str(programs["cores"]), ["10"], "Ascend910B3", with_products=products)
@@ -251,18 +260,21 @@ def test_products_can_be_timed_alone(
 
 
 @pytest.fixture(scope="module")
-def said(programs: dict[str, Path]) -> dict[str, tuple[int, str]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SECONDS_VARIABLE, "1")
-        run = run_program(str(programs["faults"]), [], "Ascend910B3")
-    assert run.exit_code == 0  # whatever a kernel does to end the program
-    assert json.dumps(run.as_json())
+def said(programs: Programs) -> dict[str, tuple[int, str]]:
+    def run() -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SECONDS_VARIABLE, "1")
+            done = run_program(str(programs["faults"]), [], "Ascend910B3")
+        return {**done.as_json(), "problems": done.problems}
+
+    found = programs.shop.once("faults.json", run)
+    assert found["exit_code"] == 0  # whatever a kernel does to end the program
     # Two other cores' words, and its own, are fetched from memory.
     scalar = load_profile("Ascend910B3").scalar
-    (polls,) = (each["cycles"] for each in run.calls if each["op"] == "clean_words")
-    (alone,) = (each["cycles"] for each in run.calls if each["op"] == "clean_scalar")
+    (polls,) = (each["cycles"] for each in found["calls"] if each["op"] == "clean_words")
+    (alone,) = (each["cycles"] for each in found["calls"] if each["op"] == "clean_scalar")
     assert polls - alone > 3 * scalar.gm_miss_cycles
-    told = [_TOLD.search(each["message"]) for each in run.problems]
+    told = [_TOLD.search(each["message"]) for each in found["problems"]]
     return {each[1]: (int(each[2]), each[3]) for each in told if each}
 
 
@@ -284,9 +296,8 @@ def what_is_slow() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def suggested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    program = compile_program([SOURCES / "slow.asc"], tmp_path_factory.mktemp("slow") / "slow")
-    run = run_program(str(program), [], "Ascend910B3", with_timelines=True)
+def suggested(programs: Programs) -> dict[str, list[str]]:
+    run = run_program(str(programs["slow"]), [], "Ascend910B3", with_timelines=True)
     assert run.exit_code == 0
     assert not run.problems
     return {
@@ -350,6 +361,13 @@ def test_launches_are_calls_on_the_same_line() -> None:
     assert '"f", 1, 1' in translated(f"#define ASCENDC_CUBE_ONLY\n{asks}", "a.asc")
     held = "__global__ __mix__(1, 2) void f() {}\nauto g = [] { return f; }();\ng<<<1, 0, s>>>();"
     assert '"g", 2, 1' in translated(held, "a.asc")
+    one = "__global__\n#if A\n__mix__(1, 1)\n#endif\nvoid f() {}\nf<<<1, 0, s>>>();"
+    assert '"f", 4, 1' in translated(one, "a.asc")
+    array = "__ubuf__ float a[2][n], b;\n__cbuf__ half c[4\n * n];\nf(__ubuf__ int *d);"
+    made = translated(array, "a.asc").splitlines()
+    assert made[1] == " float a[2][n], b;"  # several declared at once aren't taken
+    assert made[2].startswith("::npusim::Array npusim_c(::npusim::L1, int64_t(sizeof(half[4")
+    assert made[3:] == [" * n]))); half (*const c) = npusim_c;", "f( int *d);"]
     with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
         translated("f<<<1>>>(x);", "a.asc")
     with pytest.raises(RejectedError, match="doesn't come to its end"):

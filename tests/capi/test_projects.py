@@ -15,6 +15,7 @@ import pytest
 from npusim.capi.projects.described import described
 from npusim.capi.projects.templates import instances
 from npusim.capi.projects.tiling_fields import Field, fields_of, values_of
+from support.capi import Workshop, workshop
 from support.commands import npusim as command
 
 if TYPE_CHECKING:
@@ -32,15 +33,18 @@ pytestmark = pytest.mark.skipif(
 pytest.importorskip("cffi")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built once."""
-    from npusim.capi.projects.building import build
+@pytest.fixture(scope="module", autouse=True)
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """All that is built here is compiled against the library of the test run."""
+    made = workshop(tmp_path_factory)
+    with made.cache():
+        yield made
 
-    made = tmp_path_factory.mktemp("plugins")
-    (done,) = build(EXAMPLE, made)
-    assert done.kernels == {"ScaledShift": 2}
-    return made
+
+@pytest.fixture(scope="module")
+def folder(shop: Workshop) -> Path:
+    """The example, built once in a test run."""
+    return shop.project(EXAMPLE, {"ScaledShift": 2})
 
 
 @pytest.fixture
@@ -241,14 +245,9 @@ def test_what_a_library_tells() -> None:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(shop: Workshop) -> Path:
     """An operator of a checkout: lists, template arguments, a tiling that is registered apart."""
-    from npusim.capi.projects.building import build
-
-    made = tmp_path_factory.mktemp("library")
-    (done,) = build(CHECKOUT, made, ops=("list_scale",))
-    assert done.kernels == {"ListScale": 1}
-    return made
+    return shop.project(CHECKOUT, {"ListScale": 1}, ops=("list_scale",))
 
 
 def test_an_operator_of_a_checkout(

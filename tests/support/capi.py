@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,16 +12,16 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.paths import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-PROGRAMS = DATA / "capi"
+PROGRAMS, KERNELS = DATA / "capi", DATA / "ascendc"
 
 needs_capi = pytest.mark.skipif(
     shutil.which("c++") is None and shutil.which("g++") is None,
@@ -69,19 +70,47 @@ class Workshop:
 
     def program(self, name: str, *flags: str) -> Path:
         """The program of a source in tests/data/capi, compiled when first asked for."""
-        target = self.folder / "-".join((name, *(flag.strip("-=") for flag in flags)))
+        words = ("-Wall", "-Wextra", "-Werror", "-Wno-nonnull", *flags)
+        return self.compiled(PROGRAMS / f"{name}.cpp", flags, words)
+
+    def kernels(self, name: str, *flags: str) -> Path:
+        """The program of a source in tests/data/ascendc, compiled when first asked for."""
+        return self.compiled(KERNELS / f"{name}.asc", flags, flags)
+
+    def compiled(self, source: Path, told: Sequence[str], flags: Sequence[str]) -> Path:
+        """A source's program, which is named by it and the flags that are `told`."""
+        from npusim.capi.compiling import compile_program
+
+        target = self.folder / "-".join((source.stem, *(flag.strip("-=") for flag in told)))
         with target.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
-                words = ("-Wall", "-Wextra", "-Werror", "-Wno-nonnull", *flags)
-                self._compile(PROGRAMS / f"{name}.cpp", target, words)
+                with self.cache():
+                    compile_program([source], target, flags)
         return target
 
-    def _compile(self, source: Path, target: Path, flags: tuple[str, ...]) -> None:
-        from npusim.capi.compiling import compile_program
+    def once(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What some work finds, which one of the workers of a test run does."""
+        file = self.folder / name
+        with file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                file.write_text(json.dumps(work()), encoding="utf-8")
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
 
-        with self.cache():
-            compile_program([source], target, flags)
+    def project(self, project: Path, kernels: dict[str, int], ops: Sequence[str] = ()) -> Path:
+        """A folder with an operator project that is built when first asked for: NPUSIM_OPS."""
+        from npusim.capi.projects.building import build
+
+        target = self.folder / f"plugins-{project.name}"
+        with target.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                with self.cache():
+                    (done,) = build(project, target, ops=ops)
+                assert done.kernels == kernels
+        return target
 
     @contextmanager
     def cache(self) -> Iterator[None]:

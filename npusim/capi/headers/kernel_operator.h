@@ -18,7 +18,9 @@
 #include "npusim/kernel_math.h"
 #include "npusim/kernel_rows.h"
 #include "npusim/kernel_sort.h"
+#include "npusim/kernel_norms.h"
 #include "npusim/kernel_shapes.h"
+#include "npusim/kernel_layouts.h"
 #include "npusim/kernel_tiling_data.h"
 
 #endif

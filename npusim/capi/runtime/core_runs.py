@@ -29,7 +29,9 @@ _PLAY = "int(*)(npusim_job_t *)"
 _MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table", "fixpipe_buffer")
 _MOST_INSTRUCTIONS = 10_000_000  # of a pipe of a core; more are a loop that doesn't end
 _MOST_SECONDS = 60  # of a processor, without an instruction
-_UNIFIED, CUBE, MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
+# A core that is both cube and vector is neither of the others; with a cube core one vector core.
+_UNIFIED, CUBE, MIX, _ONE_EACH = -1, 1, 2, 4
+_MEETINGS = frozenset((Kind.CROSS_SET, Kind.CROSS_WAIT, Kind.SYNC_ALL))
 
 
 class Launch(NamedTuple):
@@ -55,6 +57,7 @@ class Played:
     job: Any
     touched: bytes
     footprint: Sequence[int]
+    beside: int  # vector cores that a cube core has
 
     @property
     def cores(self) -> Literal["vector", "cube"]:
@@ -68,7 +71,7 @@ class Played:
 
     def listing(self, memories: Sequence[GlobalTensor]) -> Listing:
         """The instructions of its cores on these tensors, one for each block of memory."""
-        return _listing(self.ffi, self.job, memories, self.job.vectors)
+        return _listing(self.ffi, self.job, memories, self.beside)
 
 
 def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Block]) -> Played:
@@ -78,7 +81,9 @@ def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Bloc
     vectors = profile.cores.vector_cores // profile.cores.cube_cores if split else 0
     if not split and launch.kind >= MIX:
         raise KernelError(launch.name, *_no_mix(profile))
-    kind = launch.kind if split else _UNIFIED
+    beside, kind = vectors, launch.kind if split else _UNIFIED
+    if kind == _ONE_EACH:
+        vectors, kind = 1, MIX
     job.body, job.context, job.kind = launch.body, launch.context, kind
     job.blocks, job.vectors, job.buffers = launch.blocks, vectors, len(blocks)
     job.at_once = _at_once(profile, kind)
@@ -103,7 +108,7 @@ def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Bloc
     job.touched, job.footprint = touched, footprint
     if ffi.cast(_PLAY, launch.play)(job):
         raise _failure(ffi, launch.name, job)
-    return Played(ffi, job, bytes(ffi.buffer(touched, len(blocks))), list(footprint))
+    return Played(ffi, job, bytes(ffi.buffer(touched, len(blocks))), list(footprint), beside)
 
 
 def _failure(ffi: Any, name: str, job: Any) -> KernelError:
@@ -140,9 +145,35 @@ def _listing(ffi: Any, job: Any, memories: Sequence[GlobalTensor], vectors: int)
     entries = [(which, count) for which, count in pairs]
     bodies = [entries[first:last] for first, last in pairwise(starts)]
     roots = [job.roots[place] for place in range(job.cores)]
-    each = vectors + 1 if job.kind >= MIX else 1
+    each = job.vectors + 1 if job.kind >= MIX else 1
     grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
+    if job.kind >= MIX and job.vectors < vectors:
+        idle = [
+            (_meetings(group[0], symbols, bodies, {}),) * (vectors - job.vectors)
+            for group in grouped
+        ]
+        grouped = [
+            (*group[:-1], *more, group[-1]) for group, more in zip(grouped, idle, strict=True)
+        ]
     return Listing(symbols, bodies, grouped, memories)
+
+
+def _meetings(
+    body: int,
+    symbols: Sequence[Symbol],
+    bodies: list[list[tuple[int, int]]],
+    known: dict[int, int],
+) -> int:
+    """The body of a core that does nothing but meet the others, where the core of ``body`` does."""
+    if body not in known:
+        met = [
+            (_meetings(which, symbols, bodies, known) if count else which, count)
+            for which, count in bodies[body]
+            if count or symbols[which].kind in _MEETINGS
+        ]
+        known[body] = len(bodies)
+        bodies.append(met)
+    return known[body]
 
 
 def _symbol(ffi: Any, told: Any) -> Symbol:

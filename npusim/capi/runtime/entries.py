@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from npusim.capi.runtime.compiled_kernels import COMPILING
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.journal import LOG_VARIABLE
@@ -25,7 +26,9 @@ from npusim.values.errors import DeviceFault, HostMemoryError, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
 # The C functions by name; each gets the session and the C arguments.
-FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING, **STORAGE}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **LIFE, **MOVING, **SCHEDULING, **DESCRIBING, **STORAGE, **COMPILING,
+}  # fmt: skip
 
 
 def install(ffi: Any, lib: Any) -> Session:

@@ -27,6 +27,9 @@ KINDS = (
     "aclrtStream",
     "aclrtEvent",
     "aclrtContext",
+    "aclrtcProg",
+    "aclrtBinHandle",
+    "aclrtFuncHandle",
 )
 
 

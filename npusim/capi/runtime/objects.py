@@ -1,8 +1,8 @@
-"""Tensors and scalars as a program describes them, and as a call takes them."""
+"""What a program describes: tensors and scalars as a call takes them, kernels that it compiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,9 @@ from npusim.values.formats import Format
 from npusim.values.tensors import MOST_ELEMENTS, TensorSpec, contiguous_strides
 
 if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Callable
+
     from npusim.values.dtypes import DType
 
 
@@ -103,3 +106,29 @@ def _as_stored(tensor: Tensor) -> TensorSpec:
         if blocks.is_in_blocks and blocks.shape[-1] != spec.stored[-1]:
             return blocks
     return spec
+
+
+@dataclass
+class Source:
+    """A text of kernels, and what became of it."""
+
+    text: str
+    name: str
+    headers: dict[str, str]
+    expressions: list[str] = field(default_factory=list)
+    binary: bytes | None = None
+    log: bytes = b"\0"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A library of compiled kernels."""
+
+    library: ctypes.CDLL
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a binary: launched with blocks, stream, addresses of arguments."""
+
+    launch: Callable[[int, int, int], int]

@@ -19,7 +19,7 @@ from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
 if TYPE_CHECKING:
-    from npusim.capi.runtime.objects import Scalar, Tensor
+    from npusim.capi.runtime.objects import Binary, Kernel, Scalar, Source, Tensor
     from npusim.capi.runtime.planned import Planned
     from npusim.runtime.device import Device
 
@@ -54,6 +54,9 @@ class Tables:
     streams: Handles[Stream] = field(default_factory=lambda: Handles("aclrtStream"))
     events: Handles[Event] = field(default_factory=lambda: Handles("aclrtEvent"))
     contexts: Handles[int] = field(default_factory=lambda: Handles("aclrtContext"))
+    sources: Handles[Source] = field(default_factory=lambda: Handles("aclrtcProg"))
+    binaries: Handles[Binary] = field(default_factory=lambda: Handles("aclrtBinHandle"))
+    kernels: Handles[Kernel] = field(default_factory=lambda: Handles("aclrtFuncHandle"))
 
     def counts(self) -> dict[str, int]:
         """How many objects of each kind are alive, without the kinds that have none."""

@@ -5,6 +5,7 @@
 #include "kernel_operator.h"
 #include "kernel_tiling/kernel_tiling.h"
 
+enum class CubeFormat { ND = 0, NZ, ZN, ZZ, NN, ND_ALIGN, SCALAR, VECTOR, ROW_MAJOR, COLUMN_MAJOR };
 enum class LayoutMode { NONE, NORMAL, BSNGD, SBNGD, BNGS1S2 };
 enum class BatchMode { NONE, BATCH_LESS_THAN_L1, BATCH_LARGE_THAN_L1, SINGLE_LARGE_THAN_L1 };
 enum class BatchOutMode { SINGLE_BATCH, MULTI_BATCH, DEFAULT };
@@ -75,6 +76,8 @@ template <MatmulConfigMode mode, typename... T> constexpr MatmulConfig GetMMConf
 inline constexpr MatmulConfig CFG_NORM = GetNormalConfig(), CFG_MDL = GetMDLConfig(), CFG_IBSHARE_NORM = GetIBShareNormConfig();
 
 namespace AscendC {
+
+using ::CubeFormat;
 
 template <TPosition position, CubeFormat form, typename TYPE, bool transposed = false, LayoutMode mode = LayoutMode::NONE, bool shared = false, TPosition source = TPosition::GM> struct MatmulType {
     using T = TYPE;

@@ -73,13 +73,13 @@ template <typename T> void put(T *to, const T *from, int64_t count)
 struct Runs {
     int64_t count, bytes, global_step, local_step;
 };
-template <typename T> uint8_t *check_global(const GlobalTensor<T> &gm, int64_t bytes, const char *name, Site at)
+template <typename T> NPUSIM_CALLED uint8_t *check_global(const GlobalTensor<T> &gm, int64_t bytes, const char *name, Site at)
 {
     int64_t size = gm.count == INT64_MAX ? INT64_MAX : bytes_of<T>(gm.count);
     if (bytes > size) beyond_tensor(bytes, size, "byte", name, at);
     return global(uint64_t(reinterpret_cast<uintptr_t>(gm.address)), bytes, name, at);
 }
-template <typename T> void copy_runs(const char *name, const LocalTensor<T> &local, const GlobalTensor<T> &gm, const Runs &runs, bool stores, Site at, bool anywhere = false)
+template <typename T> NPUSIM_CALLED void copy_runs(const char *name, const LocalTensor<T> &local, const GlobalTensor<T> &gm, const Runs &runs, bool stores, Site at, bool anywhere = false)
 {
     if (runs.count <= 0 || runs.bytes <= 0) return;
     if (runs.count > 4095) refuse(at, "Use several copies.", "%s of %lld runs, an instruction has 1 to 4095", name, (long long)runs.count);
@@ -105,7 +105,7 @@ inline void whole_blocks(const char *name, int64_t bytes, Site at)
 }
 
 /* Within UB, and between L1 and the small tables of the cube. */
-template <typename D, typename T> void copy_local(const LocalTensor<D> &dst, const LocalTensor<T> &src, int64_t count, int64_t bytes, int64_t dst_step, int64_t src_step, Site at)
+template <typename D, typename T> NPUSIM_CALLED void copy_local(const LocalTensor<D> &dst, const LocalTensor<T> &src, int64_t count, int64_t bytes, int64_t dst_step, int64_t src_step, Site at)
 {
     Span from = {src.memory, int32_t(count), 1, src.start, src.limit, bytes, src_step, 0, false, src.memory != UB};
     int64_t wide = bytes / int64_t(sizeof(T)) * int64_t(sizeof(D));
@@ -170,7 +170,7 @@ template <typename T, TPosition pos = TPosition::MAX> void SetPadValue(T value)
     npusim::current->registers[2] = 0;
     std::memcpy(&npusim::current->registers[2], &value, sizeof(T));
 }
-template <typename T> void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT)
 {
     int64_t size = sizeof(T), left = pad.isPad ? pad.leftPadding : 0, right = pad.isPad ? pad.rightPadding : 0, bytes = p.blockLen;
     if (left * size > 32 || right * size > 32) npusim::refuse(at, "Pad by at most 32 bytes on a side.", "DataCopyPad: %lld and %lld bytes of padding", (long long)(left * size), (long long)(right * size));
@@ -232,7 +232,7 @@ template <typename T> void DataCopyUB2GMImpl(T *to, T *from, const DataCopyParam
 template <typename T> void DataCopyPadGm2UBImpl(T *to, T *from, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT) { DataCopyPad(npusim_in_ub(to), npusim_in_gm(from), p, pad, at); }
 template <typename T> void DataCopyPadGm2UBImpl(T *to, T *from, const DataCopyParams &p, const DataCopyPadParams &pad, NPUSIM_AT) { DataCopyPad(npusim_in_ub(to), npusim_in_gm(from), p, pad, at); }
 template <typename T, typename P> void DataCopyPadUB2GMImpl(T *to, T *from, const P &p, NPUSIM_AT) { DataCopyPad(npusim_in_gm(to), npusim_in_ub(from), p, at); }
-template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, NPUSIM_AT)
 {
     int64_t size = sizeof(T), lanes = 32 / size, blocks = (p.dValue + lanes - 1) / lanes;
     if (!p.ndNum || !p.nValue || !p.dValue) return;

@@ -44,6 +44,7 @@ struct AscendCUtils {
     template <typename T> static void SetMaskCount() { AscendC::SetMaskCount(); }
     template <typename T> static void SetMaskNorm() { AscendC::SetMaskNorm(); }
     template <typename T> static void ResetMask() { AscendC::ResetMask(); }
+    static void SetOverflow(uint64_t) {}
     static int32_t GetBitSize(int32_t bytes) { return 8 * bytes; }
     static int32_t GetC0Count(int32_t bytes) { return 32 / bytes; }
 };
@@ -78,7 +79,7 @@ inline Lanes by_bits(uint64_t low, uint64_t high, int32_t times)
     told.partial = __builtin_popcountll(low) + __builtin_popcountll(high) != told.lanes;
     return told;
 }
-inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Site at)
+NPUSIM_CALLED inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Site at)
 {
     int64_t most = 256 / widest;
     if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
@@ -98,7 +99,7 @@ inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Sit
     told.lanes = int32_t(mask);
     return told;
 }
-inline Lanes by_mask(const uint64_t *mask, int32_t times, int64_t widest, bool set, Site at)
+NPUSIM_CALLED inline Lanes by_mask(const uint64_t *mask, int32_t times, int64_t widest, bool set, Site at)
 {
     if (!set) return by_mask(uint64_t(0), times, widest, false, at);
     if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
@@ -150,32 +151,22 @@ template <typename T, typename V> void store(T *place, V value)
     else *place = T(value);
 }
 
-/* Runs of elements that lie in a row in every operand: work(repeat, first element, elements). */
+/* Runs of elements that lie in a row in every operand: work(repeat, first element, elements). Called in one place, which is a loop's body once. */
 template <typename Work, typename... Operands> void in_runs(const Lanes &lanes, Work work, const Operands &...operands)
 {
-    if (lanes.counted) {
-        work(0, 0, lanes.count);
-        return;
-    }
-    if (lanes.partial) {
-        for (int64_t turn = 0; turn < lanes.repeats; turn++)
-            for (int64_t lane = 0; lane < lanes.lanes; lane++)
-                if (lanes.has(lane)) work(turn, lane, 1);
-        return;
-    }
-    if ((operands.contiguous(lanes) && ...)) {
-        work(0, 0, int64_t(lanes.lanes) * lanes.repeats);
-        return;
-    }
-    int64_t run = lanes.lanes;
-    ((run = operands.block == 1 || run < operands.PER ? run : operands.PER), ...);
-    for (int64_t turn = 0; turn < lanes.repeats; turn++)
-        for (int64_t lane = 0; lane < lanes.lanes; lane += run) work(turn, lane, lanes.lanes - lane < run ? lanes.lanes - lane : run);
+    int64_t turns = lanes.repeats, total = lanes.lanes, run = total;
+    if (lanes.counted) turns = 1, run = total = lanes.count;
+    else if (lanes.partial) run = 1;
+    else if ((operands.contiguous(lanes) && ...)) run = total = total * turns, turns = 1;
+    else ((run = operands.block == 1 || run < operands.PER ? run : operands.PER), ...);
+    for (int64_t turn = 0; turn < turns; turn++)
+        for (int64_t lane = 0; lane < total; lane += run)
+            if (!lanes.partial || lanes.has(lane)) work(turn, lane, total - lane < run ? total - lane : run);
 }
 
 /* Checks a vector instruction and writes it down; its numbers come afterwards. */
 template <typename P, typename D, typename... S>
-void announce(const char *name, const char *intrinsic, Site at, const Lanes &lanes, const Operand<D> &dst, const Operand<S> &...src)
+NPUSIM_CALLED void announce(const char *name, const char *intrinsic, Site at, const Lanes &lanes, const Operand<D> &dst, const Operand<S> &...src)
 {
     Instruction told = {name, intrinsic, VECTOR, V, type_of<P>(), int32_t(sizeof...(S)), 1, {lanes.rows(), lanes.each(), 0, 0, 0, 0, 0, 0}, {src.span(lanes)...}, {dst.span(lanes)}};
     if (!lanes.counted) {
@@ -192,7 +183,7 @@ void announce(const char *name, const char *intrinsic, Site at, const Lanes &lan
 
 /* dst = function(sources...), element by element; priced as `P`, by default the target's type. */
 template <typename P, typename D, typename F, typename... S>
-void compute_as(const char *name, const char *intrinsic, Site at, const Lanes &lanes, F function, const Operand<D> &dst, const Operand<S> &...src)
+NPUSIM_CALLED void compute_as(const char *name, const char *intrinsic, Site at, const Lanes &lanes, F function, const Operand<D> &dst, const Operand<S> &...src)
 {
     announce<P>(name, intrinsic, at, lanes, dst, src...);
     in_runs(lanes, [&](int64_t turn, int64_t first, int64_t count) {
@@ -214,7 +205,7 @@ template <typename T> Span row(const LocalTensor<T> &tensor, int64_t count, bool
 {
     return {tensor.memory, 1, 1, tensor.start, tensor.limit, bytes_of<T>(count), 0, 0, anywhere, false};
 }
-template <typename T> void announce_rows(const char *name, const char *intrinsic, Site at, int64_t rows, int64_t elements, std::initializer_list<Span> writes, std::initializer_list<Span> reads)
+template <typename T> NPUSIM_CALLED void announce_rows(const char *name, const char *intrinsic, Site at, int64_t rows, int64_t elements, std::initializer_list<Span> writes, std::initializer_list<Span> reads)
 {
     Instruction told = {name, intrinsic, VECTOR, V, type_of<T>(), 0, 0, {rows, elements, 0, 0, 0, 0, 0, 0}, {}, {}};
     for (const Span &span : reads) told.read[told.reads++] = span;

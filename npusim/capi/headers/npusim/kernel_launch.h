@@ -42,8 +42,24 @@ template <typename... P> uint32_t launch_given(const char *name, int kind, uint3
     return launch_taken(name, kind, blocks, stream, kernel, all, std::index_sequence_for<P...>());
 }
 
+template <typename... P, size_t... I> uint32_t launch_array(const char *name, int kind, uint32_t blocks, void *stream, void (*kernel)(P...), void *const *all, std::index_sequence<I...>)
+{
+    (void)all;
+    return uint32_t(launch(name, kind, blocks, stream, [kernel, own = std::tuple<std::decay_t<P>...>(*static_cast<const std::decay_t<P> *>(all[I])...)]() mutable { std::apply(kernel, own); }));
+}
+template <typename... P> uint32_t launch_array(const char *name, int kind, uint32_t blocks, void *stream, void (*kernel)(P...), void *const *all)
+{
+    return launch_array(name, kind, blocks, stream, kernel, all, std::index_sequence_for<P...>());
+}
+
 } // namespace npusim
 
+/* Of a source that a program compiles: launched by the addresses of its arguments. */
+#define NPUSIM_ARRAY_LAUNCHED(name, kind, ...)                                                                                 \
+    extern "C" __attribute__((visibility("default"))) uint32_t npusim_array_##name(uint32_t blocks, void *stream, void *const *all) \
+    {                                                                                                                          \
+        return npusim::launch_array(#name, kind, blocks, stream, &__VA_ARGS__, all);                                           \
+    }
 /* In the file of the kernel, and in those that launch it. */
 #define NPUSIM_LAUNCHED(name, kind)                                                                                            \
     extern "C" __attribute__((weak)) uint32_t npusim_launch_##name(uint32_t blocks, void *stream, const npusim::Given *all, int count) \

@@ -38,6 +38,8 @@ struct Site {
     const char *file;
     int32_t line;
 };
+/* Called and not copied into every kernel: it is compiled once, and the calls in a tenth of the time. */
+#define NPUSIM_CALLED __attribute__((noinline))
 #define NPUSIM_AT npusim::Site at = {__builtin_FILE(), __builtin_LINE()}
 
 /* Bytes of a memory: `outer` times `inner` runs of `length`; those of a tensor end at `limit`. */

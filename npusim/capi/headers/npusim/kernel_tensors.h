@@ -45,7 +45,7 @@ public:
     template <typename Shape> void SetShapeInfo(const Shape &) {}
 
 private:
-    T *at_element(uint64_t offset, const char *what, npusim::Site at, bool writes) const
+    NPUSIM_CALLED T *at_element(uint64_t offset, const char *what, npusim::Site at, bool writes) const
     {
         if (int64_t(offset) >= count) npusim::beyond_tensor(int64_t(offset) + 1, count, "element", what, at);
         (writes ? npusim::write_word : npusim::read_word)(address + offset, address, false, at);
@@ -109,7 +109,7 @@ public:
     uint64_t GetPhyAddr(uint32_t offset = 0) const { return uint64_t(start + npusim::bytes_of<T>(offset)); }
 
 private:
-    T *at_element(uint32_t index, const char *what, npusim::Site at, bool reads) const
+    NPUSIM_CALLED T *at_element(uint32_t index, const char *what, npusim::Site at, bool reads) const
     {
         npusim::Instruction told = {what, "scalar", npusim::SCALAR, npusim::S, npusim::type_of<T>(), reads, !reads, {reads, !reads, 0, 0, 0, start}, {}, {}};
         (reads ? told.read : told.write)[0] = npusim::element<T>(memory, start + int64_t(index) * int64_t(sizeof(T)), limit);

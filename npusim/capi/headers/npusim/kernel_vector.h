@@ -246,11 +246,16 @@ inline float from_bits(uint32_t bits)
     std::memcpy(&value, &bits, sizeof value);
     return value;
 }
-template <RoundMode mode, typename D, typename S> void cast_as(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, Site at)
+/* Ways to round that give the same numbers are computed as one. */
+template <typename D, typename S> constexpr RoundMode computed_as(RoundMode mode)
 {
-    /* the source's type, and the target's behind it */
-    Instruction told = {"Cast", "vconv", VECTOR, V, type_of<S>(), 1, 1, {lanes.rows(), lanes.each(), 0, dst.block * 32, src.block * 32, 0, type_of<D>() + 1, int64_t(mode)}, {src.span(lanes)}, {dst.span(lanes)}};
-    issue(told, at);
+    constexpr bool whole = std::is_integral_v<S>, narrow = sizeof(S) < sizeof(float);
+    if constexpr (std::is_floating_point_v<D>) return whole || narrow ? RoundMode::CAST_NONE : mode;
+    else if constexpr (is_half<D>) return mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_ROUND ? RoundMode::CAST_NONE : mode;
+    else return whole || mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_ODD ? RoundMode::CAST_NONE : mode;
+}
+template <RoundMode mode, typename D, typename S> void cast_as(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src)
+{
     float scale = 1; /* of 32 bits to half: what SetDeqScale told */
     if constexpr (is_half<D> && std::is_same_v<S, int32_t>) scale = current->registers[8] ? from_bits(uint32_t(current->registers[8])) : 1;
     in_runs(lanes, [&](int64_t turn, int64_t first, int64_t count) {
@@ -264,17 +269,17 @@ template <RoundMode mode, typename D, typename S> void cast_as(const Lanes &lane
         for (int64_t each = 0; each < count; each++) store(to + each, converted<D, mode>(load(from + each)));
     }, dst, src);
 }
-template <typename D, typename S> void cast(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, RoundMode mode, Site at)
+template <typename D, typename S> NPUSIM_CALLED void cast(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, RoundMode mode, Site at)
 {
+    /* the source's type, and the target's behind it */
+    Instruction told = {"Cast", "vconv", VECTOR, V, type_of<S>(), 1, 1, {lanes.rows(), lanes.each(), 0, dst.block * 32, src.block * 32, 0, type_of<D>() + 1, int64_t(mode)}, {src.span(lanes)}, {dst.span(lanes)}};
+    issue(told, at);
+#define NPUSIM_WAY(way) case RoundMode::way: return cast_as<computed_as<D, S>(RoundMode::way)>(lanes, dst, src);
     switch (mode) {
-    case RoundMode::CAST_FLOOR: return cast_as<RoundMode::CAST_FLOOR>(lanes, dst, src, at);
-    case RoundMode::CAST_CEIL: return cast_as<RoundMode::CAST_CEIL>(lanes, dst, src, at);
-    case RoundMode::CAST_ROUND: return cast_as<RoundMode::CAST_ROUND>(lanes, dst, src, at);
-    case RoundMode::CAST_TRUNC: return cast_as<RoundMode::CAST_TRUNC>(lanes, dst, src, at);
-    case RoundMode::CAST_ODD: return cast_as<RoundMode::CAST_ODD>(lanes, dst, src, at);
-    case RoundMode::CAST_RINT: return cast_as<RoundMode::CAST_RINT>(lanes, dst, src, at);
-    default: return cast_as<RoundMode::CAST_NONE>(lanes, dst, src, at);
+        NPUSIM_WAY(CAST_RINT) NPUSIM_WAY(CAST_FLOOR) NPUSIM_WAY(CAST_CEIL) NPUSIM_WAY(CAST_ROUND) NPUSIM_WAY(CAST_TRUNC) NPUSIM_WAY(CAST_ODD)
+    default: return cast_as<RoundMode::CAST_NONE>(lanes, dst, src);
     }
+#undef NPUSIM_WAY
 }
 
 } // namespace npusim

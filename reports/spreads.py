@@ -9,9 +9,10 @@ There are few groups of a class and a size, so that their ends are pulled toward
 size say by themselves (the sum of both, less that of all rows), and those of a chip towards its
 microarchitecture's, by n / (n + 5) where there are n groups.
 
-What was written and fitted with the rows at hand errs less on them than on others. Both ends are
-stretched until bands that are made of all other workloads hold 80 % of those that came after the
-schedules were written, each left out in turn. They hold for 80 % of all rows, not of each class.
+What was written and fitted with the rows at hand errs less on them than on others, and ends of few
+groups lie further out than the quantiles. Both ends are stretched or narrowed until bands that are
+made of all other workloads hold 80 % of those that came after the schedules were written, each left
+out in turn. They hold for 80 % of all rows, not of each class.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WIDENING = 1.3  # of a band in logarithms where the class or the chip was not me
 _INSIDE = 0.8  # of rows between the ends
 _MOST = float(np.log(3.0))  # of a logarithm: what is further off is out, by however much
 _PULL = 5  # groups that what is pulled towards counts for
-_LEAST_STRETCH, _MOST_STRETCH, _STEP = 1.0, 2.0, 0.02
+_LEAST_STRETCH, _MOST_STRETCH, _STEP = 0.5, 2.0, 0.02
 _BETWEEN_US = np.sqrt(np.array(SIZES_US[1:]) * SIZES_US[:-1])
 
 Ends = tuple[float, float]

@@ -415,6 +415,7 @@ class InstructionCosts:
         if sharers:
             cycles += (sharers - 1) * memory.atomic_conflict_cycles
             fraction *= memory.atomic_rate_fraction
+            rate /= memory.atomic_rate_fraction  # a core stores as ever; L2 reads besides it
         shared_cost = 1.0 / path.shared_fraction - 1.0
         latency, setup = path.latency_cycles, path.setup_cycles
         return GmCopy(cycles, traffic, rate, latency, shared_cost, fraction, setup)

@@ -267,6 +267,18 @@ class Features(Group):
     )
 
 
+class SearchedGradients(Group):
+    """Layers of a network whose tilings the vendor has searched for, from some images on."""
+
+    images: int = Field(description="from how many images on")
+    layers: Words = Field(
+        description=(
+            "output and input channels in blocks of 16, side of the kernel, stride, side of the "
+            "input, with commas"
+        )
+    )
+
+
 class Software(Group):
     """Which generation of kernels runs on the chip; the hardware alone doesn't decide that."""
 
@@ -282,6 +294,9 @@ class Software(Group):
         description=(
             "whether a block of a matrix product is loaded while the one before is multiplied"
         ),
+    )
+    searched_gradients: SearchedGradients | None = Field(
+        None, description="gradients of weights whose tilings the vendor has searched for"
     )
     turns_ragged_rows: bool = Field(
         False,

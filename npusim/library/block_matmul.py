@@ -116,7 +116,7 @@ class BlockMatmul:
     there; without one a block has to have left before, as in kernels that the operator compiler
     makes (source: cube and fixpipe of convolutions on Ascend910B2, Ascend/msinsight, are busy one
     after the other, 90 to 101 % of the core's time in all). ``staged_rows`` of a block (0: all)
-    have room in UB at a time where they pass it.
+    have room in UB at a time where they pass it, in so many ``stages``.
     """
 
     def __init__(
@@ -132,6 +132,7 @@ class BlockMatmul:
         hf32: bool = False,
         unit_flag: bool = True,
         staged_rows: int = 0,
+        stages: int = 1,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
@@ -163,10 +164,10 @@ class BlockMatmul:
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None
         if core.profile.paths.l0c_to_gm is None and out_dtype is not None:
-            self._staging = TQue(TPosition.VECOUT, 1, "c_out")
+            self._staging = TQue(TPosition.VECOUT, stages, "c_out")
             staged = (staged_rows or t.base_m, t.base_n)
             nbytes = core.costs.fractal_bytes(out_dtype.itemsize, staged, result=True)
-            core.pipe.init_buffer(self._staging, 1, nbytes)
+            core.pipe.init_buffer(self._staging, stages, nbytes)
         self._bias = None if bias is None else _Bias(core, bias, self._sum_dtype, t.base_n)
         self._scales: TQue | None = None
         if scaled is not None:

@@ -72,12 +72,11 @@ class FilterGradient(Kernel):
         )
         self.partition = filter_partition(profile, self.shape)
         self.block_dim = self.partition.block_dim
-        # Where a gradient is made in UB, results on their way out get half of it.
+        # Results on their way out have half of UB, and the other half where no gradient is made.
         tiling, high = self.partition.blocks, profile.cube.fractal_m
         room = profile.buffers.ub_bytes // (2 * tiling.base_n * FLOAT.itemsize)
-        self._staged = tiling.base_m
-        if normalisation is not None:
-            self._staged = max(high, min(tiling.base_m, room // high * high))
+        self._staged = max(high, min(tiling.base_m, room // high * high))
+        self._stages = 2 if normalisation is None else 1
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Images, rows and slices of a core."""
@@ -97,6 +96,7 @@ class FilterGradient(Kernel):
             hf32=self.hf32,
             unit_flag=not self.generated,
             staged_rows=self._staged,
+            stages=self._stages,
         )
         for group in range(self.groups):
             row, first = group * shape.rows + share.row, group * shape.slices + share.slice

@@ -4,9 +4,11 @@ It is a product whose sums run over the positions of all images: rows for output
 for input channels and taps. Cores share images, output channels and slices of input channels; what
 several have summed up of one place meets in device memory. Of all grids the one whose busiest core
 is done first is taken, of alike ones the one with most parts of the images. Kernels for one shape
-cut into equal parts and know 32 cores, and share the images among these first. Source: the vendor's
-public tiling (op_tiling/dw_cache_tiling.cc): divisors of every axis, two tiles of each operand in
-L0, the least loads; profiled block counts.
+cut into equal parts and know 32 cores, among which they share the images before all else, whatever
+the sums cost that meet then; other grids are looked at only for a network whose tilings the vendor
+has searched for. Source: the vendor's public tiling (op_tiling/dw_cache_tiling.cc): divisors of
+every axis, two tiles of each operand in L0, the least loads; profiled block counts, multiples of
+the parts of the images, and times, which are those of all parts' sums on their way.
 """
 
 from __future__ import annotations
@@ -143,12 +145,24 @@ def _ways(profile: Profile, shape: FilterShape) -> Iterator[Way]:
         alone = shape.images // _parts(shape.images, _CORES_KNOWN, equal=True)[0]
         cores = alone * max(1, cores // alone)
     units = ceil(shape.rows / high)
-    for images in _parts(shape.images, cores, equal=static):
+    first = static and not _searched(profile, shape)
+    sizes = _parts(shape.images, cores, equal=static)
+    for images in sizes[:1] if first else sizes:
         rest = cores // ceil(shape.images / images)
         for rows in _parts(units, rest, equal=static):
             left = rest // ceil(units / rows)
             for slices in _parts(shape.slices, left, equal=static):
                 yield images, min(shape.rows, rows * high), slices
+
+
+def _searched(profile: Profile, shape: FilterShape) -> bool:
+    """Whether the vendor has searched for the tiling of such a gradient."""
+    known, window = profile.software.searched_gradients, shape.window
+    if known is None or shape.images < known.images:
+        return False
+    channels = shape.rows // profile.cube.fractal_m, shape.slices
+    layer = *channels, window.kernel[0], window.stride[0], shape.plane[0]
+    return ",".join(map(str, layer)) in known.layers
 
 
 def _parts(total: int, most: int, *, equal: bool) -> list[int]:

@@ -118,5 +118,8 @@ def test_cores_that_add_to_the_same_lines_wait_for_each_other(chip: str) -> None
     assert five.cycles - alone.cycles == pytest.approx(4 * memory.atomic_conflict_cycles)
     assert alone.cycles == plain.cycles
     assert plain.rate_fraction == 1
+    # What a core stores isn't slower for being added; what all of them may store is.
+    added = five.bytes_per_cycle * five.rate_fraction
+    assert added == pytest.approx(plain.bytes_per_cycle)
     assert alone.rate_fraction == five.rate_fraction == memory.atomic_rate_fraction
     assert plain.traffic_bytes == five.traffic_bytes == 4 * 256

@@ -14,8 +14,10 @@ from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
 from npusim.ops.convolution.filter_gradient import FilterGradient
+from npusim.ops.convolution.filter_tiling import FilterShape, filter_partition
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.task import play
+from npusim.values.dtypes import FLOAT16
 from support import physics, tasks
 from support.convolution import in_fractals, in_slices
 from support.convolution_cases import attributes
@@ -189,3 +191,22 @@ def test_large_windows_read_planes_a_few_times(taps: int, stride: int) -> None:
     again = ceil(taps / stride)  # rows that two positions see, with one row of these at a time
     parts = ceil(taps * taps * 8 * 4 / (profile.buffers.l0b_bytes / 2 / 16))
     assert run.traffic.read_bytes < 1.3 * (again * parts * x.nbytes + parts * dy.nbytes)
+
+
+@pytest.mark.parametrize("images", [2, 12, 16, 32, 48, 64])
+def test_kernels_for_one_shape_share_images_first(images: int) -> None:
+    profile = load_profile("Ascend910B")
+    parts = max(count for count in range(1, 33) if images % count == 0)
+    for rows, slices, side in ((48, 8, 5), (5, 20, 8), (1, 1, 300), (128, 28, 8)):
+        shape = FilterShape(images, rows * 16, slices, (side, side), Window((1, 1)), FLOAT16, 16)
+        found = filter_partition(profile, shape)
+        assert found.sharers == parts
+        assert found.block_dim % parts == 0
+
+
+def test_a_network_whose_tilings_were_searched_for_adds_less() -> None:
+    profile = load_profile("Ascend910B")
+    layer = FilterShape(32, 128 * 16, 32, (7, 7), Window((1, 1)), FLOAT16, 16)
+    assert filter_partition(profile, layer).sharers < 32
+    assert filter_partition(profile, layer._replace(images=16)).sharers == 16
+    assert filter_partition(profile, layer._replace(plane=(9, 9))).sharers == 32

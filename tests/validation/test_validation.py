@@ -461,7 +461,10 @@ def test_bands_go_with_the_simulated_time(tmp_path: Path) -> None:
 
 
 def test_bands_are_stretched_to_workloads_that_came_later(tmp_path: Path) -> None:
-    """Both ends in logarithms, until bands of all others hold four of five of their rows."""
+    """Both ends in logarithms, until bands of all others hold four of five of their rows.
+
+    They are narrowed where they hold more.
+    """
     rng = np.random.default_rng(1)
     own = [
         (f"net{chr(97 + n)}", "Mul", us) for n, us in enumerate(np.exp(rng.normal(0.4, 0.1, 20)))
@@ -482,6 +485,12 @@ def test_bands_are_stretched_to_workloads_that_came_later(tmp_path: Path) -> Non
         for told in ({}, found)
     ]  # fmt: skip
     assert inside[0] < 0.77 <= inside[1]  # ends are rounded
+    near = [("later", "Mul", us) for us in np.exp(rng.normal(0.4, 0.05, 60))]
+    rows = [
+        replace(each, row=replace(each.row, later=each.row.workload == "later"))
+        for each in _rows_of(tmp_path, *own, *near)
+    ]
+    assert stretches(rows)[kind] < 1.0
 
 
 def test_networks_are_workloads_without_sizes() -> None:

@@ -129,9 +129,9 @@ _PROLOG_SAID = (
 )
 _PROLOG_RESERVED = (
     *(whole(f"{each}Mode", only=0)
-      for each in ("weightQuant", "kvQuant", "queryQuant", "ckvkrRepo", "quantScaleRepo")),
+      for each in ("weightQuant", "kvCacheQuant", "queryQuant", "ckvkrRepo", "quantScaleRepo")),
     whole("tileSize", None),
-    *(real(each, only=1.0) for each in ("kNopeClipAlpha", "qcQrScale", "kcScale")),
+    *(real(each, only=1.0) for each in ("qcQrScale", "kcScale")),
 )  # fmt: skip
 
 
@@ -296,8 +296,9 @@ OPERATORS = family(
             checks=(), band_class="matmul"),
         _prolog("V2", "cacheIndex kvCacheRef krCacheRef", (7168, 7680)),
         _prolog("V3", "kvCacheRef krCacheRef cacheIndexOptional", (6144, 7168, 7680),
-            (" actualSeqLenOptional?", " queryNormOptional? dequantScaleQNormOptional?"),
-            (flag("queryNormFlag", None), *_PROLOG_RESERVED)),
+            (" actualSeqLenOptional? kNopeClipAlphaOptional?",
+             " queryNormOutOptional? dequantScaleQNormOutOptional?"),
+            _PROLOG_RESERVED),
     ),
     turned_batches=(
         Operator("TransposeBatchMatMul", "x1 x2 bias? scale? -> y",

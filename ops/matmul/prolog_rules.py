@@ -81,12 +81,11 @@ def _matrix(weight: TensorSpec) -> tuple[int, ...]:
     return down * rows, across * lanes
 
 
-def latent_queries(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+def latent_queries(given: Sequence[TensorSpec], said: Mapping[str, Any]) -> list[TensorSpec]:
     """Queries in the latent space, their rotated parts."""
+    del said
     token, of_heads, cos = given[0], given[3], given[8]
     if of_heads.rank != 3 or not token.rank or not cos.rank:
         return []
-    heads, _, latent = of_heads.shape
-    lead = token.shape[:-1]
-    queries = [described((*lead, heads, width), token.dtype) for width in (latent, cos.shape[-1])]
-    return [*queries]
+    lead, (heads, _, latent) = token.shape[:-1], of_heads.shape
+    return [described((*lead, heads, width), token.dtype) for width in (latent, cos.shape[-1])]

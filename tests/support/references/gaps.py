@@ -47,6 +47,9 @@ ELSEWHERE = {
         "aclnnKvRmsNormRopeCache": "aclnnKvRmsNormRopeCache",
         "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
     },
+    "ops/test_mla_prolog.py": {
+        f"aclnnMlaProlog{version}WeightNz": f"MlaProlog{version}" for version in ("V2", "V3")
+    },
     "ops/test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
     "ops/test_sparse_attention.py": {
         "aclnnSparseFlashAttention": "SparseFlashAttention",

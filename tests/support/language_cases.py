@@ -144,6 +144,16 @@ def cached_queries(pick: Pick, *, index_first: bool) -> Case:
     return [*given, *stored], [*outputs, *caches], {}
 
 
+def merged_parts(pick: Pick) -> Case:
+    """Parts of an attention, and the logarithms of their sums."""
+    rows, wide, kind = pick.size(67), pick.of(8, 64), pick.half()
+    count = pick.of(1, 2, 5)
+    lines = [pick.numbers(rows) for _ in range(count)]
+    parts = [pick.numbers(rows, wide, kind=kind) for _ in range(count)]
+    results = [np.full((rows, wide), 77, kind), np.full(rows, 77, np.float32)]
+    return [*lines, *parts], results, {"update_type": 1}
+
+
 def gating_in_groups(pick: Pick) -> Case:
     """Experts in groups of which some are left out, or none."""
     groups, each = pick.of(1, 4, 5, 8), pick.of(2, 8, 32, 40)
@@ -347,6 +357,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "InterleaveRope": neighbours,
     "RopeWithSinCosCache": cached_angles,
     "LSTM": layer,
+    "AttentionUpdate": merged_parts,
     "MlaProlog": latent_queries,
     "MlaPrologV2": partial(cached_queries, index_first=True),
     "MlaPrologV3": partial(cached_queries, index_first=False),

@@ -80,10 +80,12 @@ class AttentionUpdate(Kernel):
         for buffer in (wide, total):
             core.pipe.init_buffer(buffer, 1, tile * self.wide * size)
         for first, rows in self.share.tiles(core):
-            lines = [
-                self._logarithm(core, given, each, kept.get(UINT8, rows), (first, rows))
-                for each in self._lines(weights, rows)
-            ]
+            lines = [weights.get(FLOAT, rows, part=at) for at in range(count)]
+            for line, tensor in zip(lines, self.sums, strict=True):
+                loaded = given.copy_in(tensor.window(((first, 1),), (rows,), (1,)))
+                core.compare(kept.get(UINT8, rows), loaded, inf, CmpMode.NE)
+                core.select(line, kept.get(UINT8, rows), loaded, _LOWEST)
+                given.free_tensor(loaded)
             self._weigh(core, lines, [small.get(FLOAT, rows, part=at) for at in range(2)])
             if self.total is not None:
                 line = told.alloc_tensor(FLOAT, rows)
@@ -103,27 +105,6 @@ class AttentionUpdate(Kernel):
                 core.cast(tile_out, x, RoundMode.CAST_RINT)
             window = self.out.window(((first, self.wide),), (rows, self.wide), (self.wide, 1))
             outs.copy_out(window, tile_out)
-
-    def _lines(self, weights: TBuf, rows: int) -> Iterator[tuple[GlobalTensor, LocalTensor]]:
-        """Each part's logarithms, and where they go."""
-        for at, each in enumerate(self.sums):
-            yield each, weights.get(FLOAT, rows, part=at)
-
-    def _logarithm(
-        self,
-        core: Core,
-        given: TQue,
-        line: tuple[GlobalTensor, LocalTensor],
-        kept: LocalTensor,
-        where: tuple[Index, int],
-    ) -> LocalTensor:
-        """Those of a part, of which infinite ones count nothing."""
-        (tensor, target), (first, rows) = line, where
-        loaded = given.copy_in(tensor.window(((first, 1),), (rows,), (1,)))
-        core.compare(kept, loaded, inf, CmpMode.NE)
-        core.select(target, kept, loaded, _LOWEST)
-        given.free_tensor(loaded)
-        return target
 
     def _weigh(self, core: Core, lines: list[LocalTensor], small: list[LocalTensor]) -> None:
         """Logarithms become weights; the first of ``small`` is the logarithm of all."""

@@ -26,7 +26,9 @@ def fault_outside(
     if found is None or not found.size:
         return
     for count, numbers in zip(counts, found.reshape(-1, len(counts)).T, strict=True):
-        least, most = 0 if skips else int(numbers.min()), int(numbers.max())
+        least, most = int(numbers.min()), int(numbers.max())
+        if skips:
+            least, most = 0, max(0, most)
         if wraps and -count <= least < 0:
             least = 0
         wrong = least if least < 0 else most

@@ -18,10 +18,18 @@ from npusim.ops.attention.gradient_limits import GRADIENT
 from npusim.ops.attention.gradient_limits import HOST as GRADIENT_HOST
 from npusim.ops.attention.inference_limits import INFERENCE
 from npusim.ops.attention.limits import launched, rows
-from npusim.ops.attention.results import backward, best_keys, forward, inference, prompt
+from npusim.ops.attention.results import (
+    backward,
+    best_keys,
+    forward,
+    inference,
+    merged,
+    prompt,
+)
 from npusim.ops.attention.sparse_limits import INDEXER, SPARSE
 from npusim.ops.attention.training_limits import HOST, TRAINING
 from npusim.ops.attention.training_ropes import ROPES
+from npusim.ops.attention.update import parts_fit
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
@@ -224,6 +232,14 @@ OPERATORS = family(
                  whole("nextTokens", "next_tokens"), flag("returnValues", "return_value")),
                 checks=INDEXER, rules=f"{_DOCS}/lightning_indexer (docs, op_host)"),
             kernel="lightning_indexer", infer=best_keys, checks=()),
+    ),
+    update=(
+        Operator("AttentionUpdate", "lse* local_out* -> out lse_out?",
+            (whole("update_type"), whole("sp?", None)),
+            Aclnn("aclnnAttentionUpdate", "lse* localOut* -> out lseOut?",
+                (whole("updateType", "update_type"),),
+                checks=((parts_fit, "lse", "local_out", "out", "lse_out", "update_type"),)),
+            kernel="attention_update", infer=merged, checks=()),
     ),
     inference=(
         Operator("PromptFlashAttention",

@@ -90,3 +90,8 @@ def best_keys(given: Sequence[TensorSpec], said: Mapping[str, Any]) -> list[Tens
     """Places of the best keys of each query, and their scores."""
     shape = (*given[0].shape[:-2], 1, int(said.get("sparse_count") or 2048))
     return [described(shape, INT32), described(shape, given[1].dtype)]
+
+
+def merged(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec | None]:
+    """Rows as each part has them."""
+    return [described(given[-1].shape, given[-1].dtype), None]

@@ -1,5 +1,6 @@
 """Matrix products: MatMul, BatchMatMul, Gemm, quantised ones, and fusions with what follows."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from npusim.operators.checks import absent, attribute_in, rank_in, rank_is
@@ -15,6 +16,7 @@ from npusim.operators.definition import (
     ints,
     real,
     scalar,
+    text,
     whole,
 )
 from npusim.operators.dtype_checks import together
@@ -27,6 +29,7 @@ from npusim.ops.matmul.checks import (
     scales_fit,
 )
 from npusim.ops.matmul.grouped_checks import grouped, grouped_as_on_page
+from npusim.ops.matmul.prolog_rules import latent_queries, prolog_fits
 from npusim.ops.matmul.quant_checks import (
     FIFTH,
     FOURTH,
@@ -112,6 +115,53 @@ def _quantised(name: str, weight: str, rows: Mapping[str, Sequence[str]]) -> tup
         checks += ((in_fractals, "x2", (blocks_fit, "x1", "x2", "out")),)
     numbers = (*_SAID, whole("groupSize", only=0))
     return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
+
+
+_PROLOG_NAMES = (
+    "token_x", "weight_dq", "weight_uq_qr", "weight_uk", "weight_dkv_kr", "rmsnorm_gamma_cq",
+    "rmsnorm_gamma_ckv", "rope_sin", "rope_cos", "cache_index", "kv_cache", "kr_cache",
+    "cache_mode",
+)  # fmt: skip
+_PROLOG_SAID = (
+    real("rmsnormEpsilonCq", "rmsnorm_epsilon_cq"),
+    real("rmsnormEpsilonCkv", "rmsnorm_epsilon_ckv"),
+    text("cacheModeOptional?", "cache_mode"),
+)
+_PROLOG_RESERVED = (
+    *(whole(f"{each}Mode", only=0)
+      for each in ("weightQuant", "kvCacheQuant", "queryQuant", "ckvkrRepo", "quantScaleRepo")),
+    whole("tileSize", None),
+    *(real(each, only=1.0) for each in ("qcQrScale", "kcScale")),
+)  # fmt: skip
+
+
+def _prolog(
+    version: str,
+    caches: str,
+    hidden: tuple[int, ...],
+    more: tuple[str, str] = ("", ""),
+    said: tuple[Attribute, ...] = (),
+) -> Operator:
+    """A prolog that stores keys in caches, with further tensors and attributes."""
+    first = (
+        "tokenX weightDq# weightUqQr# weightUk weightDkvKr# rmsnormGammaCq rmsnormGammaCkv ropeSin "
+        f"ropeCos {caches} dequantScaleXOptional? dequantScaleWDqOptional? "
+        "dequantScaleWUqQrOptional? dequantScaleWDkvKrOptional? quantScaleCkvOptional? "
+        f"quantScaleCkrOptional? smoothScalesCqOptional?{more[0]} -> queryOut queryRopeOut "
+        f"kvCacheRef krCacheRef dequantScaleQNopeOutOptional?{more[1]}"
+    )
+    own = re.sub("(Ref|Optional|Out)\\b", "", first)
+    own = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", own).lower()
+    return Operator(
+        f"MlaProlog{version}",
+        own,
+        (real("rmsnorm_epsilon_cq?"), real("rmsnorm_epsilon_ckv?"), text("cache_mode?")),
+        Aclnn(f"aclnnMlaProlog{version}WeightNz", first, (*_PROLOG_SAID, *said)),
+        kernel="mla_prolog_cached",
+        infer=latent_queries,
+        checks=((prolog_fits, *_PROLOG_NAMES, {"hidden": hidden}),),
+        band_class="matmul",
+    )
 
 
 _WIDENED_TENSORS = (
@@ -244,6 +294,11 @@ OPERATORS = family(
             "query query_rope key? key_rope?",
             (real("rmsnorm_epsilon_cq?"), real("rmsnorm_epsilon_ckv?")), kernel="mla_prolog",
             checks=(), band_class="matmul"),
+        _prolog("V2", "cacheIndex kvCacheRef krCacheRef", (7168, 7680)),
+        _prolog("V3", "kvCacheRef krCacheRef cacheIndexOptional", (6144, 7168, 7680),
+            (" actualSeqLenOptional? kNopeClipAlphaOptional?",
+             " queryNormOutOptional? dequantScaleQNormOutOptional?"),
+            _PROLOG_RESERVED),
     ),
     turned_batches=(
         Operator("TransposeBatchMatMul", "x1 x2 bias? scale? -> y",

@@ -50,6 +50,7 @@ _AGAIN_ELEMENTS = 160 << 10  # of it that a core may load again
 _DEEP_WEIGHTS, _BROAD_WEIGHTS, _MOST_DECODED = 4096, 7168, 256  # k, n and m of products that decode
 _ONE_ROUND_ROWS = 96
 _CORES_OF_DECODING = (16, 24)
+_LEAST_DEPTH = 64  # of k in L0
 
 
 class _Base(NamedTuple):
@@ -110,7 +111,7 @@ def _few_rows(profile: Profile, shape: Shape) -> _Base | None:
     rows = round_up(shape.m, profile.cube.fractal_m)
     most = buffers.l0c_bytes // INT32.itemsize
     if shape.m <= _ONE_ROUND_ROWS:
-        columns = min(most // rows, buffers.l0b_bytes // 2 // _INNER_EDGES[0] * 2)
+        columns = min(most // rows, buffers.l0b_bytes // 2 // _LEAST_DEPTH)
         columns = columns // buffers.block_bytes * buffers.block_bytes
         return _Base(rows, columns) if shape.n <= columns * cores else None
     edges = [each for each in range(_INNER_EDGES[0], _USUAL + 1, _EDGES[0]) if each * rows <= most]

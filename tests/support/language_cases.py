@@ -130,6 +130,30 @@ def latent_queries(pick: Pick) -> Case:
     return given, [np.full(shape, 77, kind) for shape in outputs], {}
 
 
+def cached_queries(pick: Pick, *, index_first: bool) -> Case:
+    """The same, with keys that go to caches, one of them nowhere."""
+    tokens, hidden, heads, kind = pick.size(20), pick.size(67), pick.of(1, 3), np.float16
+    shapes = ((tokens, hidden), (hidden, 32), (32, heads * 80), (heads, 16, 512), (hidden, 576))
+    shapes += ((32,), (512,), (tokens, 64), (tokens, 64))
+    given = [pick.numbers(*shape, kind=kind) / 9 for shape in shapes]
+    index = np.random.default_rng(tokens).permutation(64)[:tokens].astype(np.int64)
+    index[-1] = -1
+    caches = [np.zeros((4, 16, 1, width), kind) for width in (512, 64)]
+    outputs = [np.full((tokens, heads, width), 77, kind) for width in (512, 64)]
+    stored = [index, *caches] if index_first else [*caches, index]
+    return [*given, *stored], [*outputs, *caches], {}
+
+
+def merged_parts(pick: Pick) -> Case:
+    """Parts of an attention, and the logarithms of their sums."""
+    rows, wide, kind = pick.size(67), pick.of(8, 64), pick.half()
+    count = pick.of(1, 2, 5)
+    lines = [pick.numbers(rows) for _ in range(count)]
+    parts = [pick.numbers(rows, wide, kind=kind) for _ in range(count)]
+    results = [np.full((rows, wide), 77, kind), np.full(rows, 77, np.float32)]
+    return [*lines, *parts], results, {"update_type": 1}
+
+
 def gating_in_groups(pick: Pick) -> Case:
     """Experts in groups of which some are left out, or none."""
     groups, each = pick.of(1, 4, 5, 8), pick.of(2, 8, 32, 40)
@@ -333,7 +357,10 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "InterleaveRope": neighbours,
     "RopeWithSinCosCache": cached_angles,
     "LSTM": layer,
+    "AttentionUpdate": merged_parts,
     "MlaProlog": latent_queries,
+    "MlaPrologV2": partial(cached_queries, index_first=True),
+    "MlaPrologV3": partial(cached_queries, index_first=False),
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKSoftmax": gating,
     "MoeGatingTopKSoftmaxV2": partial(gating, second=True),

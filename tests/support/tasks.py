@@ -45,7 +45,7 @@ def kernels(
     """The kernels of a task on arrays, and its output tensors."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
     given = tuple(
-        tensor(each, f"x{n}") if isinstance(each, np.ndarray) else each
+        each if each is None or isinstance(each, GlobalTensor) else tensor(each, f"x{n}")
         for n, each in enumerate(inputs)
     )
     made = tuple(tensor(each, f"y{n}") for n, each in enumerate(outputs))

@@ -47,6 +47,10 @@ ELSEWHERE = {
         "aclnnKvRmsNormRopeCache": "aclnnKvRmsNormRopeCache",
         "aclnnKvRmsNormRopeCacheV2": 'f"{API}V2"',
     },
+    "ops/test_attention_update.py": {"aclnnAttentionUpdate": "aclnnAttentionUpdate"},
+    "ops/test_mla_prolog.py": {
+        f"aclnnMlaProlog{version}WeightNz": f"MlaProlog{version}" for version in ("V2", "V3")
+    },
     "ops/test_paged_cache.py": {"aclnnScatterPaKvCache": "aclnnScatterPaKvCache"},
     "ops/test_sparse_attention.py": {
         "aclnnSparseFlashAttention": "SparseFlashAttention",

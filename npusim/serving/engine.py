@@ -189,13 +189,13 @@ class _Play:
 
     def _send(self, request: int, stage: int) -> int:
         """Give a request to its group; the number of its unit."""
-        number, each = self._unit_of(request, stage), len(self._units[stage][0].groups)
-        self._units[stage][number].send(request, self._routers[stage].group(request) % each)
+        units = self._units[stage]
+        number, group = divmod(self._routers[stage].group(request), len(units[0].groups))
+        units[number].send(request, group)
         return number
 
     def _unit_of(self, request: int, stage: int) -> int:
-        group = self._routers[stage].group(request)
-        return group * len(self._units[stage]) // len(self._stages[stage])
+        return self._routers[stage].group(request) // len(self._units[stage][0].groups)
 
     def _outside_ms(self, stage: int, number: int) -> float:
         """When something may come to a unit from outside; until then its steps are its own.

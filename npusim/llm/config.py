@@ -76,7 +76,14 @@ def read_model(path: Path | str, description: Path | str | None = None) -> Langu
     _, inner = names.first_in(raw, names.WITHIN)
     inner = inner if isinstance(inner, dict) else {}
     kind = _kind(raw) or _kind(inner)
-    traits = _described(description) if description else _known(raw, inner)
+    try:
+        traits = _described(description) if description else _known(raw, inner)
+    except MisfitError as error:
+        raise FileError(
+            file,
+            say("its {key} names layers of kinds that nobody here reads").format(key=error.args[1]),
+            say("Take a model whose layers are all a mixer and a feed forward."),
+        ) from None
     text = {**raw, **inner}
     architecture = _architecture(text, traits, kind or "described", file, whole=raw)
     dtype = str(
@@ -113,17 +120,24 @@ def _known(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any
     if outer is None and within is None:
         return _guessed({**raw, **inner})
     if outer is None and within is not None and names.first_in(raw, names.SEEING)[1]:
-        said = say("what sees or hears isn't known: taken as plain layers over patches")
-        return {**within, "tower": "plain", "approximated": {"tower": said}}
+        guesses = {
+            "tower": say("what sees or hears isn't known: taken as plain layers over patches")
+        }
+        strange = _strange({**raw, **inner})
+        if strange:
+            guesses["layers"] = say("its class isn't known") + strange
+        return {**within, "tower": "plain", "approximated": guesses}
     return {**(within or {}), **(outer or {})}
 
 
 def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Traits of a class that nobody described: what its keys show."""
-    said = say(_GUESSED)
-    if strange := names.unread(raw, (each for found in names.ALL.values() for each in found)):
-        said += say("; nobody here reads its {strange}").format(strange=", ".join(strange[:6]))
-    traits: dict[str, Any] = {"approximated": {"layers": said}}
+    """Traits of a class that nobody described: what its keys show.
+
+    Raises MisfitError where they say that layers aren't each a mixer and a feed forward.
+    """
+    if (pattern := names.first_in(raw, names.KINDS))[1]:
+        raise MisfitError("kinds", pattern[0])
+    traits: dict[str, Any] = {"approximated": {"layers": say(_GUESSED) + _strange(raw)}}
     if all(
         names.first_in(raw, names.LATENT[each])[0] for each in ("rank", "nope", "rope", "value")
     ):
@@ -133,6 +147,14 @@ def _guessed(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     if names.first_in(raw, names.SEEING)[1]:
         traits["tower"] = "plain"
     return traits
+
+
+def _strange(raw: Mapping[str, Any]) -> str:
+    """What a config says of layers that nobody here reads; nothing where all is read."""
+    strange = names.unread(raw, (each for found in names.ALL.values() for each in found))
+    if not strange:
+        return ""
+    return say("; nobody here reads its {strange}").format(strange=", ".join(strange[:6]))
 
 
 def _described(path: Path | str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from math import isfinite
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import FileError, brief
@@ -25,8 +25,8 @@ _MOST: Final = 1 << 24
 def check_numbers(raw: Mapping[str, Any], file: Path) -> None:
     """Raise FileError for a size or count that isn't a whole number or a list of them (or null).
 
-    Sizes and counts are what their names say (``num_...``, ``..._size``). Other numbers have to be
-    finite.
+    Sizes and counts are what their names say (``num_...``, ``..._size``). Others may be without
+    end (NemotronH's ``time_step_limit``), but numbers.
     """
     for where, problem in _problems(raw, ""):
         raise FileError(file, f"{where} is {problem}", say("Take the config as it was published."))
@@ -44,7 +44,7 @@ def _problems(value: Any, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for each in value:
             yield from _problems(each, where)
-    elif isinstance(value, float) and not isfinite(value):
+    elif isinstance(value, float) and isnan(value):
         yield where, say("{value}: no number").format(value=value)
 
 

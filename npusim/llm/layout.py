@@ -97,10 +97,11 @@ def layout_of(text: str) -> Layout:
     sizes: dict[str, int] = {}
     for word in text.split(","):
         name, _, size = word.strip().partition("=")
-        if name not in _NAMES or not size.isdecimal() or name in sizes:
+        odd = name not in _NAMES or name in sizes or (name == "sp" and size not in ("0", "1"))
+        if odd or not size.isdecimal():
             raise ArgumentError(
                 f"a layout {text!r}",
-                say("Say tp, pp, dp, ep with their sizes, for example tp=4,dp=8."),
+                say("Say tp, pp, dp, ep with their sizes, and sp=1: for example tp=4,dp=8."),
             )
         sizes[name] = int(size)
     tp, pp, dp, ep = (sizes.get(name, 1) for name in _NAMES[:4])

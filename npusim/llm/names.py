@@ -61,7 +61,7 @@ EXPERTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "active": (
         "num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "moe_top_k",
-        "experts_per_token", "num_activated_experts", "ffn_config.moe_top_k",
+        "experts_per_token", "num_activated_experts", "ffn_config.moe_top_k", "top_k_experts",
     ),
     "expert_width": (
         "moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size",
@@ -128,6 +128,8 @@ _ENDINGS: Final = (
     r"(for(causallm|conditionalgeneration|sequenceclassification|tokenclassification|maskedlm|"
     r"rewardmodel|embedding|questionanswering)|lmheadmodel|chatmodel|model|text)$"
 )
+KINDS: Final = ("hybrid_override_pattern", "layers_block_type", "block_configs")
+"""What says that layers are of kinds, some of which aren't a mixer and a feed forward."""
 _STRUCTURAL: Final = re.compile(
     r"expert|moe|lora_rank|conv|mamba|ssm|state|sparse|window|index|mtp|nextn|compress|"
     r"linear_|memory|hyper|loop|recurr|engram|ngram"
@@ -135,7 +137,7 @@ _STRUCTURAL: Final = re.compile(
 _HARMLESS: Final = re.compile(
     r"loss|coef|router_(jitter|dtype|temp)|scaling|norm_topk|init|token_id|dropout|bias|method|"
     r"func|n_group|topk_group|impl|stateful|capacity|z_|aux|use_cache|num_image|layer_types|"
-    r"use_moe|ep_size|noise|precision|hidden_states|quant|rope|_act$|seq_aux"
+    r"use_moe|ep_size|noise|precision|hidden_states|quant|rope|_act$|seq_aux|^\w+_(token_)?index$"
 )
 
 

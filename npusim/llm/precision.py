@@ -26,7 +26,7 @@ SCHEMES: Final[Mapping[str, tuple[DType, bool] | None]] = {
 
 CONVERTED: Final = ("fp8",)
 """How weights are published that no chip here computes with, and that are converted."""
-UNREADABLE: Final = ("mxfp4",)
+UNREADABLE: Final = ("mxfp4", "nvfp4")
 """How weights are published that have to be made anew."""
 
 
@@ -82,6 +82,8 @@ def quantisation_of(config: Mapping[str, Any], file: Path) -> str:
         return method
     if method == "compressed-tensors":
         return _compressed(said, file)
+    if (algorithm := said.get("quant_algo")) and method in ("modelopt", ""):
+        return _optimised(str(algorithm), file)
     bits = said.get("bits", said.get("w_bit"))
     if method in ("gptq", "awq"):
         return _scheme(f"w{bits}a16", file)
@@ -105,6 +107,13 @@ def _compressed(said: Mapping[str, Any], file: Path) -> str:
     return _scheme(f"w{weights.get('num_bits', 8)}a{given.get('num_bits', 16)}", file)
 
 
+def _optimised(algorithm: str, file: Path) -> str:
+    """What TensorRT's Model Optimizer calls it: FP8, NVFP4 and others with words behind them."""
+    name = algorithm.casefold()
+    known = (each for each in (*CONVERTED, *UNREADABLE) if name.startswith(each))
+    return next(known, None) or _scheme(name, file)
+
+
 def _scheme(said: str, file: Path) -> str:
     """The name of a scheme without what it says of scales: ``w8a8_dynamic``, ``W8A8SC``."""
     name = said.casefold().removesuffix("_dynamic").removesuffix("_per_token").removesuffix("sc")
@@ -114,6 +123,8 @@ def _scheme(said: str, file: Path) -> str:
         raise FileError(
             file,
             say("is quantised as {said}").format(said=said),
-            say("Say --dtype, one of {schemes}.").format(schemes=", ".join(SCHEMES)),
+            say(
+                "Leave its quantization_config away, and say what it is made of: --dtype {schemes}."
+            ).format(schemes=", ".join(SCHEMES)),
         )
     return name

@@ -30,18 +30,47 @@ def serve_page(
     where = " for prompts, decoding on ".join(
         f"{count} x {each.layout}" if count > 1 else str(each.layout) for each, count in counts
     )
-    verdict = Verdict(
-        say(
-            "{output_tok_s:.0f} tokens/s, {req_s:.2f} requests/s; TTFT "
-            "{ttft_ms:.0f} ms, TPOT {tpot_ms:.1f} ms in the mean"
-        ).format(
-            output_tok_s=found.output_tok_s,
-            req_s=found.req_s,
-            ttft_ms=found.ttft_ms.mean,
-            tpot_ms=found.tpot_ms.mean,
+    return Page(
+        say("{model} on {cards} x {chip}").format(
+            model=ready.model.name, cards=cards, chip=ready.chip.name
         ),
-        "good",
+        say(
+            "{where}, steps of up to {max_sequences} sequences and {max_tokens} tokens, {schedule}"
+        ).format(
+            where=where,
+            max_sequences=ready.policy.max_sequences,
+            max_tokens=ready.policy.max_tokens,
+            schedule=ready.policy.schedule,
+        ),
+        verdicts=[_verdict(found)],
+        sections=[
+            Section("latency in ms", [_latencies(found)]),
+            Section("throughput", [_throughput(found, cards, every[-1].costs.band)]),
+            *(
+                Section(
+                    say("memory of a rank, {layout}").format(layout=each.layout),
+                    [memory_facts(each.memory)],
+                )
+                for each in every
+            ),
+        ],
     )
+
+
+def _verdict(found: Served) -> Verdict:
+    said = say(
+        "{output_tok_s:.0f} tokens/s, {req_s:.2f} requests/s; TTFT "
+        "{ttft_ms:.0f} ms, TPOT {tpot_ms:.1f} ms in the mean"
+    ).format(
+        output_tok_s=found.output_tok_s,
+        req_s=found.req_s,
+        ttft_ms=found.ttft_ms.mean,
+        tpot_ms=found.tpot_ms.mean,
+    )
+    return Verdict(said, "good")
+
+
+def _latencies(found: Served) -> Table:
     latencies = (
         ("TTFT", found.ttft_ms),
         ("TPOT", found.tpot_ms),
@@ -49,8 +78,12 @@ def serve_page(
     )
     numbers = ("mean", "p50", "p90", "p99")
     rows = [(name, *_row(each), DEFINITIONS[name]) for name, each in latencies]
-    low, high = every[-1].costs.band
-    facts = Facts(
+    return Table(("", *numbers, "is"), rows, numbers, wide=("is",))
+
+
+def _throughput(found: Served, cards: int, band: tuple[float, float]) -> Facts:
+    low, high = band
+    return Facts(
         [
             ("requests", str(found.requests)),
             ("output tokens/s", f"{found.output_tok_s:.1f}: {DEFINITIONS['output tokens/s']}"),
@@ -77,31 +110,6 @@ def serve_page(
                 ),
             ),
         ]
-    )
-    return Page(
-        say("{model} on {cards} x {chip}").format(
-            model=ready.model.name, cards=cards, chip=ready.chip.name
-        ),
-        say(
-            "{where}, steps of up to {max_sequences} sequences and {max_tokens} tokens, {schedule}"
-        ).format(
-            where=where,
-            max_sequences=ready.policy.max_sequences,
-            max_tokens=ready.policy.max_tokens,
-            schedule=ready.policy.schedule,
-        ),
-        verdicts=[verdict],
-        sections=[
-            Section("latency in ms", [Table(("", *numbers, "is"), rows, numbers, wide=("is",))]),
-            Section("throughput", [facts]),
-            *(
-                Section(
-                    say("memory of a rank, {layout}").format(layout=each.layout),
-                    [memory_facts(each.memory)],
-                )
-                for each in every
-            ),
-        ],
     )
 
 

@@ -43,6 +43,8 @@ class Blocks:
 
     def needed(self, steps: int, at: int) -> int:
         """Blocks that this takes."""
+        if steps == 1 < self._block:
+            return self._phases[at % self._block]
         turns, rest = divmod(steps, self._block)
         taken = turns * self._sequences
         if rest:

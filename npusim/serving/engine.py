@@ -142,9 +142,10 @@ class _Play:
         while now_ms < inf:
             woken = self._finish(now_ms)
             last = len(self._stages) - 1
-            for request in self._clients.due(now_ms):
-                woken.add((0, self._send(request, 0)))
-                self._reading[self._unit_of(request, last)] += 1
+            if self._clients.next_ms <= now_ms:
+                for request in self._clients.due(now_ms):
+                    woken.add((0, self._send(request, 0)))
+                    self._reading[self._unit_of(request, last)] += 1
             while self._moving and self._moving[0][0] <= now_ms:
                 number = self._send(heappop(self._moving)[1], last)
                 heappop(self._arriving[number])
@@ -188,13 +189,13 @@ class _Play:
 
     def _send(self, request: int, stage: int) -> int:
         """Give a request to its group; the number of its unit."""
-        number, each = self._unit_of(request, stage), len(self._units[stage][0].groups)
-        self._units[stage][number].send(request, self._routers[stage].group(request) % each)
+        units = self._units[stage]
+        number, group = divmod(self._routers[stage].group(request), len(units[0].groups))
+        units[number].send(request, group)
         return number
 
     def _unit_of(self, request: int, stage: int) -> int:
-        group = self._routers[stage].group(request)
-        return group * len(self._units[stage]) // len(self._stages[stage])
+        return self._routers[stage].group(request) // len(self._units[stage][0].groups)
 
     def _outside_ms(self, stage: int, number: int) -> float:
         """When something may come to a unit from outside; until then its steps are its own.
@@ -203,10 +204,11 @@ class _Play:
         """
         if not self._clients.wait_for_nobody:
             return self._next_ms()
-        next_ms = self._clients.next_ms
         if self._routers[stage].takes_turns:
-            count = len(self._stages[stage]) // len(self._units[stage])
+            count = len(self._units[stage][number].groups)
             next_ms = self._clients.next_to_ms(number * count, count, len(self._stages[stage]))
+        else:
+            next_ms = self._clients.next_ms
         if not stage:
             return next_ms
         read_ms = self._ends[0][0][0] if self._ends[0] and self._reading[number] else inf
@@ -215,9 +217,11 @@ class _Play:
 
     def _next_ms(self) -> float:
         """When the next thing happens that is known of."""
-        ends = (each[0][0] if each else inf for each in self._ends)
-        moving_ms = self._moving[0][0] if self._moving else inf
-        return min(self._clients.next_ms, moving_ms, *ends)
+        next_ms = self._clients.next_ms
+        for known in (self._moving, *self._ends):
+            if known and known[0][0] < next_ms:
+                next_ms = known[0][0]
+        return next_ms
 
     def _outcome(self) -> Outcome:
         book, last = self._book, self._stages[-1]

@@ -70,6 +70,9 @@ class Group:
 
     def schedule(self) -> None:
         """Choose the prompts of the next step, with the tokens of each; blocks are taken."""
+        if self._partial is None and not self._waiting:
+            self.chunks = []
+            return
         policy, blocks, book = self._policy, self._blocks, self._book
         decoding = len(self._end_of)
         budget = policy.max_tokens - (decoding if policy.schedule == "chunked" else 0)

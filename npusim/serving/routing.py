@@ -31,21 +31,20 @@ def check_router(name: str) -> None:
 
 
 class Router:
-    """Sends requests to `groups` by their numbers; knows what each has open."""
+    """Sends requests to `groups` by their numbers; knows what each has open.
+
+    With `takes_turns` it is known beforehand who gets which request.
+    """
 
     def __init__(self, name: str, book: Book, groups: int) -> None:
         check_router(name)
         self._name = name
+        self.takes_turns = name == "round_robin"
         self._book = book
         self._tokens = [0] * groups
         self._open = [0] * groups
         self._sent: list[set[int]] = [set() for _ in range(groups)]
         self._at: dict[int, int] = {}
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether it is known beforehand who gets which request."""
-        return self._name == "round_robin"
 
     def group(self, request: int) -> int:
         """Whose a request is; it is chosen when that is asked first."""

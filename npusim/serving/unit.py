@@ -57,10 +57,9 @@ class Unit:
         self._awake = set(lacking)
         if not any(self._runs):
             return
-        times = [first_ms + more_ms * step for first_ms, more_ms in self._lines]
-        time_ms, steps = max(times), 1
+        time_ms, more_ms = self._slowest(step)
+        steps = 1
         if not self._reading:
-            more_ms = self._lines[times.index(time_ms)][1]
             left = min(self._events) - step
             if event_ms < inf and not all(group.is_full for group in self.groups):
                 left = min(left, _steps_in(event_ms - now_ms, time_ms, more_ms))
@@ -69,12 +68,21 @@ class Unit:
         self._step += steps
         self._time_ms, self.until_ms = time_ms, now_ms + time_ms
 
+    def _slowest(self, step: int) -> tuple[float, float]:
+        """How long the step takes that all wait for, and how much longer each after it."""
+        if len(self._lines) == 1:
+            first_ms, more_ms = self._lines[0]
+            return first_ms + more_ms * step, more_ms
+        return max((first_ms + more_ms * step, more_ms) for first_ms, more_ms in self._lines)
+
     def end(self) -> list[int]:
         """The steps are over: the requests that leave."""
         self._busy_ms += self._time_ms
         step, now_ms = self._step, self.until_ms
         self.until_ms = inf
-        self._awake |= {number for number, event in enumerate(self._events) if event <= step}
+        for number, event in enumerate(self._events):
+            if event <= step:
+                self._awake.add(number)
         self._awake.update(self._reading)
         left = list[int]()
         for number in sorted(self._awake):

@@ -228,6 +228,8 @@ def test_an_id_is_taken_from_the_cache_or_explained(
         ({"sliding_window": "x"}, "sliding_window is 'x'"),
         ({"vision_config": {"depth": "x", "hidden_size": 3}}, "depth|num_hidden_layers"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "bitsandbytes"),
+        ({"hybrid_override_pattern": "ME*E"}, "its hybrid_override_pattern names layers of kinds"),
+        ({"layers_block_type": ["mamba", "moe"]}, "its layers_block_type names layers of kinds"),
     ],
 )
 def test_odd_values_are_refused_by_their_keys(
@@ -235,6 +237,37 @@ def test_odd_values_are_refused_by_their_keys(
 ) -> None:
     with pytest.raises(FileError, match=said):
         read("Qwen3-Coder-480B-A35B", **changed | {"architectures": ["Qwen9MoeForCausalLM"]})
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+     ({"quant_algo": "FP8", "producer": {"name": "modelopt"}}, "fp8")],
+)  # fmt: skip
+def test_what_an_optimiser_wrote_is_read_and_can_be_made_anew(
+    read: Reader, said: dict[str, Any], name: str
+) -> None:
+    model = read("Phi-4", quantization_config=said)
+    assert model.quantisation == name
+    asked = (model, load_profile("910b3"), Layout(), Batch(1, 100))
+    assert step(*asked, dtype="w8a8").precision.name == "w8a8"
+    if name == "nvfp4":
+        with pytest.raises(ArgumentError, match="published as nvfp4"):
+            step(*asked)
+
+
+def test_a_limit_without_end_is_a_number_and_a_part_that_nobody_reads_is_said(read: Reader) -> None:
+    found = read("Phi-4", time_step_limit=[0.0, float("inf")])
+    assert not found.architecture.approximated
+    part = {**RECENT["Kimi-K2-Instruct"][0], "model_type": "deepseek_v3"}
+    part |= {"routed_expert_hidden_size": 3584}
+    of = {"architectures": ["KimiK9ForConditionalGeneration"], "text_config": part}
+    eyes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    eyes |= {"intermediate_size": 128, "patch_size": 14}
+    seeing = read("Kimi-K2-Instruct", **of, vision_config=eyes)
+    said = dict(seeing.architecture.approximated)
+    assert set(said) == {"tower", "layers"}
+    assert "routed_expert_hidden_size" in said["layers"]
 
 
 def test_training_of_what_isnt_modelled_is_refused(read: Reader) -> None:

@@ -30,6 +30,8 @@ _ARRAY = re.compile(
 )
 _VECTOR, _CUBE, _MIX, _BY_SIDES, _ONE_EACH = 0, 1, 2, 3, 4
 _WITH_ONE = re.compile(r"__mix__\s*\(\s*1\s*,\s*1\s*\)")
+# No cube core beside a vector core, or none that is waited for.
+_ON_VECTORS = re.compile(r"KERNEL_TASK_TYPE_DEFAULT\s*\(\s*KERNEL_TYPE_(AIV_ONLY|MIX_AIV_1_0)\s*\)")
 _SETTINGS = 2  # of a launch: blocks, l2ctrl; without a stream it's the default one
 
 
@@ -234,6 +236,8 @@ def _kind(words: str, source: str) -> int:
     if "KERNEL_TYPE_MIX_AIC_1_1" in source and "KERNEL_TYPE_MIX_AIC_1_2" not in source:
         return _ONE_EACH
     asks_cube = "REGIST_MATMUL_OBJ" in source and "ASCENDC_CUBE_ONLY" not in source
+    if _ON_VECTORS.search(source) and not asks_cube and "MIX_AIC" not in source:
+        return _VECTOR
     if asks_cube or "KERNEL_TYPE_MIX_AI" in source or "CrossCoreSetFlag" in source:
         return _MIX
     by_cube = ("REGIST_MATMUL_OBJ", "KERNEL_TYPE_AIC_ONLY", "Mmad(", "Mmad<")

@@ -43,9 +43,21 @@ def available_bytes() -> int | None:
     return min(bounds, default=None)
 
 
+def mapped(file: Path) -> tuple[int, int]:
+    """The addresses from and to which a file lies in this process; zeros where it doesn't."""
+    lines = _text("/proc/self/maps").splitlines()
+    spans = [line.split()[0].split("-") for line in lines if line.endswith(f" {file}")]
+    return (int(spans[0][0], 16), int(spans[-1][1], 16)) if spans else (0, 0)
+
+
 def _number(file: str, pattern: str) -> int | None:
-    try:
-        found = re.search(pattern, Path(file).read_text(encoding="ascii"))
-    except (OSError, ValueError):  # not Linux
-        return None
+    found = re.search(pattern, _text(file))
     return int(found[1]) if found else None
+
+
+def _text(file: str) -> str:
+    """A file of the system's; empty where there is none."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError):  # not Linux
+        return ""

@@ -282,6 +282,38 @@ def test_an_operator_of_a_checkout(
     assert "no operator in a folder list_scales" in said.err
 
 
+def test_what_kernels_of_a_library_rely_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants of the kernel, sizes that say nothing, tiles that stay, what isn't a number.
+
+    The operator has no results: it changes its inputs. Its tiling calls a function of the folder
+    beside it, and one that is nowhere.
+    """
+    import npusim
+    from npusim.capi.projects.building import build
+    from npusim.operators.registry import refresh
+
+    (done,) = build(CHECKOUT, tmp_path, ops=("peak_step",))
+    assert done.kernels == {"PeakStep": 1}
+    with monkeypatch.context() as changed_for_now:
+        changed_for_now.setenv("NPUSIM_OPS", str(tmp_path))
+        changed_for_now.syspath_prepend(str(tmp_path))
+        refresh()
+        device = npusim.Device("910b3")
+        for found in (7.0, np.inf, np.nan):
+            x, peak, table = (np.zeros(size, np.float32) for size in (64, 16, 8))
+            x[[3, 9]] = found, 2.0
+            outputs = device.run("PeakStep", x=x, peak=peak, table=table).outputs
+            assert outputs is not None
+            np.testing.assert_array_equal(outputs["peak"][[0, 1, 8]], [found, 0, found])
+            np.testing.assert_array_equal(outputs["table"], range(1, 9))
+        given = {"peak": "fp32[16]", "table": "fp32[8]"}
+        said = device.check("PeakStep", x="fp32[64]", elsewhere=True, **given)
+        assert "it calls optiling::TileForAnotherProduct, which isn't among its" in said.message
+        said = device.check("PeakStep", x="fp32[63]", **given)
+        assert "returns that it failed: 64 numbers, not 63" in said.message  # not Check failed
+    refresh()
+
+
 def test_c_functions_of_a_project(folder: Path, tmp_path: Path) -> None:
     header = (folder / "npusim_project_op_project/include/aclnn_scaled_shift.h").read_text()
     assert "const aclTensor *x, const aclTensor *shift, double scale, aclTensor *y," in header

@@ -51,6 +51,13 @@ uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at)
     return reinterpret_cast<uint8_t *>(address);
 }
 
+/* The device doesn't know the size that SetGlobalBuffer was given; kernels of operators give that of other calls, or none. */
+void beyond_tensor(int64_t used, int64_t size, const char *unit, const char *what, Site at)
+{
+    if (!shared->job->auto_sync)
+        refuse(at, "Read and write inside of the tensor.", "%s: a tensor in global memory is used up to %s %lld, but ends at %s %lld", what, unit, (long long)used, unit, (long long)size);
+}
+
 static void finish_gm(Instruction &told, Site at)
 {
     /* number[1] comes as an address; the bytes of all runs and the gaps between them follow */

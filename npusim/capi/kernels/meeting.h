@@ -219,6 +219,7 @@ void serve(Site at)
     act();
     Runtime &core = here();
     core.serving = true;
+    std::map<int, Clocks> answered; /* what had ended when a vector core heard of its last product, which it did before it asks again */
     while (true) {
         wait_until(asked, &core, at);
         if (core.asked.empty()) return;
@@ -226,10 +227,12 @@ void serve(Site at)
         core.asked.pop_front();
         int64_t asks[8] = {ASKS, S, 2, request.sub_block + 1}, answers[8] = {ANSWERS, FIX, 2, request.sub_block + 1};
         write_down("", "matrix product", request.at, CROSS_WAIT, S, 0, asks);
+        merge(core.clocks[S], answered[request.sub_block]);
         {
             Acting acting(request.at);
             request.work(request.context);
         }
+        answered[request.sub_block] = now(FIX);
         write_down("", "matrix product", request.at, CROSS_SET, FIX, 0, answers);
         core.served++;
     }

@@ -75,14 +75,15 @@ static void check_place(const Instruction &told, const Span &span, Site at)
         refuse(at, "Start at a multiple of it.", "%s: the address of %s is %lld, no multiple of 32 bytes", told.name, named(span).c_str(), (long long)span.start);
 }
 
-/* A tile of a queue is used between AllocTensor or DeQue and EnQue or FreeTensor. */
+/* A tile of a queue is used between AllocTensor or DeQue and EnQue or FreeTensor; kernels of operators read some behind
+ * that, and the order of pipes tells whether they may. */
 static void check_tile(const Instruction &told, const Span &span, Site at)
 {
     uint32_t tile = here().tiles[span.memory][size_t(span.start / BLOCK)];
     if (!tile) return;
     const Queue &queue = here().queues[(tile >> 16) - 1];
     int state = queue.state[tile & 0xffff];
-    if (state == 0) refuse(at, "Allocate a tile first; free it behind its last use.", "%s: %s is used, but it is freed", told.name, named(span).c_str());
+    if (state == 0 && !shared->job->auto_sync) refuse(at, "Allocate a tile first; free it behind its last use.", "%s: %s is used, but it is freed", told.name, named(span).c_str());
     if (state == 2) refuse(at, "Take it with DeQue first: that waits for who fills it.", "%s: %s is used, but it is enqueued and not dequeued", told.name, named(span).c_str());
 }
 
@@ -131,7 +132,7 @@ static bool check_filled(const Instruction &told, const Span &span, Site at)
     return !missing || missing < all;
 }
 
-/* Libraries of templates fill a buffer with the same numbers again, and need no order for that. */
+/* Libraries fill a buffer with the same numbers again, and need no order for that. */
 static void note_overwritten(const Span &span, const std::string &message, const std::string &remedy, Site at)
 {
     const uint8_t *memory = current->memory[span.memory];
@@ -179,7 +180,7 @@ static void check_order(int pipe, const Span &span, bool writes, Site at)
             std::string remedy = std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.";
             std::string message = std::string(PIPE_NAMES[pipe]) + (writes ? " writes " : " reads ") + named(span) + " while " + PIPE_NAMES[other] + " may not have " +
                                   (wrote ? "written" : "read") + " it yet (" + spelled(core.sites[other][found % LINES]) + "): nothing orders the two";
-            if (!writes || !shared->has_sides || span.memory != UB) refuse(at, remedy.c_str(), "%s", message.c_str());
+            if (!writes || !is_a_librarys() || span.memory != UB) refuse(at, remedy.c_str(), "%s", message.c_str());
             note_overwritten(span, message, remedy, at);
         }
 }
@@ -191,7 +192,8 @@ static bool writes_behind(const Span &target, const Span &source)
     int64_t to = end_of(target) - target.start, from = end_of(source) - source.start, wide = to > from ? to : from;
     int64_t repeats = (wide + 255) / 256 - 1; /* before the last one */
     if (target.outer * target.inner != 1 || source.outer * source.inner != 1) return false;
-    return target.start + to * 256 / wide <= source.start + from * 256 / wide && target.start + repeats * to * 256 / wide <= source.start + repeats * from * 256 / wide;
+    int64_t first = wide < 256 ? wide : 256;
+    return target.start + to * first / wide <= source.start + from * first / wide && target.start + repeats * to * 256 / wide <= source.start + repeats * from * 256 / wide;
 }
 
 /* Operands of the vector unit lie at one place or apart: what overlaps in part may be read old or new. */

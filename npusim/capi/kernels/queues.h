@@ -139,8 +139,10 @@ bool queue_has(int32_t number, bool waiting)
     return false;
 }
 
+/* The device loses nothing by tiles that are still out when a kernel ends; kernels of operators leave some. */
 static void check_freed(Runtime &core)
 {
+    if (shared->job->auto_sync) return;
     for (const Queue &queue : core.queues)
         for (size_t slot = 0; slot < queue.state.size(); slot++)
             if (queue.state[slot] == 1 || queue.state[slot] == 2 || queue.state[slot] == 3)

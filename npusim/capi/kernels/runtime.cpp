@@ -74,6 +74,7 @@ static bool map_memory(const npusim_job_t &job)
 {
     std::map<uint64_t, uint64_t> wanted;
     for (int each = 0; each < job.buffers; each++) {
+        if (job.addresses[each] == job.contents[each]) continue; /* a kernel's constants lie where its code is */
         uint64_t size = (job.sizes[each] + PAGE - 1) / PAGE * PAGE;
         wanted[job.addresses[each]] = size;
         void *place = reinterpret_cast<void *>(job.addresses[each]);

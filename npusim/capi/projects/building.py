@@ -43,12 +43,14 @@ if TYPE_CHECKING:
 _TILING_CLASS = re.compile(
     r"^\s*REGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
 )
-# Tables of virtual functions and types, but for those of C++ itself.
-_TABLES = re.compile(r"\bU (_ZT[VI](?!N10__cxxabiv1|S|N?St)\w+)")
+# Functions, and tables of virtual functions and types, but for those of C++ itself.
+_WANTED = re.compile(r"\bU (_Z(?:T[VI](?!N10__cxxabiv1|S|N?St)|(?!T|GV|N?K?S))\w+)")
 _DEFAULT = "REGISTER_TILING_DEFAULT"
 # A kernel with template arguments, which its tiling key chooses (ASCENDC_TPL_SEL).
 _TEMPLATE = re.compile(r"template\s*<[^;{}]*>\s*(?:inline\s+)?__global__")
-_OF_HOSTS = ("-w",)  # what compilers warn of in tilings is the author's, who builds them with CANN
+# What compilers warn of in tilings is the author's, who builds them with CANN. A name that several
+# projects define is each one's own.
+_OF_HOSTS = ("-w", "-Wl,-Bsymbolic")
 
 # What a dtype is in a kernel's C++.
 _CXX = {
@@ -59,6 +61,9 @@ _CXX = {
     BOOL: "bool",
     DOUBLE: "double",
 }
+
+# What ge::DataType calls it.
+_HOSTS_BFLOAT16 = "DT_BF16"
 
 _DEFINITIONS = '''"""Operators of {project}, built by npusim."""
 
@@ -119,16 +124,7 @@ def _build_one(
     with guarded_folder(f".{name}.", within=output.resolve()) as room:
         scratch = Path(room, "new")
         scratch.mkdir()
-        entries = scratch / "entries.cpp"
-        entries.write_text('#include "npusim/op_entries.h"\n', encoding="utf-8")
-        compile_library(
-            [*sources.hosts, entries],
-            scratch / HOST,
-            [*sources.host_flags, *_OF_HOSTS],
-            f"{project / HOSTS}",
-        )
-        entries.unlink()
-        _define_others(scratch)
+        _compile_hosts(sources, scratch)
         ops = HostCode(scratch / HOST).operators(products)
         if not ops:
             raise FileError(project / HOSTS, "adds no operator", "Write OP_ADD(YourOperator).")
@@ -155,18 +151,61 @@ def _build_one(
     return Built(target, {prefix + op.name: len(op.combinations) for op in ops})
 
 
-def _define_others(scratch: Path) -> None:
-    """Defines the tables of classes whose code is for other products, as nothing.
+def _compile_hosts(sources: Sources, scratch: Path) -> None:
+    """Compiles the host's sources, and those of the checkout that define what these call."""
+    entries = scratch / "entries.cpp"
+    entries.write_text('#include "npusim/op_entries.h"\n', encoding="utf-8")
+    files: list[Path] = []
+    missing: list[str] = []
+    more: Sequence[Path] = sources.hosts
+    while more:
+        files += more
+        flags = [*sources.host_flags, *_OF_HOSTS]
+        compile_library([*files, entries], scratch / HOST, flags, f"{sources.project / HOSTS}")
+        missing = _missing(scratch / HOST)
+        names = [_names_in(each) for each in missing if not each.startswith("_ZT")]
+        more = sources.defining(names, files)
+    entries.unlink()
+    _define_others(missing, scratch)
 
-    A library isn't loaded without them, while functions may be missing until they are called.
+
+def _missing(library: Path) -> list[str]:
+    """The functions, and tables of classes, that no library defines which this one is linked to."""
+    wanted = _WANTED.findall(_told_by(binary_tool("nm"), "-D", "--undefined-only", str(library)))
+    linked = re.findall(r"(/\S+)", _told_by("ldd", str(library)))
+    has = set(re.findall(r" (\w+)", _told_by(binary_tool("nm"), "-D", "--defined-only", *linked)))
+    return [each for each in wanted if each not in has]
+
+
+def _told_by(*command: str) -> str:
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout  # noqa: S603
+
+
+def _names_in(symbol: str) -> tuple[str, ...]:
+    """A function's name in a symbol, behind those of what it is in."""
+    names, left = [], symbol.removeprefix("_Z").removeprefix("NK").removeprefix("N")
+    while found := re.match(r"\d+", left):
+        end = found.end() + int(found[0])
+        names.append(left[found.end() : end])
+        left = left[end:]
+    return tuple(names)
+
+
+def _define_others(missing: Sequence[str], scratch: Path) -> None:
+    """Defines what is for other products: tables of classes as nothing, functions as broken.
+
+    A library isn't loaded without tables, and a call of a function that isn't there would end the
+    process.
     """
-    command = [binary_tool("nm"), "-D", "--undefined-only", str(scratch / HOST)]
-    told = subprocess.run(command, check=False, capture_output=True, text=True).stdout  # noqa: S603
-    missing = _TABLES.findall(told)
     if not missing:
         return
+    lines = ["#include <stdlib.h>", "const char *npusim_missing;"]
+    for each in missing:
+        name = "::".join(_names_in(each))
+        broken = f'void {each}(void) {{ npusim_missing = "{name}"; abort(); }}'
+        lines.append(f"void *{each}[64];" if each.startswith("_ZT") else broken)
     source = scratch / "others.c"
-    source.write_text("".join(f"void *{each}[64];\n" for each in missing), encoding="utf-8")
+    source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     compile_c_library(source, scratch / OTHERS)
     source.unlink()
 
@@ -273,7 +312,8 @@ def _translation(
     text = read_bytes(file).decode("utf-8", errors="replace")
     if headers and _DEFAULT not in text and _registers(op, headers[0]):
         lines += [f"using NpusimTilingData = NpusimTilingOf{op.name};"]
-    lines += [f"#define {each.dt} {each.acl}" for each in DTYPES]  # not 0 in an #if
+    words = {each.dt: each.acl for each in DTYPES} | {_HOSTS_BFLOAT16: BFLOAT16.acl}
+    lines += [f"#define {word} {number}" for word, number in words.items()]  # not 0 in an #if
     for tensor, dtype in zip((*op.inputs, *op.outputs), dtypes, strict=True):
         word = tensor.name.upper()
         lines += [f"#define DTYPE_{word} {_cxx(dtype)}", f"#define ORIG_DTYPE_{word} {dtype.dt}"]

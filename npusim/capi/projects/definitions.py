@@ -70,13 +70,11 @@ class ProjectOperator:
             kernel=self.kernels,
             band_class=BAND_CLASS,
             checks=((self._combined, op.results[0].name), (self._tiles, op.results[0].name)),
-            dtypes=dict.fromkeys(op.families, self._dtypes),
+            dtypes={family: self._dtypes(family) for family in op.families},
         )
 
-    @property
-    def _dtypes(self) -> tuple[DType, ...]:
-        listed = (dtype for each in (*self.op.inputs, *self.op.outputs) for dtype in each.dtypes)
-        return tuple(dict.fromkeys(listed))
+    def _dtypes(self, family: str) -> tuple[DType, ...]:
+        return tuple(dict.fromkeys(dtype for of in self.op.combined[family] for dtype in of))
 
     @cached_property
     def host(self) -> Any:

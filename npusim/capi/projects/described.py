@@ -77,8 +77,8 @@ class Described:
 
     @property
     def results(self) -> tuple[Tensor, ...]:
-        """What comes out: an operator without outputs changes its first input (``var``)."""
-        return self.outputs or self.inputs[:1]
+        """What comes out: an operator without outputs changes its inputs."""
+        return self.outputs or tuple(each for each in self.inputs if not each.optional)
 
     @property
     def lists(self) -> tuple[int, ...]:

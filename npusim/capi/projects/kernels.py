@@ -23,6 +23,7 @@ from npusim.capi.runtime.memory import Block
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import UINT8
 from npusim.values.errors import FileError, KernelCodeError, KernelError
+from npusim.values.host import mapped
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -39,7 +40,7 @@ _WORD_BYTES = 8
 class KernelCall:
     """One launch: the kernel's library and cores, its operands, and what the tiling returned.
 
-    An input that is left out is None; ``changed`` are the first inputs where they are the results.
+    An input that is left out is None; ``changed`` are those inputs that are results as well.
     ``lists`` has the number of tensors for each parameter that is a list, -1 for a single one; the
     kernel is given a table for a list.
     """
@@ -83,14 +84,15 @@ class KernelCall:
             auto_sync=True,
         )
         try:
-            played = play_cores(code.ffi, self.profile, launch, list(dict.fromkeys(blocks)))
+            memories = [*dict.fromkeys(blocks), code.constants]
+            played = play_cores(code.ffi, self.profile, launch, memories)
         except KernelError as error:  # a mistake in the project: no answer of ours
             words = (error.kernel, error.problem, error.remedy)
             raise KernelCodeError(*words, site=error.site) from None
         if numerics:
-            made = (*self.changed, *self.outputs)
-            places = (*range(len(self.changed)), *range(len(self.inputs), len(blocks)))
-            for tensor, place in zip(made, places, strict=False):
+            changed = [self._given[_key(each)] for each in self.changed]
+            places = (*changed, *range(len(self.inputs), len(blocks)))
+            for tensor, place in zip((*self.changed, *self.outputs), places, strict=False):
                 _read(blocks[place], tensor)
         return played
 
@@ -111,6 +113,12 @@ class KernelCall:
                 found.append(GlobalTensor(GmBuffer(f"table{place}", size), UINT8, (size,)))
             at += 1 if many < 0 else many
         return tuple(found)
+
+    @cached_property
+    def constants(self) -> GlobalTensor:
+        """Global memory that comes with the kernel's code: tables that it declares as constants."""
+        size = _code(self.library).constants.size
+        return GlobalTensor(GmBuffer("constants", size), UINT8, (size,))
 
     def _parameters(self, addresses: Sequence[int], tables: Sequence[Block]) -> list[int]:
         """The kernel's parameters; the tables of its lists are written.
@@ -143,13 +151,18 @@ class KernelCall:
         played = self.play(numerics=False)
         again = self._in_place()
         memories = [each for place, each in enumerate(self.operands) if place not in again]
+        memories.append(self.constants)
         return played.listing([nothing if each is None else each for each in memories])
 
     def _in_place(self) -> dict[int, int]:
         """The operands that are results in the memory of an input, and which one."""
-        own = {_key(each): place for place, each in enumerate(self.inputs) if each is not None}
-        made = enumerate(self.outputs, len(self.inputs))
+        own, made = self._given, enumerate(self.outputs, len(self.inputs))
         return {place: own[_key(each)] for place, each in made if _key(each) in own}
+
+    @cached_property
+    def _given(self) -> dict[tuple[int, int, tuple[int, ...]], int]:
+        """The places of the inputs that are given."""
+        return {_key(each): place for place, each in enumerate(self.inputs) if each is not None}
 
 
 # What calls do, found when they are first played: no part of what tells kernels apart.
@@ -164,7 +177,7 @@ class ProjectKernel(Kernel):
         self.block_dim = call.made.blocks
         self.reads = tuple(each for each in call.inputs if each is not None)
         self.writes = (*call.changed, *call.outputs)
-        self.scratch = (call.workspace, call.tiling, *call.tables)
+        self.scratch = (call.workspace, call.tiling, *call.tables, call.constants)
 
     def _listed(self) -> ListedKernel:
         if self._call not in _listings:
@@ -202,6 +215,7 @@ def _class(name: str, cores: Literal["vector", "cube"], *, is_mix: bool) -> type
 class _Code:
     ffi: Any
     lib: Any
+    constants: Block
 
 
 @cache
@@ -210,10 +224,18 @@ def _code(library: str) -> _Code:
     ffi.cdef(JOB + OP_KERNEL)
     installation()  # what it is linked to may have gone from the cache
     try:
-        return _Code(ffi, ffi.dlopen(library))
+        lib = ffi.dlopen(library)
     except OSError as problem:
         remedy = "Build its project again with `npusim op build`."
         raise FileError(library, f"can't be loaded: {problem}", remedy) from None
+    return _Code(ffi, lib, _constants(ffi, library))
+
+
+def _constants(ffi: Any, library: str) -> Block:
+    """Where a library that is loaded lies, as a block of device memory."""
+    first, last = mapped(Path(library).resolve())
+    content = np.frombuffer(ffi.buffer(ffi.cast("char *", first), last - first), np.uint8)
+    return Block(first, last - first, 0, content)
 
 
 def parameters_of(library: Path) -> int:

@@ -62,6 +62,24 @@ class Sources:
             folders = [beside / "npusim_own", beside, *around]
             yield [f"-I{each}" for each in dict.fromkeys(folders) if each.is_dir()]
 
+    def defining(self, functions: Sequence[tuple[str, ...]], known: Sequence[Path]) -> list[Path]:
+        """Sources of the checkout, besides those ``known``, that define some of these functions.
+
+        Each is its name behind those of what it is in. They lie in other operators of the category
+        or in what all operators share.
+        """
+        if not functions or self.root == self.project:
+            return []
+        folders = [*sorted(self.project.parent.glob(f"*/{HOSTS}")), self.root / "common" / "src"]
+        files = [
+            file
+            for folder in folders
+            if folder.is_dir()
+            for file in _within(folder, _SUFFIXES, self.root)
+            if file not in known
+        ]
+        return [each for each in files if _defines(_text(each), functions)]
+
     def headers(self) -> list[Path]:
         """The host's headers and sources, the operator's own first."""
         others = dict.fromkeys(each.parent for each in self.hosts)
@@ -132,6 +150,16 @@ def _tilings_elsewhere(project: Path, root: Path, hosts: Sequence[Path]) -> Iter
         files = {each: _text(each) for each in _within(folder, _SUFFIXES, root)}
         if wanted & {name for each in files.values() for name in _TILED.findall(each)}:
             yield from (file for file, each in files.items() if not _ADDED.search(each))
+
+
+def _defines(text: str, functions: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a source defines one of the functions, in what they are in."""
+    return any(
+        all(re.search(rf"\b{word}\b", text) for word in around)
+        and re.search(rf"^[\w:&*<> ]+\b{name}\s*\([^;{{}}]*\)[^;{{}}]*\{{", text, re.MULTILINE)
+        for *around, name in functions
+        if name in text
+    )
 
 
 def _text(file: Path) -> str:

@@ -16,6 +16,11 @@ inline std::string &refusal()
     static std::string words;
     return words;
 }
+/* Each function says that the one below it failed: the first one knows why. */
+inline void note_refusal(const std::string &words)
+{
+    if (refusal().empty()) refusal() = words;
+}
 template <typename T> decltype(auto) printed(const T &value)
 {
     if constexpr (std::is_same_v<T, std::string>) return value.c_str();
@@ -26,7 +31,7 @@ template <typename Who, typename... T> void refuse(const Who &, const char *form
     char words[512];
     if constexpr (sizeof...(T) == 0) std::snprintf(words, sizeof words, "%s", form);
     else std::snprintf(words, sizeof words, form, printed(given)...);
-    refusal() = words;
+    note_refusal(words);
 }
 template <typename Who, typename... T> void refuse(const Who &who, const std::string &form, const T &...given) { refuse(who, form.c_str(), given...); }
 template <typename Who> void refuse(const Who &) {}
@@ -34,7 +39,7 @@ template <typename Who, typename... T> void refuse_words(const Who &, const T &.
 {
     std::ostringstream words;
     ((words << given << ' '), ...);
-    refusal() = words.str();
+    note_refusal(words.str());
 }
 template <typename... T> void say_nothing(T &&...) {}
 

@@ -76,7 +76,7 @@ struct Runs {
 template <typename T> NPUSIM_CALLED uint8_t *check_global(const GlobalTensor<T> &gm, int64_t bytes, const char *name, Site at)
 {
     int64_t size = gm.count == INT64_MAX ? INT64_MAX : bytes_of<T>(gm.count);
-    if (bytes > size) refuse(at, "Copy fewer elements, or from an earlier place.", "%s: a tensor in global memory is used up to byte %lld, but ends at byte %lld", name, (long long)bytes, (long long)size);
+    if (bytes > size) beyond_tensor(bytes, size, "byte", name, at);
     return global(uint64_t(reinterpret_cast<uintptr_t>(gm.address)), bytes, name, at);
 }
 template <typename T> NPUSIM_CALLED void copy_runs(const char *name, const LocalTensor<T> &local, const GlobalTensor<T> &gm, const Runs &runs, bool stores, Site at, bool anywhere = false)

@@ -42,7 +42,7 @@ inline float npusim_digamma(float number)
     return float(sum + std::log(x) - 0.5 / x - inverse * (1.0 / 12 - inverse * (1.0 / 120 - inverse / 252)));
 }
 
-/* Each by count or for all of the source, with scratch memory or without. */
+/* Each by count or for all of the source, with scratch memory or without, and by the signature that libraries pass on. */
 #define NPUSIM_MATH(Name, body, ...)                                                                                          \
     template <typename T, bool isReuseSource = false> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, uint32_t count, NPUSIM_AT) \
     {                                                                                                                         \
@@ -51,7 +51,8 @@ inline float npusim_digamma(float number)
     template <typename T, bool isReuseSource = false> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &tmp, NPUSIM_AT) { Name(dst, src, tmp, src.GetSize(), at); }
 #define NPUSIM_MATH_PLAIN(Name)                                                                                               \
     template <typename T, bool isReuseSource = false> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint32_t count, NPUSIM_AT) { Name(dst, src, LocalTensor<uint8_t>(), count, at); } \
-    template <typename T, bool isReuseSource = false> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, NPUSIM_AT) { Name(dst, src, LocalTensor<uint8_t>(), src.GetSize(), at); }
+    template <typename T, bool isReuseSource = false> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, NPUSIM_AT) { Name(dst, src, LocalTensor<uint8_t>(), src.GetSize(), at); } \
+    template <typename T, bool isReuseSource = false, typename D = LocalTensor<T>> void Name(const D &dst, const LocalTensor<T> &src, const uint32_t count) { Name(static_cast<const LocalTensor<T> &>(dst), src, LocalTensor<uint8_t>(), count, npusim::Site{__FILE__, __LINE__}); }
 #define NPUSIM_SERIES "vmul", "vmuls", "vadds", "vmul", "vadds", "vmul", "vadds", "vmul", "vadds", "vmul", "vadds", "vmul"
 NPUSIM_MATH(Acos, std::acos(x), "vmuls", NPUSIM_SERIES, "vsqrt", "vmul", "vadds") NPUSIM_MATH_PLAIN(Acos)
 NPUSIM_MATH(Acosh, std::acosh(x), "vmul", "vadds", "vsqrt", "vadd", "vln") NPUSIM_MATH_PLAIN(Acosh)

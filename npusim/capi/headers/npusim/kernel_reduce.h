@@ -174,7 +174,8 @@ template <ReduceType type, typename T, typename F> Folded<T> folded(int64_t coun
         Folded<T> best = {element(0), 0};
         for (int64_t each = 1; each < count; each++) {
             auto next = element(each);
-            if (type == ReduceType::MAX ? next > best.value : next < best.value) best = {next, each};
+            bool wins = type == ReduceType::MAX ? next > best.value : next < best.value;
+            if (wins || (next != next && best.value == best.value)) best = {next, each}; /* the first that is no number stays */
         }
         return best;
     }
@@ -259,6 +260,8 @@ template <ReduceType type, typename T> void reduce_all(const char *name, const L
     Span to = row(dst, type != ReduceType::SUM && index ? 2 : 1, true);
     if (uses) announce_rows<T>(name, fold_name<type>(0), at, 1, 1, {to}, {scratch});
     else announce_rows<T>(name, fold_name<type>(0), at, lanes.rows(), lanes.each(), {to}, {from.span(lanes)});
+    /* Sums of up to two steps are moved by the scalar unit, which waits for them. Source: public asc-devkit, dav_c220. */
+    if (type == ReduceType::SUM && rows <= each) link_pipes(V, S, at);
     const T *first = from.at(0, 0);
     Folded<T> found = lanes.counted ? folded<type, T>(all, [first](int64_t place) { return load(first + place); })
                                     : folded<type, T>(all, [&](int64_t place) { return load(from.at(place / lanes.each(), place % lanes.each())); });

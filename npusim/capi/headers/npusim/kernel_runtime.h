@@ -99,6 +99,7 @@ void read_word(const void *place, const void *first, bool through, Site at);
 void scalar(int loads, int stores, int operations, int global, int turns, Site at, int misses = 0);
 [[noreturn]] void refuse(Site at, const char *remedy, const char *format, ...);
 uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at);
+void beyond_tensor(int64_t used, int64_t size, const char *unit, const char *what, Site at); /* as SetGlobalBuffer was told */
 
 /* Queues and buffers of a pipe. */
 int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, int64_t bytes, Site at);

@@ -47,7 +47,7 @@ public:
 private:
     NPUSIM_CALLED T *at_element(uint64_t offset, const char *what, npusim::Site at, bool writes) const
     {
-        if (int64_t(offset) >= count) npusim::refuse(at, "Read or write inside of the tensor.", "%s: element %llu of a tensor of %lld", what, (unsigned long long)offset, (long long)count);
+        if (int64_t(offset) >= count) npusim::beyond_tensor(int64_t(offset) + 1, count, "element", what, at);
         (writes ? npusim::write_word : npusim::read_word)(address + offset, address, false, at);
         return reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address + offset)), sizeof(T), what, at));
     }

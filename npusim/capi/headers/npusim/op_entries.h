@@ -16,6 +16,9 @@
 
 /* @npusim_op@ */
 
+/* What was called and isn't among the sources, where there is such a function. */
+extern "C" __attribute__((weak)) const char *npusim_missing;
+
 namespace npusim {
 
 static int64_t (*ask_chip)(int);
@@ -163,7 +166,9 @@ template <typename Work> int guarded(Work work)
     int status = 0;
     told.clear(), refusal().clear();
     if (int signal = sigsetjmp(way_out, 1)) {
-        told = signal == SIGFPE ? "it divides by zero" : signal == SIGABRT ? "it calls abort" : "it uses memory that isn't there (a null pointer: an input or attribute that this call leaves out?)";
+        if (signal == SIGABRT && &npusim_missing && npusim_missing)
+            told = std::string("it calls ") + npusim_missing + ", which isn't among its sources (code for another product?)", npusim_missing = nullptr;
+        else told = signal == SIGFPE ? "it divides by zero" : signal == SIGABRT ? "it calls abort" : "it uses memory that isn't there (a null pointer: an input or attribute that this call leaves out?)";
         status = 2;
     } else {
         try {

@@ -232,6 +232,12 @@ template <typename T> NPUSIM_CALLED void TransDataTo5HD(uint64_t dst[16], uint64
         }
     }
 }
+template <typename T> void TransDataTo5HDImpl(T *(&dst)[16], T *(&src)[16], const TransDataTo5HDParams &p, NPUSIM_AT) /* as some libraries call it: by addresses */
+{
+    uint64_t to[16], from[16];
+    for (int each = 0; each < 16; each++) to[each] = uint64_t(reinterpret_cast<uintptr_t>(dst[each])), from[each] = uint64_t(reinterpret_cast<uintptr_t>(src[each]));
+    TransDataTo5HD<T>(to, from, p, at);
+}
 template <typename T> NPUSIM_CALLED void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16], const TransDataTo5HDParams &p, NPUSIM_AT)
 {
     uint64_t to[16], from[16];

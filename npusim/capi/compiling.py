@@ -119,6 +119,24 @@ def compile_library(sources: Sequence[Path], output: Path, flags: Sequence[str],
         raise RejectedError(*missing or (f"{what} doesn't compile, see above",))
 
 
+def kept_object(name: str, text: str) -> Path:
+    """An object of a text of npusim's own, compiled once and kept beside its library."""
+    home = installation()
+    made = home.lib / f"{name}.o"
+    if not made.is_file():
+        with guarded_folder(f".{name}.", within=home.lib) as folder:
+            source, scratch = Path(folder, f"{name}.cpp"), Path(folder, f"{name}.o")
+            source.write_text(text, encoding="utf-8")
+            words = ("-std=c++17", "-O1", "-w", "-fPIC", "-fvisibility=hidden", "-c")
+            include = f"-I{home.include}"
+            command = [*tools.cxx_compiler(), *words, include, str(source), "-o", str(scratch)]
+            done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
+            if done.returncode:
+                raise RejectedError(f"{command[0]} ended with {done.returncode}, see above")
+            scratch.replace(made)
+    return made
+
+
 def compile_c_library(source: Path, output: Path) -> None:
     """Compiles a source of functions that pass on to npusim's library."""
     command = [

@@ -208,12 +208,18 @@ def _compile(scratch: Path, compiler: list[str]) -> None:
         *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O3", "-w",
         f"-I{scratch / 'include'}", str(kernels / _KERNELS), "-o", str(runtime),
     )  # fmt: skip
-    _run(
-        *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", *map(str, files),
-        str(runtime), "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
-        f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lstdc++",
+    objects = [file.with_suffix(".o") for file in files]
+    for file, made in zip(files, objects, strict=True):
+        _run(
+            *compiler, "-c", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", str(file),
+            "-o", str(made),
+        )  # fmt: skip
+    _run(  # by the C++ compiler, which knows its own library
+        *tools.cxx_compiler(), "-shared", *map(str, objects), str(runtime),
+        "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
+        f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread",
     )  # fmt: skip
-    for file in (*files, runtime):
+    for file in (*files, *objects, runtime):
         file.unlink()
     shutil.rmtree(kernels)
 

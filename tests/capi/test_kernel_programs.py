@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +317,30 @@ def test_the_first_suggestion_names_what_is_slow(
 ) -> None:
     assert suggested[name], "nothing is suggested"
     assert re.search(what_is_slow()[name], suggested[name][0]), suggested[name]
+
+
+def clang() -> str:
+    """The command of a clang that is there: the system's, or that of pip's ziglang."""
+    if importlib.util.find_spec("ziglang"):
+        return f"{sys.executable} -m ziglang c++"
+    return shutil.which("clang++") or ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not clang(), reason="there is no clang")
+@needs_cffi
+def test_clang_compiles_kernels_and_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Instructions in C, products as objects, rows in parts; a launch in a header, both sides."""
+    monkeypatch.setenv("CXX", clang())
+    monkeypatch.setenv("NPUSIM_CACHE", str(tmp_path / "cache"))
+    for name, wrong in (("names.asc", 17), ("sides.cpp", 3)):
+        flags = ["-O1", f"-I{SOURCES / 'sides'}"]
+        program = compile_program([SOURCES / name], tmp_path / "program", flags)
+        run = run_program(str(program), [], "Ascend910B3")
+        said = re.findall(r"^(?!asc_dump).* (\d+)$", capfd.readouterr().out, re.MULTILINE)
+        assert (said, run.faults) == (["0"] * wrong, [])
 
 
 @pytest.mark.slow

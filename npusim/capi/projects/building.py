@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.capi.compiling import compile_c_library, compile_library
+from npusim.capi.compiling import compile_c_library, compile_library, kept_object
 from npusim.capi.launch_syntax import has_launches, kernel_kinds, without_launchers
 from npusim.capi.library import kernel_version
 from npusim.capi.projects.definitions import HOST, TOLD, library_name, operators_of
@@ -50,7 +50,7 @@ _DEFAULT = "REGISTER_TILING_DEFAULT"
 _TEMPLATE = re.compile(r"template\s*<[^;{}]*>\s*(?:inline\s+)?__global__")
 # What compilers warn of in tilings is the author's, who builds them with CANN. A name that several
 # projects define is each one's own.
-_OF_HOSTS = ("-w", "-Wl,-Bsymbolic")
+_OF_HOSTS = ("-w", "-O1", "-Wl,-Bsymbolic")
 
 # What a dtype is in a kernel's C++.
 _CXX = {
@@ -153,8 +153,7 @@ def _build_one(
 
 def _compile_hosts(sources: Sources, scratch: Path) -> None:
     """Compiles the host's sources, and those of the checkout that define what these call."""
-    entries = scratch / "entries.cpp"
-    entries.write_text('#include "npusim/op_entries.h"\n', encoding="utf-8")
+    entries = kept_object("op_entries", '#include "npusim/op_entries.h"\n')
     files: list[Path] = []
     missing: list[str] = []
     more: Sequence[Path] = sources.hosts
@@ -165,7 +164,6 @@ def _compile_hosts(sources: Sources, scratch: Path) -> None:
         missing = _missing(scratch / HOST)
         names = [_names_in(each) for each in missing if not each.startswith("_ZT")]
         more = sources.defining(names, files)
-    entries.unlink()
     _define_others(missing, scratch)
 
 

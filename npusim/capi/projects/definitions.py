@@ -184,7 +184,8 @@ class ProjectOperator:
         dtypes = [call.spec(name).dtype if call.is_given(name) else None for name in names]
         if call.profile.family not in self.op.families:
             families = ", ".join(map(plural, self.op.families))
-            return f"its project adds it for {families} alone (AddConfig)"
+            told = f"its project adds it for {families} alone (AddConfig)"
+            return f"{told}; npusim op build --add-config tries it on other products"
         own = self.op.combined[call.profile.family]
         if any(_fits(dtypes, each) for each in own):
             return None

@@ -5,6 +5,10 @@
 #ifndef NPUSIM_MATMUL_INTF_H
 #define NPUSIM_MATMUL_INTF_H
 
+#ifdef __clang__ /* [=, this], which each standard wants otherwise */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wc++20-extensions"
+#endif
 #include "kernel_operator.h"
 #include "kernel_tiling/kernel_tiling.h"
 #include "lib/matmul_settings.h"
@@ -399,5 +403,9 @@ using namespace AscendC;
 using AscendC::GetMatmulApiTiling;
 
 #include "lib/matmul_service.h"
+
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
 
 #endif

@@ -181,7 +181,7 @@ inline void issue_fixpipe(Instruction &told, bool unit, Site at)
     const Span &from = told.read[0];
     if (unit) leave_unit(from.start, from.start + (from.outer - 1) * from.outer_step + (from.inner - 1) * from.inner_step + from.length, at);
 }
-template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, AscendC::CO2Layout layout, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
+template <typename D, typename T> NPUSIM_CALLED void fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, AscendC::CO2Layout layout, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
 {
     int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16;
     if (!m || !n) return;
@@ -203,7 +203,7 @@ template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const
         });
     }
 }
-template <typename D, typename T> void fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
+template <typename D, typename T> NPUSIM_CALLED void fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
 {
     int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16, lanes = size == 1 ? 32 : p.isChannelSplit ? 8 : 16, blocks = (n + lanes - 1) / lanes, apart = p.dstStride * 32 / size;
     Span from = {src.memory, 1, int32_t((n + 15) / 16), src.start, src.limit, m * 64, 0, stride * 64, true, true};
@@ -252,7 +252,7 @@ struct NamedScales {
 
 namespace AscendC {
 
-template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
 {
     if (!p.repeatTimes) return;
     int64_t first = src.start + p.startIndex * npusim::FRACTAL, step = (p.addrMode ? -1 : 1) * p.srcStride * npusim::FRACTAL, apart = (1 + p.dstGap) * npusim::FRACTAL;
@@ -267,13 +267,13 @@ template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor
     }
 }
 /* From global memory, fractal by fractal. */
-template <typename T> void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
 {
     if (!p.repeatTimes) return;
     GlobalTensor<T> first = src[uint64_t(p.startIndex) * 512 / sizeof(T)];
     npusim::copy_runs("LoadData", dst, first, {p.repeatTimes, npusim::FRACTAL, p.srcStride * npusim::FRACTAL, (1 + p.dstGap) * npusim::FRACTAL}, false, at);
 }
-template <typename T> void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &p, NPUSIM_AT)
 {
     constexpr int64_t parts = npusim::Square<T>::fractals, square = parts * npusim::FRACTAL;
     if (!p.repeatTimes) return;
@@ -297,7 +297,7 @@ inline void SetLoadDataBoundary(uint32_t) {}
 inline void SetLoadDataRepeat(const LoadDataRepeatParam &) {}
 
 /* A feature map in L1 (NC1HWC0) as a matrix: places of the filter by rows, channels and taps by columns. */
-template <typename T, NPUSIM_SETTING(IsResetLoad3dConfig) config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
+template <typename T, NPUSIM_SETTING(IsResetLoad3dConfig) config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T> NPUSIM_CALLED void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
 {
     constexpr int64_t c0 = npusim::Square<T>::wide;
     int64_t map_h = p.l1H, map_w = p.l1W, pads[4] = {p.padList[0], p.padList[1], p.padList[2], p.padList[3]};
@@ -331,7 +331,7 @@ template <typename T, NPUSIM_SETTING(IsResetLoad3dConfig) config = IS_RESER_LOAD
 inline constexpr IsResetLoad3dConfig NPUSIM_MAP_IS_SET = {false, false};
 inline void Load3DSetFMatrixCal(uint16_t high, uint16_t wide, const uint8_t pads[4]) { SetFmatrix(high, wide, pads, FmatrixMode::FMATRIX_LEFT); }
 /* The same with its numbers packed: 16 bits of each extent and start, 8 of each of the filter's. */
-template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &p, NPUSIM_AT)
 {
     auto word = [&](int place) { return uint16_t(p.extConfig >> 16 * place); };
     auto byte = [&](int place) { return uint8_t(p.filterConfig >> 8 * place); };
@@ -339,14 +339,14 @@ template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor
     LoadData3DParamsV2<T> same(pads, 0, 0, p.channelSize, word(0), word(1), word(2), word(3), byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), p.enTranspose, p.enSmallK, T(0), p.filterSizeW, p.filterSizeH, p.fMatrixCtrl);
     LoadData<T, NPUSIM_MAP_IS_SET>(dst, src, same, at);
 }
-template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParamsV2 &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParamsV2 &p, NPUSIM_AT)
 {
     LoadData2DParams same(0, uint8_t(p.kStep), uint16_t(p.srcStride), 0, 0, p.ifTranspose, 0);
     for (int64_t row = 0; row < p.mStep; row++)
         LoadData(dst[uint32_t(row * p.dstStride * 512 / int64_t(sizeof(T)))], src[uint32_t(((p.kStartPosition * p.srcStride) + p.mStartPosition + row) * 512 / int64_t(sizeof(T)))], same, at);
 }
 
-template <typename T> void Fill(const LocalTensor<T> &dst, const InitConstValueParams<T> &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Fill(const LocalTensor<T> &dst, const InitConstValueParams<T> &p, NPUSIM_AT)
 {
     int64_t unit = dst.memory == npusim::L1 ? 32 : npusim::FRACTAL, run = p.blockNum * unit, step = run + p.dstGap * unit;
     npusim::Instruction told = {"Fill", "create_cbuf_matrix", npusim::CHIP_COPY, dst.memory == npusim::L1 ? npusim::MTE2 : npusim::MTE1, npusim::type_of<T>(), 0, 1, {npusim::L1_TO_L0A, run * p.repeatTimes, 0, 0, 0, 0, 0, 0}, {}, {{dst.memory, p.repeatTimes, 1, dst.start, dst.limit, run, step, 0, false, false}}};
@@ -356,12 +356,12 @@ template <typename T> void Fill(const LocalTensor<T> &dst, const InitConstValueP
 }
 template <typename T> void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &p, NPUSIM_AT) { Fill(dst, p, at); }
 
-template <typename D, typename A, typename B> void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const MmadParams &p, NPUSIM_AT)
+template <typename D, typename A, typename B> NPUSIM_CALLED void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const MmadParams &p, NPUSIM_AT)
 {
     LocalTensor<D> table(TPosition::C2, 0, 256, at);
     npusim::mmad(c, a, b, p.cmatrixSource && !p.cmatrixInitVal ? &table : static_cast<const LocalTensor<D> *>(nullptr), p, at);
 }
-template <typename D, typename A, typename B, typename V> void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<V> &bias, const MmadParams &p, NPUSIM_AT)
+template <typename D, typename A, typename B, typename V> NPUSIM_CALLED void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<V> &bias, const MmadParams &p, NPUSIM_AT)
 {
     LocalTensor<D> same = bias.template ReinterpretCast<D>();
     npusim::mmad(c, a, b, &same, p, at);
@@ -373,13 +373,13 @@ inline void SetMMColumnMajor() {}
 inline void SetMMRowMajor() {}
 
 template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, npusim::NamedScales(p.quantPre).get(), at); }
-template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR, typename S = uint64_t> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_ROW_MAJOR, typename S = uint64_t> NPUSIM_CALLED void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
     npusim::fixpipe(dst, src, config.format, p, &given, at);
 }
 template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, npusim::NamedScales(p.quantPre).get(), at); }
-template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ, typename S = uint64_t> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+template <typename D, typename T, NPUSIM_SETTING(FixpipeConfig) config = CFG_NZ, typename S = uint64_t> NPUSIM_CALLED void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
 {
     LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
     npusim::fixpipe(dst, src, p, &given, at);
@@ -388,7 +388,7 @@ inline void SetFixpipeNz2ndFlag(uint16_t number, uint16_t from_step, uint16_t to
 inline void SetFixpipePreQuantFlag(uint64_t scalar) { npusim::current->registers[5] = scalar; }
 template <typename T, bool relu = false> void SetFixPipeConfig(const LocalTensor<T> &scales, bool = false) { npusim::current->registers[6] = uint64_t(scales.start), npusim::current->registers[7] = uint64_t(scales.limit); }
 
-template <typename D, typename T, typename To> void npusim_leave(const To &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, npusim::Site at)
+template <typename D, typename T, typename To> NPUSIM_CALLED void npusim_leave(const To &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, npusim::Site at)
 {
     uint64_t nd = npusim::current->registers[4];
     FixpipeParamsV220 same(p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluPre != 0, p.quantPre, int64_t(npusim::current->registers[5]), nd & 0xffff ? uint16_t(nd) : 1, uint16_t(nd >> 16), uint16_t(nd >> 32), p.unitFlag, p.channelSplit);

@@ -8,7 +8,7 @@
 namespace npusim {
 
 /* The offset of an element that Gather takes: bytes inside of the source, whole elements (source: public API page of Gather). */
-template <typename T> int64_t gathered(const LocalTensor<T> &src, int64_t place, Site at)
+template <typename T> NPUSIM_CALLED int64_t gathered(const LocalTensor<T> &src, int64_t place, Site at)
 {
     if (place < 0 || src.start + place + int64_t(sizeof(T)) > src.limit)
         refuse(at, "Offsets are bytes inside of the source.", "Gather: offset %lld, the source has %lld bytes", (long long)place, (long long)(src.limit - src.start));
@@ -20,7 +20,7 @@ template <typename T> int64_t gathered(const LocalTensor<T> &src, int64_t place,
 
 namespace AscendC {
 
-template <typename T, typename U> void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint32_t count, NPUSIM_AT)
 {
     npusim::Span from = {src.memory, 1, 1, src.start, src.limit, src.limit - src.start, 0, 0, false, true};
     npusim::announce_rows<T>("Gather", "vgather", at, 1, count, {npusim::row(dst, count)}, {from, npusim::row(offsets, count)});
@@ -29,7 +29,7 @@ template <typename T, typename U> void Gather(const LocalTensor<T> &dst, const L
         std::memcpy(static_cast<void *>(dst.data() + each), reinterpret_cast<const uint8_t *>(src.data()) + place, sizeof(T));
     }
 }
-template <typename T, typename U, bool isSetMask = true> void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint64_t mask, int32_t times, uint16_t repeat, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true> NPUSIM_CALLED void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint64_t mask, int32_t times, uint16_t repeat, NPUSIM_AT)
 {
     npusim::Lanes lanes = NPUSIM_BY(sizeof(T));
     auto to = npusim::operand(dst, 1, repeat);
@@ -44,7 +44,7 @@ struct GatherRepeatParams {
     GatherRepeatParams() = default;
     GatherRepeatParams(uint16_t block, uint16_t repeat) : dstBlkStride(block), dstRepStride(repeat) {}
 };
-template <typename T, typename U> void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, int32_t times, const GatherRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, int32_t times, const GatherRepeatParams &p, NPUSIM_AT)
 {
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
     auto to = npusim::operand(dst, p.dstBlkStride, p.dstRepStride);
@@ -54,7 +54,7 @@ template <typename T, typename U> void Gatherb(const LocalTensor<T> &dst, const 
         for (int block = 0; block < 8; block++)
             std::memcpy(static_cast<void *>(to.at(turn, block * (32 / int(sizeof(T))))), reinterpret_cast<const uint8_t *>(src.data()) + offsets.data()[turn * 8 + block], 32);
 }
-template <typename T, typename U> void Scatter(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Scatter(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint32_t count, NPUSIM_AT)
 {
     npusim::announce_rows<T>("Scatter", "vscatter", at, 1, count, {{dst.memory, 1, 1, dst.start, dst.limit, dst.limit - dst.start, 0, 0, false, false}}, {npusim::row(src, count), npusim::row(offsets, count)});
     for (uint32_t each = 0; each < count; each++) std::memcpy(reinterpret_cast<uint8_t *>(dst.data()) + base + offsets.data()[each], src.data() + each, sizeof(T));
@@ -66,7 +66,7 @@ struct GatherMaskParams {
     GatherMaskParams() = default;
     GatherMaskParams(uint8_t block, uint16_t times, uint16_t repeat, uint8_t pattern) : src0BlockStride(block), repeatTimes(times), src0RepeatStride(repeat), src1RepeatStride(pattern) {}
 };
-template <typename T, typename Chosen> void npusim_gather_mask(const LocalTensor<T> &dst, const LocalTensor<T> &src, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, Chosen chosen, const npusim::Span *pattern, npusim::Site at)
+template <typename T, typename Chosen> NPUSIM_CALLED void npusim_gather_mask(const LocalTensor<T> &dst, const LocalTensor<T> &src, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, Chosen chosen, const npusim::Span *pattern, npusim::Site at)
 {
     npusim::Lanes lanes = npusim::by_bits(0, 0, p.repeatTimes);
     lanes.lanes = counts ? int32_t(mask) : int32_t(256 / sizeof(T));
@@ -86,11 +86,11 @@ template <typename T, typename Chosen> void npusim_gather_mask(const LocalTensor
     kept = found.size();
 }
 enum class GatherMaskMode : uint8_t { VERSION_V1, VERSION_V2 };
-template <typename T, GatherMaskMode mode = GatherMaskMode::VERSION_V1> void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint8_t pattern, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, NPUSIM_AT)
+template <typename T, GatherMaskMode mode = GatherMaskMode::VERSION_V1> NPUSIM_CALLED void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint8_t pattern, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, NPUSIM_AT)
 {
     npusim_gather_mask(dst, src, counts, mask, p, kept, [pattern](int64_t, int64_t lane) { return pattern == 7 || (pattern < 3 ? lane % 2 == pattern - 1 : lane % 4 == pattern - 3); }, nullptr, at);
 }
-template <typename T, typename U, GatherMaskMode mode = GatherMaskMode::VERSION_V1> std::enable_if_t<std::is_integral_v<U>> GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &pattern, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, NPUSIM_AT)
+template <typename T, typename U, GatherMaskMode mode = GatherMaskMode::VERSION_V1> NPUSIM_CALLED std::enable_if_t<std::is_integral_v<U>> GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &pattern, bool counts, uint32_t mask, const GatherMaskParams &p, uint64_t &kept, NPUSIM_AT)
 {
     int64_t each = counts ? mask : 256 / sizeof(T), words = (each + 31) / 32;
     npusim::Span bits = {pattern.memory, 1, 1, pattern.start, pattern.limit, p.src1RepeatStride * 32ll * (p.repeatTimes - 1) + (words * 4 < 4 ? 4 : (each + 7) / 8), 0, 0, false, true};
@@ -103,7 +103,7 @@ struct BrcbRepeatParams {
     BrcbRepeatParams() = default;
     BrcbRepeatParams(uint16_t block, uint16_t repeat) : dstBlkStride(block), dstRepStride(repeat) {}
 };
-template <typename T> void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, const BrcbRepeatParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, const BrcbRepeatParams &p, NPUSIM_AT)
 {
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
     auto to = npusim::operand(dst, p.dstBlkStride, p.dstRepStride);
@@ -111,12 +111,12 @@ template <typename T> void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> 
     for (int64_t turn = 0; turn < times; turn++)
         for (int64_t lane = 0; lane < lanes.lanes; lane++) *to.at(turn, lane) = src.data()[turn * 8 + lane / to.PER];
 }
-template <typename T> void CreateVecIndex(const LocalTensor<T> &dst, const T &first, uint32_t count, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void CreateVecIndex(const LocalTensor<T> &dst, const T &first, uint32_t count, NPUSIM_AT)
 {
     npusim::announce_rows<T>("CreateVecIndex", "vci", at, 1, count, {npusim::row(dst, count)}, {});
     for (uint32_t each = 0; each < count; each++) npusim::store(dst.data() + each, npusim::Wide<T>(npusim::load(&first) + npusim::Wide<T>(each)));
 }
-template <typename T, typename Mask> void CreateVecIndex(const LocalTensor<T> &dst, const T &first, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
+template <typename T, typename Mask> NPUSIM_CALLED void CreateVecIndex(const LocalTensor<T> &dst, const T &first, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
 {
     constexpr bool isSetMask = true;
     npusim::Lanes lanes = NPUSIM_BY(sizeof(T));
@@ -126,7 +126,7 @@ template <typename T, typename Mask> void CreateVecIndex(const LocalTensor<T> &d
         for (int64_t lane = 0; lane < lanes.lanes; lane++)
             if (!lanes.partial || lanes.has(lane)) npusim::store(to.at(turn, lane), npusim::Wide<T>(npusim::load(&first) + npusim::Wide<T>(turn * (256 / int64_t(sizeof(T))) + lane)));
 }
-template <typename T> void ArithProgression(const LocalTensor<T> &dst, T first, T step, int32_t count, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void ArithProgression(const LocalTensor<T> &dst, T first, T step, int32_t count, NPUSIM_AT)
 {
     npusim::announce_rows<T>("ArithProgression", "vadds", at, 1, count, {npusim::row(dst, count)}, {});
     for (int32_t each = 0; each < count; each++) npusim::store(dst.data() + each, npusim::Wide<T>(npusim::load(&first) + npusim::Wide<T>(each) * npusim::load(&step)));
@@ -141,14 +141,14 @@ struct TransposeParamsExt {
     uint16_t nSize = 0, cSize = 0, hSize = 0, wSize = 0;
     TransposeType transposeType = TransposeType::TRANSPOSE_ND2ND_B16;
 };
-template <typename T> void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, NPUSIM_AT)
 {
     npusim::announce_rows<T>("Transpose", "vtranspose", at, 1, 256, {npusim::row(dst, 256)}, {npusim::row(src, 256)});
     T square[256];
     std::memcpy(static_cast<void *>(square), src.data(), sizeof square);
     for (int each = 0; each < 256; each++) dst.data()[each] = square[each % 16 * 16 + each / 16];
 }
-template <typename T> void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const TransposeParamsExt &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint8_t> &, const TransposeParamsExt &p, NPUSIM_AT)
 {
     int64_t planes = p.hSize * p.wSize, image = p.cSize * planes, all = p.nSize * image;
     bool flat = p.transposeType == TransposeType::TRANSPOSE_ND2ND_B16;
@@ -166,7 +166,7 @@ template <typename T> void Transpose(const LocalTensor<T> &dst, const LocalTenso
                 }
 }
 /* Axes B, N, S, H/N (or H, W) and their order in fractals of 16 x 16, as the type says; two passes through vnchwconv. */
-template <typename T, typename Tiling> void NpusimTransposed(const LocalTensor<T> &dst, const LocalTensor<T> &src, TransposeType type, const Tiling &tiling, npusim::Site at)
+template <typename T, typename Tiling> NPUSIM_CALLED void NpusimTransposed(const LocalTensor<T> &dst, const LocalTensor<T> &src, TransposeType type, const Tiling &tiling, npusim::Site at)
 {
     using Type = TransposeType;
     bool flat = type == Type::TRANSPOSE_ND2ND_ONLY;
@@ -205,7 +205,7 @@ struct TransDataTo5HDParams {
     TransDataTo5HDParams() = default;
     TransDataTo5HDParams(bool high, bool from, int32_t times, uint16_t to_step, uint16_t from_step) : dstHighHalf(high), srcHighHalf(from), repeatTimes(times), dstRepStride(to_step), srcRepStride(from_step) {}
 };
-template <typename T> void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, NPUSIM_AT)
 {
     constexpr int64_t size = sizeof(T), wide = size == 1 ? 32 : 32 / size;
     /* 16 blocks at a time; the lists' checks go block by block, the price once */
@@ -232,7 +232,13 @@ template <typename T> void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], co
         }
     }
 }
-template <typename T> void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16], const TransDataTo5HDParams &p, NPUSIM_AT)
+template <typename T> void TransDataTo5HDImpl(T *(&dst)[16], T *(&src)[16], const TransDataTo5HDParams &p, NPUSIM_AT) /* as some libraries call it: by addresses */
+{
+    uint64_t to[16], from[16];
+    for (int each = 0; each < 16; each++) to[each] = uint64_t(reinterpret_cast<uintptr_t>(dst[each])), from[each] = uint64_t(reinterpret_cast<uintptr_t>(src[each]));
+    TransDataTo5HD<T>(to, from, p, at);
+}
+template <typename T> NPUSIM_CALLED void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16], const TransDataTo5HDParams &p, NPUSIM_AT)
 {
     uint64_t to[16], from[16];
     for (int each = 0; each < 16; each++) to[each] = dst[each].GetPhyAddr(), from[each] = src[each].GetPhyAddr();
@@ -262,7 +268,7 @@ template <typename T> float pair_value(const uint8_t *place)
 
 namespace AscendC {
 
-template <typename T> void Sort32(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<uint32_t> &src1, int32_t times, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Sort32(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<uint32_t> &src1, int32_t times, NPUSIM_AT)
 {
     int64_t all = 32ll * times;
     npusim::announce_rows<T>("Sort32", "vbitsort32", at, times, 32, {{dst.memory, 1, 1, dst.start, dst.limit, all * 8, 0, 0, false, false}}, {npusim::row(src0, all), npusim::row(src1, all)});
@@ -286,7 +292,7 @@ struct MrgSort4Info {
     MrgSort4Info() = default;
     MrgSort4Info(const uint16_t lengths[4], bool suspends, uint16_t valid, uint16_t times) : ifExhaustedSuspension(suspends), validBit(valid), repeatTimes(times) { std::memcpy(elementLengths, lengths, sizeof elementLengths); }
 };
-template <typename T> void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcList<T> &list, const MrgSort4Info &p, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcList<T> &list, const MrgSort4Info &p, NPUSIM_AT)
 {
     const LocalTensor<T> *src[4] = {&list.src1, &list.src2, &list.src3, &list.src4};
     int64_t each = 0;
@@ -320,7 +326,7 @@ template <typename T> void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcLi
 /* A number and its place take 8 bytes. */
 template <typename T> uint32_t GetSortLen(uint32_t count) { return count * uint32_t(8 / sizeof(T)); }
 template <typename T> uint32_t GetSortOffset(uint32_t count) { return count * uint32_t(8 / sizeof(T)); }
-template <typename T, bool suspends = false> void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcList<T> &list, const uint16_t lengths[4], uint32_t sorted[4], uint16_t valid, int32_t times, NPUSIM_AT)
+template <typename T, bool suspends = false> NPUSIM_CALLED void MrgSort(const LocalTensor<T> &dst, const MrgSortSrcList<T> &list, const uint16_t lengths[4], uint32_t sorted[4], uint16_t valid, int32_t times, NPUSIM_AT)
 {
     MrgSort(dst, list, MrgSort4Info(lengths, suspends, valid, uint16_t(times)), at);
     for (int queue = 0; queue < 4; queue++) sorted[queue] = uint32_t(npusim::current->registers[10 + queue]);
@@ -365,11 +371,11 @@ template <typename T, typename Work> void npusim_slices(const SliceInfo to[], co
     auto there = npusim::slice_runs(to, dims, sizeof(T)), here = npusim::slice_runs(from, dims, sizeof(T));
     for (size_t each = 0; each < there.size() && each < here.size(); each++) work(there[each], here[each], from[0].burstLen * 32ll);
 }
-template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const SliceInfo to[], const SliceInfo from[], uint32_t dims, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const SliceInfo to[], const SliceInfo from[], uint32_t dims, NPUSIM_AT)
 {
     npusim_slices<T>(to, from, dims, [&](int64_t there, int64_t here, int64_t bytes) { npusim::copy_runs("DataCopy", dst[uint32_t(there)], src[uint64_t(here)], {1, bytes, 0, 0}, false, at); });
 }
-template <typename T> void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const SliceInfo to[], const SliceInfo from[], uint32_t dims, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const SliceInfo to[], const SliceInfo from[], uint32_t dims, NPUSIM_AT)
 {
     npusim_slices<T>(to, from, dims, [&](int64_t there, int64_t here, int64_t bytes) { npusim::copy_runs("DataCopy", src[uint32_t(here)], dst[uint64_t(there)], {1, bytes, 0, 0}, true, at); });
 }

@@ -23,7 +23,7 @@ inline const char *comparison(CMPMODE mode, bool scalar)
     return names[int(mode) + (scalar ? 6 : 0)];
 }
 /* A bit for each element, the first one lowest; `other` gives the second operand. */
-template <typename T, typename U, typename F> void compare(const LocalTensor<U> &dst, const LocalTensor<T> &src, const LocalTensor<T> *second, CMPMODE mode, const Lanes &lanes, F other, int block0, int repeat0, Site at)
+template <typename T, typename U, typename F> NPUSIM_CALLED void compare(const LocalTensor<U> &dst, const LocalTensor<T> &src, const LocalTensor<T> *second, CMPMODE mode, const Lanes &lanes, F other, int block0, int repeat0, Site at)
 {
     auto from = operand(src, block0, repeat0);
     int64_t all = lanes.rows() * lanes.each(), bytes = (all + 7) / 8;
@@ -39,7 +39,7 @@ template <typename T, typename U, typename F> void compare(const LocalTensor<U> 
         }
 }
 /* first where a bit is set, else other */
-template <typename T, typename U, typename F> void select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &first, const LocalTensor<T> *second, const Lanes &lanes, F other, const AscendC::BinaryRepeatParams &p, bool register_mask, bool swap, Site at)
+template <typename T, typename U, typename F> NPUSIM_CALLED void select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &first, const LocalTensor<T> *second, const Lanes &lanes, F other, const AscendC::BinaryRepeatParams &p, bool register_mask, bool swap, Site at)
 {
     auto to = operand(dst, p.dstBlkStride, p.dstRepStride), from = operand(first, p.src0BlkStride, p.src0RepStride);
     int64_t all = register_mask ? 256 / int64_t(sizeof(T)) : lanes.rows() * lanes.each();
@@ -68,13 +68,13 @@ inline void whole_repeats(const char *name, int64_t bytes, Site at)
 
 namespace AscendC {
 
-template <typename T, typename U> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
 {
     npusim::whole_repeats("Compare", npusim::bytes_of<T>(count), at);
     auto other = npusim::operand(src1);
     npusim::compare(dst, src0, &src1, mode, npusim::by_count(count), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, 1, 8, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     (void)mask;
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
@@ -82,7 +82,7 @@ template <typename T, typename U, bool isSetMask = true, typename Mask> void Com
     npusim::compare(dst, src0, &src1, mode, lanes, [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p.src0BlkStride, p.src0RepStride, at);
 }
 /* into the register of comparisons */
-template <typename T, bool isSetMask = true, typename Mask> void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     npusim::Lanes lanes = npusim::by_mask(mask, 1, int64_t(sizeof(T)), isSetMask, at);
     auto a = npusim::operand(src0, p.src0BlkStride, p.src0RepStride), b = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
@@ -92,23 +92,23 @@ template <typename T, bool isSetMask = true, typename Mask> void Compare(const L
     for (int lane = 0; lane < lanes.lanes; lane++)
         if ((!lanes.partial || lanes.has(lane)) && npusim::compared(mode, npusim::load(a.at(0, lane)), npusim::load(b.at(0, lane)))) npusim::current->registers[lane / 64] |= 1ull << (lane % 64);
 }
-template <typename T> void GetCmpMask(const LocalTensor<T> &dst, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void GetCmpMask(const LocalTensor<T> &dst, NPUSIM_AT)
 {
     npusim::announce_rows<int16_t>("GetCmpMask", "get_cmpmask", at, 1, 8, {{dst.memory, 1, 1, dst.start, dst.limit, 16, 0, 0, false, false}}, {});
     std::memcpy(static_cast<void *>(dst.data()), npusim::current->registers, 16);
 }
-template <typename T> void SetCmpMask(const LocalTensor<T> &src, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void SetCmpMask(const LocalTensor<T> &src, NPUSIM_AT)
 {
     npusim::announce_rows<int16_t>("SetCmpMask", "set_cmpmask", at, 1, 8, {}, {{src.memory, 1, 1, src.start, src.limit, 16, 0, 0, false, false}});
     std::memcpy(npusim::current->registers, src.data(), 16);
 }
-template <typename T, typename U> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
 {
     npusim::whole_repeats("CompareScalar", npusim::bytes_of<T>(count), at);
     auto b = npusim::load(&src1);
     npusim::compare(dst, src0, static_cast<const LocalTensor<T> *>(nullptr), mode, npusim::by_count(count), [b](int64_t, int64_t) { return b; }, 1, 8, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, Mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, Mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     auto b = npusim::load(&src1);
     npusim::compare(dst, src0, static_cast<const LocalTensor<T> *>(nullptr), mode, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [b](int64_t, int64_t) { return b; }, p.srcBlkStride, p.srcRepStride, at);
@@ -116,33 +116,33 @@ template <typename T, typename U, bool isSetMask = true, typename Mask> void Com
 template <typename T, typename U> void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_AT) { CompareScalar(dst, src0, src1, mode, count, at); }
 template <typename T, typename U> void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT) { CompareScalar(dst, src0, T(src1.as_operand(at)), mode, count, at); }
 
-template <typename T, typename U> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, uint32_t count, NPUSIM_AT)
 {
     auto other = npusim::operand(src1);
     npusim::select(dst, mask, src0, &src1, npusim::by_count(count), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, {}, mode == SELMODE::VSEL_CMPMASK_SPR, false, at);
 }
-template <typename T, typename U> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, T src1, SELMODE, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, T src1, SELMODE, uint32_t count, NPUSIM_AT)
 {
     auto b = npusim::load(&src1);
     npusim::select(dst, mask, src0, static_cast<const LocalTensor<T> *>(nullptr), npusim::by_count(count), [b](int64_t, int64_t) { return b; }, {}, false, false, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto other = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
     npusim::select(dst, bits, src0, &src1, NPUSIM_BY(sizeof(T)), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p, mode == SELMODE::VSEL_CMPMASK_SPR, false, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, T src1, SELMODE, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, T src1, SELMODE, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto b = npusim::load(&src1);
     npusim::select(dst, bits, src0, static_cast<const LocalTensor<T> *>(nullptr), NPUSIM_BY(sizeof(T)), [b](int64_t, int64_t) { return b; }, p, false, false, at);
 }
 /* the register of comparisons in every repeat */
-template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto other = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
     npusim::select(dst, LocalTensor<uint8_t>(), src0, &src1, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p, true, false, at);
 }
-template <typename K, typename U, NPUSIM_SETTING(BinaryConfig) config, typename T> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_AT)
+template <typename K, typename U, NPUSIM_SETTING(BinaryConfig) config, typename T> NPUSIM_CALLED void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_AT)
 {
     bool last = config.scalarTensorIndex == 1;
     T b = (last ? src1 : src0).as_operand(at);
@@ -196,7 +196,7 @@ template <typename T> void store_index(T *place, int64_t index)
     }
 }
 /* One number of every repeat, or of each of its `parts`; `apart` are elements from repeat to repeat. */
-template <ReduceType type, typename D, typename T> void reduce_lanes(const char *name, int level, const LocalTensor<D> &dst, const LocalTensor<T> &src, const Lanes &lanes, int block, int repeat, int64_t parts, int64_t part, int64_t apart, ReduceOrder order, Site at)
+template <ReduceType type, typename D, typename T> NPUSIM_CALLED void reduce_lanes(const char *name, int level, const LocalTensor<D> &dst, const LocalTensor<T> &src, const Lanes &lanes, int block, int repeat, int64_t parts, int64_t part, int64_t apart, ReduceOrder order, Site at)
 {
     auto from = operand(src, block, repeat);
     int64_t whole = 256 / int64_t(sizeof(T)), all = lanes.each();
@@ -244,7 +244,7 @@ template <ReduceType type, typename D, typename T> void reduce_lanes(const char 
         }
 }
 /* All of a tensor: repeats into a scratch tensor, and once more until one number is left. */
-template <ReduceType type, typename T> void reduce_all(const char *name, const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, const Lanes &lanes, int repeat, bool index, Site at)
+template <ReduceType type, typename T> NPUSIM_CALLED void reduce_all(const char *name, const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, const Lanes &lanes, int repeat, bool index, Site at)
 {
     auto from = operand(src, 1, repeat);
     int64_t each = 256 / int64_t(sizeof(T)), all = lanes.rows() * lanes.each(), width = type != ReduceType::SUM ? 2 : 1;
@@ -276,32 +276,32 @@ template <ReduceType type, typename T> void reduce_all(const char *name, const L
 
 namespace AscendC {
 
-template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, NPUSIM_AT)
+template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, NPUSIM_AT)
 {
     npusim::reduce_lanes<type>("ReduceRepeat", 0, dst, src, NPUSIM_BY(sizeof(U)), block, repeat, 1, 1 << 30, apart, order, at);
 }
-template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
+template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
 {
     npusim::reduce_lanes<type>("ReduceDataBlock", 1, dst, src, NPUSIM_BY(sizeof(U)), block, repeat, 8, 32 / int64_t(sizeof(U)), apart * 8, ReduceOrder::ORDER_ONLY_VALUE, at);
 }
-template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
+template <ReduceType type, typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
 {
     npusim::reduce_lanes<type>("ReducePairElem", 2, dst, src, NPUSIM_BY(sizeof(U)), block, repeat, 128, 2, apart * 128 / int64_t(sizeof(T)), ReduceOrder::ORDER_ONLY_VALUE, at);
 }
 #define NPUSIM_FOLD(Short, type)                                                                                              \
-    template <typename T, bool isSetMask = true, typename Mask> void WholeReduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void WholeReduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, int32_t apart, int32_t block, int32_t repeat, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::reduce_lanes<type>("WholeReduce" #Short, 0, dst, src, NPUSIM_BY(sizeof(T)), block, repeat, 1, 1 << 30, apart, order, at); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void BlockReduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, Mask mask, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void BlockReduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, Mask mask, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::reduce_lanes<type>("BlockReduce" #Short, 1, dst, src, NPUSIM_BY(sizeof(T)), block, repeat, 8, 32 / int64_t(sizeof(T)), apart * 8, ReduceOrder::ORDER_ONLY_VALUE, at); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true> void Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, int32_t count, bool index = false, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true> NPUSIM_CALLED void Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, int32_t count, bool index = false, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::reduce_all<type>("Reduce" #Short, dst, src, work, npusim::by_count(count), 8, index, at);                     \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, Mask mask, int32_t times, int32_t repeat, bool index = false, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Reduce##Short(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work, Mask mask, int32_t times, int32_t repeat, bool index = false, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::reduce_all<type>("Reduce" #Short, dst, src, work, NPUSIM_BY(sizeof(T)), repeat, index, at);                   \
     }
@@ -309,11 +309,11 @@ NPUSIM_FOLD(Sum, ReduceType::SUM)
 NPUSIM_FOLD(Max, ReduceType::MAX)
 NPUSIM_FOLD(Min, ReduceType::MIN)
 #undef NPUSIM_FOLD
-template <typename T, bool isSetMask = true, typename Mask> void PairReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, Mask mask, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void PairReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, Mask mask, int32_t apart, int32_t block, int32_t repeat, NPUSIM_AT)
 {
     npusim::reduce_lanes<ReduceType::SUM>("PairReduceSum", 2, dst, src, NPUSIM_BY(sizeof(T)), block, repeat, 128, 2, apart * 128 / int64_t(sizeof(T)), ReduceOrder::ORDER_ONLY_VALUE, at);
 }
-template <typename T, bool isSetMask = true> void RepeatReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, int32_t mask, int32_t, int32_t block, int32_t apart, int32_t repeat, NPUSIM_AT)
+template <typename T, bool isSetMask = true> NPUSIM_CALLED void RepeatReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, int32_t mask, int32_t, int32_t block, int32_t apart, int32_t repeat, NPUSIM_AT)
 {
     npusim::reduce_lanes<ReduceType::SUM>("RepeatReduceSum", 0, dst, src, NPUSIM_BY(sizeof(T)), block, repeat, 1, 1 << 30, apart, ReduceOrder::ORDER_ONLY_VALUE, at);
 }

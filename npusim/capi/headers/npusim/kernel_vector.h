@@ -23,11 +23,11 @@ inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
 #define NPUSIM_PLAIN_SCALAR(Name) template <typename T, bool isSetMask = true, typename U = T, typename D = LocalTensor<T>> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const D &dst, const LocalTensor<T> &src, const U &number, const int32_t &count) { Name<T, isSetMask, U>(static_cast<const LocalTensor<T> &>(dst), src, number, int32_t(count), npusim::Site{__FILE__, __LINE__}); }
 
 #define NPUSIM_BINARY(Name, intrinsic, ...)                                                                                   \
-    template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, int32_t count, NPUSIM_AT) \
+    template <typename T, typename U> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask, typename Times> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, Times times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask, typename Times> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, Times times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                         npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
@@ -49,11 +49,11 @@ NPUSIM_PLAIN_BINARY(Add) NPUSIM_PLAIN_BINARY(Sub) NPUSIM_PLAIN_BINARY(Mul) NPUSI
 
 /* Bits: words of 16, of whatever type they are parts. */
 #define NPUSIM_BITS(Name, intrinsic, op)                                                                                      \
-    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    template <typename T> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute_as<int16_t>(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute_as<int16_t>(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                                     npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
@@ -84,11 +84,11 @@ template <typename T> template <char operation> LocalTensor<T> &LocalTensor<T>::
 
 /* What goes on from what the target holds. */
 #define NPUSIM_UPDATE(Name, intrinsic, ...)                                                                                   \
-    template <typename D, typename T> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    template <typename D, typename T> NPUSIM_CALLED void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1), npusim::operand(dst)); \
     }                                                                                                                         \
-    template <typename D, typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename D, typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(D)), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                         npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride)); \
@@ -99,11 +99,11 @@ NPUSIM_UPDATE(MulAddDst, "vmla", decltype(d)(decltype(d)(a) * decltype(d)(b) + d
 #undef NPUSIM_UPDATE
 
 #define NPUSIM_UNARY(Name, intrinsic, ...)                                                                                    \
-    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)           \
+    template <typename T> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)           \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }
@@ -120,16 +120,16 @@ NPUSIM_PLAIN_UNARY(Abs) NPUSIM_PLAIN_UNARY(Neg) NPUSIM_PLAIN_UNARY(Exp) NPUSIM_P
 #undef NPUSIM_UNARY
 
 #define NPUSIM_SCALAR(Name, intrinsic, ...)                                                                                   \
-    template <typename T, bool isSetMask = true, typename U> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, int32_t count, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename U> NPUSIM_CALLED std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> NPUSIM_CALLED std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, \
                         npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }                                                                                                                         \
-    template <typename K = BinaryDefaultType, bool isSetMask = true, NPUSIM_SETTING(BinaryConfig) config = DEFAULT_BINARY_CONFIG, typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    template <typename K = BinaryDefaultType, bool isSetMask = true, NPUSIM_SETTING(BinaryConfig) config = DEFAULT_BINARY_CONFIG, typename T> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         const LocalTensor<T> &given = config.scalarTensorIndex ? src0 : src1;                                                 \
         npusim::Wide<T> c = (config.scalarTensorIndex ? src1 : src0).as_operand(at);                                         \
@@ -148,15 +148,15 @@ NPUSIM_PLAIN_SCALAR(Adds) NPUSIM_PLAIN_SCALAR(Muls) NPUSIM_PLAIN_SCALAR(Maxs) NP
 #undef NPUSIM_SCALAR
 
 #define NPUSIM_SHIFT(Name, intrinsic, op)                                                                                     \
-    template <typename T, typename U> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, int32_t count, NPUSIM_AT) \
+    template <typename T, typename U> NPUSIM_CALLED std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, Mask mask, int32_t times, const UnaryRepeatParams &p, bool = false, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> NPUSIM_CALLED std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, Mask mask, int32_t times, const UnaryRepeatParams &p, bool = false, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }                                                                                                                         \
-    template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &bits, int32_t count, NPUSIM_AT) \
+    template <typename T, typename U> NPUSIM_CALLED void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &bits, int32_t count, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst), npusim::operand(src), npusim::operand(bits)); \
     }
@@ -164,31 +164,31 @@ NPUSIM_SHIFT(ShiftLeft, "vshl", <<)
 NPUSIM_SHIFT(ShiftRight, "vshr", >>)
 #undef NPUSIM_SHIFT
 
-template <typename T, typename U> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, int32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, int32_t count, NPUSIM_AT)
 {
     npusim::compute("Axpy", "vaxpy", at, npusim::by_count(count), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); }, npusim::operand(dst), npusim::operand(src), npusim::operand(dst));
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     npusim::compute("Axpy", "vaxpy", at, NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); },
                     npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride));
 }
 
-template <typename T> void Duplicate(const LocalTensor<T> &dst, const T &number, int32_t count, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Duplicate(const LocalTensor<T> &dst, const T &number, int32_t count, NPUSIM_AT)
 {
     npusim::compute("Duplicate", "vector_dup", at, npusim::by_count(count), [b = npusim::load(&number)] { return b; }, npusim::operand(dst));
 }
-template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const LocalTensor<T> &dst, const T &number, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Duplicate(const LocalTensor<T> &dst, const T &number, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
 {
     npusim::compute("Duplicate", "vector_dup", at, NPUSIM_BY(sizeof(T)), [b = npusim::load(&number)] { return b; }, npusim::operand(dst, block, repeat));
 }
 template <typename T> void Duplicate(const LocalTensor<T> &dst, const LocalTensor<T> &number, int32_t count, NPUSIM_AT) { Duplicate(dst, number.as_operand(at), count, at); }
 
-template <typename T, bool isSetMask = true, typename Mask> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const CopyRepeatParams &p, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const CopyRepeatParams &p, NPUSIM_AT)
 {
     npusim::compute("Copy", "vcopy", at, NPUSIM_BY(sizeof(T)), [](auto a) { return a; }, npusim::operand(dst, p.dstStride, p.dstRepeatSize), npusim::operand(src, p.srcStride, p.srcRepeatSize));
 }
-template <typename T> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)
+template <typename T> NPUSIM_CALLED void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)
 {
     npusim::compute("Copy", "vcopy", at, npusim::by_count(count), [](auto a) { return a; }, npusim::operand(dst), npusim::operand(src));
 }
@@ -293,7 +293,7 @@ template <typename T> void SetDeqScale(T scale)
     std::memcpy(&bits, &value, sizeof bits);
     npusim::current->registers[8] = bits;
 }
-template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_AT)
+template <typename T, typename U> NPUSIM_CALLED void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_AT)
 {
     if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) {
         /* as long as from and to 8 bits: profiles have no times for 4 */
@@ -313,7 +313,7 @@ template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const Loc
         }
     } else npusim::cast(npusim::by_count(count), npusim::operand(dst), npusim::operand(src), mode, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> NPUSIM_CALLED void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) { /* two to a byte: repeat by repeat */
         for (uint32_t turn = 0; turn < times; turn++)

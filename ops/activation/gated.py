@@ -28,11 +28,13 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
 
 
 def _gate_gradient(f: Formula, grad: Term, a: Term, b: Term) -> tuple[Term, Term]:
-    """With s = 1 / (1 + e**-a): grad b s (1 + a (1 - s)), grad a s."""
+    """With s = 1 / (1 + e**-a): grad b (s + a s (1 - s)), grad a s.
+
+    In this order, which leaves UB as many elements as the public kernel's (ops-nn swi_glu_grad).
+    """
     s = f.div(1.0, f.add(f.exp(f.neg(a)), 1.0))
-    swish = f.mul(a, s)
-    slope = f.add(f.sub(s, f.mul(swish, s)), swish)
-    return f.mul(f.mul(grad, b), slope), f.mul(grad, swish)
+    slope = f.add(f.mul(f.mul(f.add(f.neg(s), 1.0), s), a), s)
+    return f.mul(f.mul(slope, b), grad), f.mul(f.mul(s, a), grad)
 
 
 def _gelu_gate(f: Formula, a: Term, b: Term, approximate: int) -> tuple[Term, Term]:

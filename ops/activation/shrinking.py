@@ -93,11 +93,13 @@ def _soft_shrink_grad(f: Formula, grad: Term, x: Term, lambd: float) -> Term:
     return _where(f, f.abs(x), CmpMode.LE, lambd, _zero(f), grad)
 
 
-def _hard_swish_grad(f: Formula, grad: Term, x: Term) -> Term:
+def _hard_swish_grad(
+    f: Formula, grad: Term, x: Term, below: CmpMode = CmpMode.LT, above: CmpMode = CmpMode.GT
+) -> Term:
     """grad times x / 3 + 1/2 between -3 and 3, times 0 below, times 1 above."""
     slope = f.add(f.mul(x, 1.0 / 3.0), 0.5)
-    slope = _where(f, x, CmpMode.LT, -3.0, _zero(f), slope)
-    slope = _where(f, x, CmpMode.GT, 3.0, f.fill(1.0), slope)
+    slope = _where(f, x, below, -3.0, _zero(f), slope)
+    slope = _where(f, x, above, 3.0, f.fill(1.0), slope)
     return f.mul(grad, slope)
 
 
@@ -198,6 +200,11 @@ _ROWS = (
         attributes={"alpha": 1.0 / 6.0, "beta": 0.5},
     ),
     Compute("HardSwishGrad", _hard_swish_grad, half_in_float=True),
+    Compute(  # -3 and 3 are outside by its page, inside by that of the first one
+        "HardSwishGradV2",
+        lambda f, grad, x: _hard_swish_grad(f, grad, x, CmpMode.LE, CmpMode.GE),
+        half_in_float=True,
+    ),
     Compute(
         "HardtanhGrad",
         lambda f, x, grad, min_val, max_val: _between(f, grad, x, min_val, max_val),

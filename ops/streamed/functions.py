@@ -276,9 +276,10 @@ gelu_mul = _row("GeluMul", lambda x: _gelu(_halves(x)[0]) * _halves(x)[1], _CURV
 fatrelu_mul = _row(
     "FatreluMul",
     lambda x, least: (
-        np.where(_halves(x)[0] >= least.reshape(-1)[0], _halves(x)[0], 0) * _halves(x)[1]
+        # what equals the threshold is none: public kernel and PyTorch; the page has it as one
+        np.where(_halves(x)[0] > least.reshape(-1)[0], _halves(x)[0], 0) * _halves(x)[1]
     ),
-    ("vcmpv_ge", "vsel", "vmul"),
+    ("vcmpv_gt", "vsel", "vmul"),
 )
 ge_glu_grad = _row("GeGluGradV2", _ge_glu_grad, (*_CURVE, *_TWICE),
                    dim=-1, approximate=1, activate_left=False)  # fmt: skip

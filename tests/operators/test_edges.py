@@ -48,6 +48,8 @@ def test_numbers_at_the_edges_differ_as_the_page_says(family: str) -> None:
         ("SoftshrinkBackward", {"gradOutput": [2, INF, 2], "self": [NAN, 0, 3], "lambda": 0.5},
          [2, 0, 2]),
         ("HardswishBackward", {"gradOutput": [2, INF, 2], "self": [NAN, -4, 4]}, [NAN, NAN, 2]),
+        ("HardswishBackward", {"gradOutput": [2, 2], "self": [-3, 3]}, [-1, 3]),
+        ("HardswishBackwardV2", {"gradOutput": [2, 2], "self": [-3, 3]}, [0, 2]),
     ],
 )  # fmt: skip
 def test_kernels_of_a2_mend_odd_numbers(

@@ -215,8 +215,8 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
     ("aclnnLogit", {"input": U, "eps": 0.2}, np.log((c := np.clip(U, 0.2, 0.8)) / (1 - c))),
     ("aclnnLogitGrad", {"x": U, "dy": Z, "eps": -1.0}, Z / (U * (1 - U))),
     ("aclnnGeluMul", {"input": Z}, gelu(Z[:, :3]) * Z[:, 3:]),
-    ("aclnnFatreluMul", {"input": Z, "threshold": np.array([0.1], F32)},
-        np.where(Z[:, :3] >= 0.1, Z[:, :3], 0) * Z[:, 3:]),
+    ("aclnnFatreluMul", {"input": Z, "threshold": Z[0, :1].copy()},
+        np.where(Z[:, :3] > Z[0, 0], Z[:, :3], 0) * Z[:, 3:]),
     ("aclnnClippedSwiglu", {"x": Z, "dim": -1, "alpha": 1.5, "limit": 1.0, "bias": 1.0,
         "interleaved": True, "out": Z[:, :3].copy()}, (g := np.minimum(Z[:, ::2], 1))
         / (1 + np.exp(-1.5 * g)) * (np.clip(Z[:, 1::2], -1, 1) + 1)),

@@ -165,13 +165,22 @@ def _in_step(row: MeasuredRow, task: TaskSpec, updated: Collection[Like]) -> Mea
 
 
 def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:
-    """How often each workload's rarest task was measured: once in every step that was read."""
+    """How often the rarest task of each step was measured: once in every step that was read."""
     least: dict[str, int] = {}
     for record in records:
         if count := _number(record, "count"):
-            workload = record.get("workload", "")
-            least[workload] = min(count, least.get(workload, count))
+            step = _step(record)
+            least[step] = min(count, least.get(step, count))
     return least
+
+
+def _step(record: Mapping[str, str]) -> str:
+    """What a row's workload is part of: tables that differ behind a comma are of one network.
+
+    One of a network's tables may have nothing but its layers.
+    """
+    name, _, _ = record.get("workload", "").partition(",")
+    return f"{name}|{record.get('state', '')}"
 
 
 def _number(record: Mapping[str, str], column: str) -> int:
@@ -269,7 +278,7 @@ def _is_for_one_shape(record: Mapping[str, str], start: str, task: TaskSpec | No
 
 def _layered(record: Mapping[str, str], once: Mapping[str, int]) -> bool:
     """Whether it was measured so often that its step runs it in every layer."""
-    count, rarest = _number(record, "count"), once.get(record.get("workload", ""), 0)
+    count, rarest = _number(record, "count"), once.get(_step(record), 0)
     return bool(rarest and count >= LAYERS * rarest)
 
 

@@ -315,6 +315,20 @@ def test_weights_come_from_memory_in_whatever_layout(tmp_path: Path) -> None:
         assert times[at] == times[at + 1] < load_us
 
 
+def test_the_rarest_task_is_looked_for_in_all_tables_of_a_network(tmp_path: Path) -> None:
+    """Workloads up to the first comma, in one state."""
+    line = MUL.format(shape="64,37", us=9.0).removesuffix("w")
+    counted = (
+        ('"net, once",3,graph', False),
+        ('"net, layers",81,graph', True),
+        ("other,81,graph", False),
+        ('"net, called",81,eager', False),
+    )
+    lines = [line + each for each, _ in counted]
+    rows = list(read_rows(table(tmp_path, *lines, more=("count", "state"))))
+    assert [row.role.layered for row in rows] == [each for _, each in counted]
+
+
 def test_what_a_step_runs_in_every_layer_finds_some_of_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
     counted = {2: False, 7: False, 8: True, 64: True}

@@ -93,9 +93,7 @@ def _soft_shrink_grad(f: Formula, grad: Term, x: Term, lambd: float) -> Term:
     return _where(f, f.abs(x), CmpMode.LE, lambd, _zero(f), grad)
 
 
-def _hard_swish_grad(
-    f: Formula, grad: Term, x: Term, below: CmpMode = CmpMode.LT, above: CmpMode = CmpMode.GT
-) -> Term:
+def _hard_swish_grad(f: Formula, grad: Term, x: Term, below: CmpMode, above: CmpMode) -> Term:
     """grad times x / 3 + 1/2 between -3 and 3, times 0 below, times 1 above."""
     slope = f.add(f.mul(x, 1.0 / 3.0), 0.5)
     slope = _where(f, x, below, -3.0, _zero(f), slope)
@@ -199,7 +197,11 @@ _ROWS = (
         half_in_float=True,
         attributes={"alpha": 1.0 / 6.0, "beta": 0.5},
     ),
-    Compute("HardSwishGrad", _hard_swish_grad, half_in_float=True),
+    Compute(
+        "HardSwishGrad",
+        lambda f, grad, x: _hard_swish_grad(f, grad, x, CmpMode.LT, CmpMode.GT),
+        half_in_float=True,
+    ),
     Compute(  # -3 and 3 are outside by its page, inside by that of the first one
         "HardSwishGradV2",
         lambda f, grad, x: _hard_swish_grad(f, grad, x, CmpMode.LE, CmpMode.GE),

@@ -16,6 +16,7 @@ from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
 from npusim.operators.checks import invalid, sizes
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, UINT8
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ class AttentionUpdate(Kernel):
         self.reads = (*sums, *parts)
         self.writes = (out,) if total is None else (out, total)
         rows, self.wide = out.shape
-        size = FLOAT.itemsize
-        each = 2 * self.wide * (out.dtype.itemsize * 2 + size) + size * (4 * len(sums) + 6)
+        size, block = FLOAT.itemsize, profile.buffers.block_bytes
+        self.row_bytes = round_up(self.wide * out.dtype.itemsize, block)  # of a tile in UB
+        each = 4 * self.row_bytes + 2 * self.wide * size + size * (4 * len(sums) + 6)
         each += len(sums)  # a byte of each comparison
-        spare = (_TOGETHER + 2) * len(sums) * profile.buffers.block_bytes
+        spare = (_TOGETHER + 2) * len(sums) * block
         fitting = max(1, int(profile.buffers.ub_bytes - spare) // each)
         self.share = RowShare.of(rows, profile.cores.vector_cores, fitting)
         self.division = self.share
@@ -70,8 +72,8 @@ class AttentionUpdate(Kernel):
         given, told = TQue(TPosition.VECIN, 1, "lse"), TQue(TPosition.VECOUT, 1, "total")
         names = ("weights", "kept", "small", "wide", "sum")
         weights, kept, small, wide, total = (TBuf(name) for name in names)
-        core.pipe.init_buffer(ins, 2, tile * self.wide * self.out.dtype.itemsize)
-        core.pipe.init_buffer(outs, 1, tile * self.wide * self.out.dtype.itemsize)
+        for queue, depth in ((ins, 2), (outs, 1)):
+            core.pipe.init_buffer(queue, depth, tile * self.row_bytes)
         for queue in (given, told):
             core.pipe.init_buffer(queue, 1, tile * size)
         core.pipe.init_buffer(weights, count, tile * size)

@@ -77,8 +77,9 @@ def _matrices(
     turned_a = bool(task.attributes.get("transpose_x", False))
     m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
     if weight.format is Format.FRACTAL_NZ and len(weight.shape) == _FRACTAL_AXES:
-        if task.attributes.get("transpose_weight") or not task.outputs:
-            raise task.refused("matrices in FRACTAL_NZ that lie turned, or without a result")
+        turned_b = bool(task.attributes.get("transpose_weight"))
+        if turned_b or not task.outputs or x.dtype is not weight.dtype:
+            raise task.refused("matrices in FRACTAL_NZ that lie turned, or are of another dtype")
         _, across, down, rows, lanes = weight.shape
         n = task.outputs[0].shape[-1]
         fits = ceil(k / rows) == down and ceil(n / lanes) == across

@@ -52,6 +52,7 @@ EXCEPTIONS = {
     "npusim.capi.compiling": "looks whether what it would overwrite is a program",
     "npusim.capi.library": "locks, and writes what it compiles",
     "npusim.capi.runtime.journal": "writes into a folder that `npusim exec` has just made",
+    "npusim.capi.runtime.compiled_kernels": "reads what its own compiler has just written",
     "npusim.capi.projects.host_code": "takes apart what the library that it has loaded tells",
     "npusim.runtime.known_runs": "takes apart a line of runs that were kept, and expects any other",
     "npusim.capi.running": "reads what its own program has just written into a folder of its own",

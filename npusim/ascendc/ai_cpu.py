@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.ascendc.kernel import Kernel
+from npusim.values.errors import DeviceFault
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,10 +46,19 @@ class AiCpuKernel(Kernel):
         """Everything at once, by processors of another kind."""
         self.take_time(core)
         if core.numerics:
-            given = [each.array for each in self.reads]
-            for target, made in zip(self.writes, self.compute(*given), strict=True):
+            for target, made in zip(self.writes, self._computed(), strict=True):
                 if target.array is not None:
                     target.array[...] = made.reshape(target.shape)
+
+    def _computed(self) -> Sequence[NDArray[Any]]:
+        try:
+            return self.compute(*(each.array for each in self.reads))
+        except IndexError as error:  # an index outside
+            raise DeviceFault(
+                AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
+                f"{self.op_type}: {error}",
+                "Give indices within the axes.",
+            ) from error
 
     def take_time(self, core: Core) -> None:
         """What it costs."""

@@ -137,11 +137,15 @@ def kept_object(name: str, text: str) -> Path:
     return made
 
 
-def compile_c_library(source: Path, output: Path) -> None:
-    """Compiles a source of functions that pass on to npusim's library."""
+def compile_c_library(source: Path, output: Path, beside: str = "") -> None:
+    """Compiles a source of functions that pass on to npusim's library.
+
+    It loads another library of its folder where that is named.
+    """
+    other = ["-Wl,--no-as-needed", f"-L{output.parent}", f"-l:{beside}", "-Wl,-rpath,$ORIGIN"]
     command = [
         *tools.c_compiler(), "-shared", "-fPIC", "-O1", "-w", str(source), "-o", str(output),
-        *_with_the_library(installation()),
+        *(other if beside else ()), *_with_the_library(installation()),
     ]  # fmt: skip
     done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
     if done.returncode:

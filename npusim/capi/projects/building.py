@@ -193,7 +193,8 @@ def _define_others(missing: Sequence[str], scratch: Path) -> None:
     """Defines what is for other products: tables of classes as nothing, functions as broken.
 
     A library isn't loaded without tables, and a call of a function that isn't there would end the
-    process.
+    process. Whoever loads this one loads the host's code with it, which finds here what it lacks,
+    while nobody else does.
     """
     if not missing:
         return
@@ -204,7 +205,7 @@ def _define_others(missing: Sequence[str], scratch: Path) -> None:
         lines.append(f"void *{each}[64];" if each.startswith("_ZT") else broken)
     source = scratch / "others.c"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    compile_c_library(source, scratch / OTHERS)
+    compile_c_library(source, scratch / OTHERS, beside=HOST)
     source.unlink()
 
 

@@ -57,9 +57,8 @@ class HostCode:
         self._ffi.cdef(OP_CALL + OP_HOST)
         lazily: int = self._ffi.RTLD_LAZY  # what other products' parts define needn't be there
         others = library.with_name(OTHERS)
-        if others.exists():
-            self._others: Any = self._ffi.dlopen(str(others), lazily | self._ffi.RTLD_GLOBAL)
-        self._lib: Any = self._ffi.dlopen(str(library), lazily)
+        loaded = others if others.exists() else library
+        self._lib: Any = self._ffi.dlopen(str(loaded), lazily)
         self._session: Session | None = None
         self._answers = (
             self._ffi.callback("int64_t(int)", self._chip),

@@ -40,7 +40,8 @@ def prolog_fits(*names: str, hidden: tuple[int, ...]) -> Check:
 def _objections(call: Call, widths: tuple[int, ...], *names: str) -> Iterator[str]:
     token, down, up, of_heads, keys, gamma_q, gamma_k, sin, cos, index, *rest = names
     latent_cache, cache, mode = rest
-    lead, hidden = call.spec(token).shape[:-1], call.spec(token).shape[-1]
+    *first, hidden = call.spec(token).shape or (0,)
+    lead = tuple(first)
     if len(lead) not in (1, 2) or hidden not in widths:
         listed = ", ".join(map(str, widths))
         yield (

@@ -76,6 +76,8 @@ def transpose_batch_mat_mul(task: Task) -> tuple[Kernel, ...]:
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
     turned = orders[1] == _COLUMNS_FIRST
+    if len(x1.shape) != len(x2.shape) or len(x2.shape) != len(_IN_ORDER):
+        raise task.unfit(f"{x1.shape} by {x2.shape}")
     batch, depth, columns = x2.shape
     if turned:
         depth, columns = columns, depth

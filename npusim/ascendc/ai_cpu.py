@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from npusim.ascendc.kernel import Kernel
 from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -18,6 +21,19 @@ if TYPE_CHECKING:
 
 
 _BITS = 8  # of a byte
+
+
+@contextmanager
+def faults_of(op_type: str) -> Iterator[None]:
+    """Raise DeviceFault where numbers have no result: no inverse, an index outside."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, IndexError) as error:
+        raise DeviceFault(
+            AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
+            f"{op_type}: {error}",
+            "Give numbers for which the result exists.",
+        ) from error
 
 
 class AiCpuKernel(Kernel):
@@ -46,19 +62,11 @@ class AiCpuKernel(Kernel):
         """Everything at once, by processors of another kind."""
         self.take_time(core)
         if core.numerics:
-            for target, made in zip(self.writes, self._computed(), strict=True):
+            with faults_of(self.op_type):
+                found = self.compute(*(each.array for each in self.reads))
+            for target, made in zip(self.writes, found, strict=True):
                 if target.array is not None:
                     target.array[...] = made.reshape(target.shape)
-
-    def _computed(self) -> Sequence[NDArray[Any]]:
-        try:
-            return self.compute(*(each.array for each in self.reads))
-        except IndexError as error:  # an index outside
-            raise DeviceFault(
-                AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
-                f"{self.op_type}: {error}",
-                "Give indices within the axes.",
-            ) from error
 
     def take_time(self, core: Core) -> None:
         """What it costs."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc.ai_cpu import AiCpuKernel
+from npusim.ascendc.ai_cpu import AiCpuKernel, faults_of
 from npusim.ascendc.rounding import to_integers
-from npusim.values.errors import DeviceFault, KernelError
-from npusim.values.status import AclError
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,17 +64,11 @@ class OnAiCpu:
         known = {name: attributes[name] for name in self.attributes if name in attributes}
         given = [each if each is None else _wide(each) for each in operands]
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), faults_of(self.op_type):
                 found = self.compute(*given, **{**self.attributes, **known})
         except TypeError as error:  # of NumPy, for dtypes that a function isn't defined for
             kinds = ", ".join(str(each.dtype) for each in operands if each is not None)
             raise KernelError(self.op_type, f"it isn't defined for {kinds}") from error
-        except (np.linalg.LinAlgError, IndexError) as error:  # no inverse, an index outside
-            raise DeviceFault(
-                AclError.ACL_ERROR_RT_AICPU_EXCEPTION,
-                f"{self.op_type}: {error}",
-                "Give numbers for which the result exists.",
-            ) from error
         return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
 
 

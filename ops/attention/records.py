@@ -20,7 +20,7 @@ from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
-from npusim.values.dtypes import BOOL, FLOAT, UINT8
+from npusim.values.dtypes import BOOL, FLOAT, INT8, UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -34,6 +34,7 @@ _GENERATED = (2, 3)  # pse types that take slopes instead of a shift
 _PSE_AXES = 4
 _ALIBI_ROWS = 1024  # of a shift, where attention is causal
 _PACKED_AXES = 3
+_MASKS = (BOOL, INT8, UINT8)
 _AS_INPUT = "same_as_input"
 _STATS = (8, 9)  # maxima and sums among the gradient's inputs
 _QUERY_ROPE, _SINK = 15, 17  # among the operator's inputs
@@ -164,7 +165,29 @@ def layout_of(task: Task) -> str:
     if stats is not None:
         return "BNSD" if stats[1:3] == query[1:3] else "BSND"
     key = task.present(2)[1].shape
-    return "BSND" if len(key) < 4 or query[2] % max(1, key[2]) == 0 else "BNSD"
+    return _likely(query, key, _scores(task)) if len(key) == len("BNSD") else "BSND"
+
+
+def _scores(task: Task) -> tuple[int, ...]:
+    """Queries and keys that a mask is for; none without one."""
+    masks = (each for each in task.inputs[3:] if each is not None and each.dtype in _MASKS)
+    return next((each.shape[-2:] for each in masks if len(each.shape) > 1), ())
+
+
+def _likely(query: tuple[int, ...], key: tuple[int, ...], scores: tuple[int, ...]) -> str:
+    """The layout of four axes: a mask knows how many tokens there are.
+
+    Without one there are fewer heads than tokens, fewer of keys than of queries, and no fewer keys
+    than queries.
+    """
+    tokens = [axis for axis in (1, 2) if (query[axis], key[axis]) == scores]
+    if len(tokens) == 1:
+        return "BSND" if tokens == [1] else "BNSD"
+    if query[1:3] == key[1:3]:
+        return "BNSD" if query[1] < query[2] else "BSND"
+    if query[2] == key[2]:
+        return "BNSD" if key[1] < query[1] else "BSND"
+    return "BSND" if query[2] % max(1, key[2]) == 0 else "BNSD"
 
 
 def heads_of(task: Task, layout: str) -> int:

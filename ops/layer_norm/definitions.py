@@ -93,6 +93,10 @@ OPERATORS = family(
         Operator("LayerNormXBackpropV3", "dy x rstd mean gamma -> pd_x res_for_gamma",
             checks=_gradient("rstd")),
     ),
+    single_read=(
+        Operator("LayerNormV4", "x normalized_shape gamma? beta? -> y mean rstd", _EPSILON,
+            kernel="layer_norm_v4", checks=_norm("rstd")),
+    ),
     added=(
         Operator("AddLayerNorm", "x1 x2 gamma beta bias? -> y mean rstd x", _EPSILON,
             Aclnn("aclnnAddLayerNorm",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import FLOAT
+from npusim.ops.layer_norm.single_read import is_by_hand
+from npusim.values.dtypes import FLOAT, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def normalised(
         each or host.run("Fill", None, host.constant(value, kind), dims=sizes)
         for each, value in ((weight, 1.0), (bias, 0.0))
     )
+    if is_by_hand(host.profile, x, gains, prod(sizes)):
+        axes = host.constant(sizes, INT64)
+        return host.run("LayerNormV4", x, axes, gains, shifts, epsilon=epsilon)
     return host.run("LayerNormV3", x, gains, shifts, epsilon=epsilon)
 
 

@@ -399,6 +399,23 @@ def test_padded_sequences_count_as_far_as_they_go() -> None:
     np.testing.assert_allclose(got.astype(np.float64), want, atol=3e-3)
 
 
+def test_a_layout_that_nobody_names_follows_from_the_mask() -> None:
+    """Profiles print no attributes; 16 heads of 512 tokens aren't 512 heads of 16."""
+    x, mask = np.zeros((2, 16, 512, 80), np.float16), np.zeros((2, 1, 512, 512), np.bool_)
+
+    def time(tensors: list[Array], **given: Any) -> float:
+        x, *_, mask = tensors
+        operands = [x, x, x, None, mask] if mask.dtype == np.bool_ else [x, x, x]
+        return cycles(CHIP, "PromptFlashAttention", operands, [np.zeros_like(x)], **given)
+
+    turned = np.ascontiguousarray(x.swapaxes(1, 2))
+    layouts = [("BNSD", x), ("BSND", turned)]
+    told = [time([each, mask], input_layout=name, num_heads=16) for name, each in layouts]
+    assert [time([each, mask]) for _, each in layouts] == told
+    bare = [time([each, each], input_layout=name, num_heads=16) for name, each in layouts]
+    assert [time([each, each]) for _, each in layouts] == bare
+
+
 def test_what_heads_share_is_read_once() -> None:
     """A token's heads are rows of one block: reading the cache takes the time."""
     q, out = shapes(*[(16, 1, 64, 128)] * 2)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.values.errors import KernelError
 from support.tasks import (
     BFLOAT16,
@@ -64,6 +65,42 @@ def test_forward(chip: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(got[0], y * gamma + beta, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(got[1], mean[..., 0], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(got[2], second[..., 0], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "wanted"),
+    [
+        ("bf16", 1024, "LayerNormV4"),
+        ("bf16", 4096, "LayerNormV4"),
+        ("bf16", 2048, "LayerNormV3"),
+        ("fp16", 1024, "LayerNormV3"),
+        ("fp16", 50, "LayerNormV4"),
+        ("fp16", 48, "LayerNormV3"),
+        ("fp32", 65, "LayerNormV3"),
+    ],
+)
+def test_rows_that_a_kernel_written_by_hand_takes(kind: str, columns: int, wanted: str) -> None:
+    rows, line = f"{kind}[100,{columns}]", f"{kind}[{columns}]"
+    given = {"input": rows, "weightOptional": line, "biasOptional": line, "eps": 1e-5}
+    for chip, name in (("Ascend910B3", wanted), ("Ascend910A", "LayerNormV3")):
+        if kind != "bf16" or chip == "Ascend910B3":
+            found = Device(chip).estimate("aclnnLayerNorm", normalizedShape=[columns], **given)
+            assert [task.name for task in found.tasks] == [name]
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.integers(1, 300), columns=st.sampled_from([9, 50, 1024, 4096]))
+def test_groups_of_rows(rows: int, columns: int) -> None:
+    x, gamma, beta = operands(rows, columns, kind=BFLOAT16)
+    mean, variance, y = normalised(x)
+    axes = np.array([columns], np.int64)
+    given = ("Ascend910B3", "LayerNormV4", [x, axes, gamma, beta])
+    got = run(*given, results(x), epsilon=EPSILON)
+    want = y * gamma.astype(float) + beta.astype(float)
+    np.testing.assert_allclose(got[0].astype(float), want, rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(got[1], mean[..., 0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(got[2], 1 / np.sqrt(variance + EPSILON)[..., 0], rtol=1e-3)
+    assert_time_needs_no_numbers(*given, results(x))
 
 
 @settings(max_examples=20, deadline=None)

@@ -23,6 +23,32 @@ _NARROW_BLOCKS, _REPEAT_BLOCKS = 12, 8  # parts that are packed in UB while they
 
 
 @dataclass(frozen=True, slots=True)
+class WholeTiles:
+    """Tiles of so many rows and columns; a block has ``per_rows`` x ``per_columns`` of them all."""
+
+    tile_rows: int
+    tile_columns: int
+    per_rows: int
+    per_columns: int
+    across: int  # blocks beside each other
+    blocks: int
+
+    @classmethod
+    def dealt(
+        cls, rows: int, columns: int, tile_rows: int, tile_columns: int, cores: int
+    ) -> WholeTiles:
+        """Dealt out by rows, and where these are few by columns too."""
+        down = ceil(rows / tile_rows)
+        if down > cores // 2:
+            each = ceil(down / cores)
+            return cls(tile_rows, tile_columns, each * tile_rows, columns, 1, ceil(down / each))
+        over = ceil(columns / tile_columns)
+        each = ceil(over / (cores // down))
+        across = ceil(over / each)
+        return cls(tile_rows, tile_columns, tile_rows, each * tile_columns, across, down * across)
+
+
+@dataclass(frozen=True, slots=True)
 class SplitTiling:
     """``rows`` of parts that are ``widths`` wide; ``block`` elements take 32 bytes."""
 
@@ -47,7 +73,26 @@ class SplitTiling:
             return 1
         if len(self.widths) == 1:
             return self._by_rows_and_parts()
-        return self._aligned() if self._whole else self._ragged()
+        if (whole := self.whole) is not None:
+            return whole.blocks
+        return self._packed() if self._whole else self._ragged()
+
+    @property
+    def whole(self) -> WholeTiles | None:
+        """Tiles of the widest parts of whole blocks, about as many as there are cores; else None.
+
+        One tile fills UB, and its parts leave from where they lie.
+        """
+        columns, rows = self._columns, self.rows
+        if not rows * columns or len(self.widths) == 1 or not self._whole or self._packed():
+            return None
+        tile_rows = min(_FEW_ROWS, rows)
+        tile_columns = self.ub_elements // tile_rows // self.block * self.block
+        if columns < tile_columns:
+            tile_columns, tile_rows = columns, self.ub_elements // columns
+            if rows // tile_rows < self.cores:
+                tile_rows = max(_FEW_ROWS, ceil(rows / self.cores))
+        return WholeTiles.dealt(rows, columns, tile_rows, tile_columns, self.cores)
 
     @property
     def turned(self) -> TurnedRows | None:
@@ -81,20 +126,13 @@ class SplitTiling:
     def _equal(self) -> bool:
         return len(set(self.widths)) == 1
 
-    def _aligned(self) -> int:
-        """Parts of whole blocks: tiles of about as many rows as there are cores for."""
+    def _packed(self) -> int:
+        """Blocks where narrow parts of whole blocks are packed in UB; 0 where they aren't."""
         columns, least = self._columns, min(self.widths)
-        packed = least < _NARROW_BLOCKS * self.block and least % (_REPEAT_BLOCKS * self.block)
+        narrow = least < _NARROW_BLOCKS * self.block and least % (_REPEAT_BLOCKS * self.block)
         room = self.ub_elements // 2
-        if packed and columns <= room < self.rows * columns:
-            return self._by_rows(room // columns)
-        tile_rows = min(_FEW_ROWS, self.rows)
-        tile_columns = self.ub_elements // tile_rows // self.block * self.block
-        if columns < tile_columns:
-            tile_columns, tile_rows = columns, self.ub_elements // columns
-            if self.rows // tile_rows < self.cores:
-                tile_rows = max(_FEW_ROWS, ceil(self.rows / self.cores))
-        return self._by_tiles(tile_rows, tile_columns)
+        packed = narrow and columns <= room < self.rows * columns
+        return self._by_rows(room // columns) if packed else 0
 
     def _ragged(self) -> int:
         """Parts that are turned in UB, so that their columns lie one below the other."""
@@ -107,7 +145,8 @@ class SplitTiling:
         if turns and self._equal and widest >= round_up(2 * least, self.block):
             tile = widest // least * least
             tall = room // round_up(tile, self.block) // group * group
-            return self._by_tiles(min(tall, round_up(self.rows, group)), tile)
+            tall = min(tall, round_up(self.rows, group))
+            return WholeTiles.dealt(self.rows, self._columns, tall, tile, self.cores).blocks
         return self._by_rows_and_parts()
 
     def _by_rows_and_parts(self) -> int:
@@ -124,11 +163,3 @@ class SplitTiling:
     def _by_rows(self, tile: int) -> int:
         tiles = ceil(self.rows / tile)
         return ceil(tiles / ceil(tiles / self.cores))
-
-    def _by_tiles(self, tile_rows: int, tile_columns: int) -> int:
-        """Rows of tiles, and where they are few their columns too."""
-        down = ceil(self.rows / tile_rows)
-        if down > self.cores // 2:
-            return self._by_rows(tile_rows)
-        across = ceil(self._columns / tile_columns)
-        return down * ceil(across / ceil(across / (self.cores // down)))

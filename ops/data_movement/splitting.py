@@ -7,8 +7,9 @@ public operator sources (split_last_dim.py, split_dsl.cc).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
+from itertools import accumulate
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosit
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
-from npusim.ops.data_movement.split_tiling import SplitTiling
+from npusim.ops.data_movement.split_tiling import SplitTiling, WholeTiles
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -129,6 +130,64 @@ class TurnedSplit(Kernel):
         core.turn_lines(dst, src, ceil(nbytes / _PLANE_BYTES), apart_bytes=nbytes // _LINES)
 
 
+class WholeSplit(Kernel):
+    """Rows cut into parts of whole blocks, tile by tile of all of UB.
+
+    Nothing is loaded before all parts of the tile in front have left. Source: public tensor
+    compiler and operator sources (split_schedule.py, ALL_ALIGN has one buffer; split_dsl.cc).
+    """
+
+    op_type = "Split"
+    generated = True
+
+    def __init__(
+        self,
+        src: GlobalTensor,
+        outputs: tuple[GlobalTensor, ...],
+        widths: Sequence[int],
+        tiles: WholeTiles,
+    ) -> None:
+        self.reads, self.writes = (src,), outputs
+        self.src, self.kind, self.tiles = src.view(src.numel), src.dtype, tiles
+        self.width = sum(widths)
+        self.rows = src.numel // self.width
+        ends = list(accumulate(widths))
+        flat = [out.view(out.numel) for out in outputs]
+        self.parts = list(zip(flat, [0, *ends], ends, strict=False))
+        self.block_dim = tiles.blocks
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """How many rows, of which columns."""
+        down, beside = divmod(block_idx, self.tiles.across)
+        return self._length(down), beside
+
+    def _length(self, down: int) -> int:
+        return min(self.tiles.per_rows, self.rows - down * self.tiles.per_rows)
+
+    def process(self, core: Core) -> None:
+        tiles = self.tiles
+        down, beside = divmod(core.get_block_idx(), tiles.across)
+        wide = min(tiles.tile_columns, self.width)
+        queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)
+        core.pipe.init_buffer(queue, 1, tiles.tile_rows * wide * self.kind.itemsize)
+        begin = beside * tiles.per_columns
+        end = min(self.width, begin + tiles.per_columns)
+        for first, rows in core.tiles(down * tiles.per_rows, self._length(down), tiles.tile_rows):
+            for column in range(begin, end, wide):
+                self._tile(core, queue, first, rows, column, min(end, column + wide))
+
+    def _tile(self, core: Core, queue: TQue, first: Index, rows: int, begin: int, end: int) -> None:
+        places = ((first, self.width), (begin, 1))
+        x = queue.copy_in(self.src.window(places, (rows, end - begin), (self.width, 1)))
+        for target, start, stop in self.parts:
+            low, high = max(begin, start), min(end, stop)
+            if low < high:
+                at = ((first, stop - start), (low - start, 1))
+                cut = target.window(at, (rows, high - low), (stop - start, 1))
+                core.copy_runs(cut, x[:, low - begin : high - begin])
+        queue.free_tensor(x)
+
+
 class Split(BoxesCopy):
     """A tensor cut along an axis."""
 
@@ -158,6 +217,9 @@ class Split(BoxesCopy):
             if tiling.turned is not None:
                 turned = TurnedSplit.called(cls.op_type)
                 return turned(x, outputs, widths, tiling.turned)
+            if tiling.whole is not None:
+                whole = WholeSplit.called(cls.op_type)
+                return whole(x, outputs, widths, tiling.whole)
             blocks = tiling.blocks
         return cls(profile, tuple(pairs), (x,), outputs, blocks)
 

@@ -526,6 +526,22 @@ def test_splits_for_all_shapes_are_dealt_out_as_their_tiling_does(
     assert kernel.block_dim == blocks
 
 
+@pytest.mark.parametrize(
+    ("rows", "widths"), [(3, (65_536, 40_960)), (700, (256, 64, 448)), (40, (50_000, 50_000))]
+)
+def test_parts_of_whole_blocks_leave_before_the_next_tile_is_loaded(
+    rows: int, widths: tuple[int, ...]
+) -> None:
+    """Tiles of all of UB, cut by columns where few rows fit."""
+    whole = numbers(rows, sum(widths), kind=np.float16)
+    parts = [np.array(part) for part in np.split(whole, np.cumsum(widths)[:-1], axis=1)]
+    assert_moved("Ascend910B2", "SplitVD", [whole], parts, split_dim=1)
+    (kernel,), _ = kernels("Ascend910B2", "SplitVD", [whole], parts, {"split_dim": 1})
+    profile = load_profile("Ascend910B2")
+    pipes = run_tasks((kernel,), profile).tasks[0].pipes
+    assert pipes["MTE2"] + pipes["MTE3"] <= 1
+
+
 def test_planes_that_are_no_whole_blocks_are_stored_together() -> None:
     """Source: TransData of 32 x 256 planes of 6 x 6 takes 14.5 us in a training step on 910B2."""
     found = []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.capi.kernel_calls import JOB, OP_CALL
 from npusim.operators.definition import Aclnn
-from npusim.operators.registry import operator, operators, prototype
+from npusim.operators.registry import operator, operators, prototype, standard_names
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
@@ -90,11 +90,13 @@ class CFunction(NamedTuple):
 def c_operators() -> tuple[str, ...]:
     """The aclnn interfaces that have C functions, sorted.
 
-    All that have a contract, and all whose C parameters the catalogue knows, with a kernel or not.
+    All that have a contract or a definition, and all whose C parameters the catalogue knows, with a
+    kernel or not.
     """
     from npusim.catalogue.facts import catalogue
 
-    return tuple(sorted({*operators(), *catalogue().table("prototypes").keys}))
+    interfaces = filter(lambda name: name.startswith("aclnn"), standard_names())
+    return tuple(sorted({*operators(), *interfaces, *catalogue().table("prototypes").keys}))
 
 
 @cache

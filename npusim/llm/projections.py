@@ -70,14 +70,19 @@ class Projections:
         return TensorSpec((*groups, ceil(columns / 32), ceil(depth / 16), 16, 32), INT8, _FRACTALS)
 
     def norm(self, rows: int, hidden: int, *, added: bool = False) -> None:
-        """A root-mean-square norm of every row, of the sum with the residual where `added`."""
+        """A root-mean-square norm of every row, of the sum with the residual where `added`.
+
+        Behind a sum it is vllm-ascend's own kernel on A2 and A3, without a bias, which only
+        checkpoints with moved outliers bring (ops/layernorm.py, since January 2026).
+        """
         kind = self.precision.activations
         x, gamma, root = tensor(kind, rows, hidden), tensor(kind, hidden), tensor(FLOAT, rows, 1)
         plain = part("RmsNorm", (x, gamma), (x, root), weights=(gamma,))
         if not added:
             self.work.run(plain)
             return
-        fused = part("AddRmsNorm", (x, x, gamma), (x, root, x), weights=(gamma,))
+        name = "AddRmsNorm" if self.work.fixed_scales else "AddRmsNormBias"
+        fused = part(name, (x, x, gamma), (x, root, x), weights=(gamma,))
         self.work.first_of([fused], [part("Add", (x, x), (x,)), plain])
 
     def gate(self, rows: int, width: int) -> None:

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from npusim.catalogue import facts, judging, names
+from npusim.catalogue import facts, judging, names, wording
 from npusim.catalogue.question import Question, ask
-from npusim.catalogue.verdicts import Answer
+from npusim.catalogue.verdicts import Answer, Evidence, Verdict
 from npusim.hardware import load_profile, profile_names
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
-    from npusim.catalogue.verdicts import ParameterVerdict, Verdict
+    from npusim.catalogue.verdicts import ParameterVerdict
     from npusim.operators.contract import Call, Check, Chip, Contract, Parameter
+    from npusim.operators.definition import Operator, Prototype
     from npusim.operators.tasks import TaskSpec
 
 _PREFIX = "aclnn"
@@ -165,6 +166,8 @@ def _worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
 
 def judged(name: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The arguments that the catalogue judges by: tensors, but neither attributes nor nulls."""
+    if _defined(name):
+        return tuple(each for each, value in arguments.items() if not is_null(value))
     return tuple(_kinds(names.find(facts.catalogue(), name), arguments))
 
 
@@ -177,6 +180,8 @@ def by_name(
     combinations; attributes are set aside. Raises UnknownNameError or AmbiguousNameError for a
     name, ArgumentError for a value.
     """
+    if defined := _defined(name):
+        return _by_definition(*defined, place, arguments), ()
     subject = names.find(facts.catalogue(), name)
     kinds = _kinds(subject, arguments)
     absent = tuple(name for name, value in arguments.items() if is_null(value))
@@ -200,6 +205,46 @@ def by_name(
         half = {each: _half(kind) for each, (_, kind) in kinds.items()}
         actions.insert(0, Action({each: kind for each, kind in half.items() if kind}))
     return verdict, tuple(actions)
+
+
+def _defined(name: str) -> tuple[Operator, Prototype] | None:
+    """An operator that says itself which products take it, as those of engines do."""
+    found = prototype(name)
+    return None if found is None or found[0].dtypes is None else found
+
+
+def _by_definition(
+    operator: Operator, called: Prototype, place: Place, arguments: Mapping[str, object]
+) -> Verdict:
+    taken = operator.dtypes or {}
+    source = getattr(called, "rules", "")
+    families = tuple(taken)
+    tensors = {each.name.lower() for each in (*called.inputs, *called.outputs)}
+    kinds = {
+        each: _kind(each, value)
+        for each, value in arguments.items()
+        if each.lower() in tensors and not is_null(value)
+    }
+    answer, code = Answer.SUPPORTED, StatusCode.ACLNN_SUCCESS
+    why = say("its definition lists the product")
+    if place.family not in taken:
+        answer, code = Answer.REJECTED, StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+        why = say("its definition doesn't list the product")
+    for each, given in kinds.items() if not code else ():
+        kind = given.dtype if isinstance(given, TensorSpec) else given
+        if kind not in taken[place.family]:
+            listed = ", ".join(one.name for one in taken[place.family])
+            answer, code = Answer.REJECTED, _INVALID
+            why = say("{name} is {kind}, but takes {listed}").format(
+                name=each, kind=kind.name, listed=listed
+            )
+    said = Answer.SUPPORTED if place.family in taken else Answer.REJECTED
+    return Verdict(
+        called.name, names.OPERATOR, place.family, place.soc, answer, why, code,
+        evidence=(Evidence("operator information", said, say("its definition"), source),),
+        supported_by=families,
+        remedy=wording.remedy(families) if code and code != _INVALID else "",
+    )  # fmt: skip
 
 
 def _half(kind: TensorSpec | DType) -> TensorSpec | DType | None:

@@ -11,6 +11,7 @@ from npusim.values.dtypes import INT4
 MOST_CHOSEN = 1024  # experts of a token: moe_gating_top_k_softmax_tiling_base.cpp
 _MOST_EXPERTS = 2048  # in groups that are filled up to 32
 _MOST_COUNTED, _MOST_PAIRED, _BY_PAIRS = 10240, 5120, 2  # experts; expertTokensNumType
+_ROOT_OF_SOFTPLUS = 2
 _GROUPING = ("k", "kGroup", "groupCount", "groupSelectMode", "renorm", "normType")
 
 if TYPE_CHECKING:
@@ -131,30 +132,37 @@ def rows_of_mode(rows: str, places: str, mode: str, active: str) -> Check:
     return invalid(f"{rows} aren't those of {places}", test)
 
 
-def groups_chosen(x: str) -> Check:
+def groups_chosen(x: str, *, hashed: bool = False) -> Check:
     """161002 for numbers of experts and groups that a choice in groups doesn't take.
 
     Source: hicann/ops-transformer moe/moe_gating_top_k/op_host, tiling, and
-    docs/aclnnMoeGatingTopK.md.
+    docs/aclnnMoeGatingTopK.md; vllm-ascend csrc/moe/moe_gating_top_k_hash/op_host where `hashed`.
     """
+    curves = (0, 1, 2) if hashed else (0, 1)
 
     def test(call: Call) -> Finding:
         number = {name: call.integer(name) for name in _GROUPING if call.is_given(name)}
         k, kept, groups = (number.get(name, 1) for name in ("k", "kGroup", "groupCount"))
         experts = call.spec(x).shape[-1]
-        for name in ("groupSelectMode", "normType"):
-            if number.get(name, 0) not in (0, 1):
-                return f"{name} should be 0 or 1, but is {number[name]}."
+        for name, allowed in (("groupSelectMode", (0, 1)), ("normType", curves)):
+            if number.get(name, 0) not in allowed:
+                listed = " or ".join(map(str, allowed))
+                return f"{name} should be {listed}, but is {number[name]}."
+        least = 2 - (hashed and not number.get("groupSelectMode", 0))
         if number.get("renorm", 0):
             return f"renorm should be 0, but is {number['renorm']}."
-        if groups < 1 or experts % groups or experts // groups < 2:
-            wanted = f"groupCount should split {experts} experts into groups of two or more"
+        if groups < 1 or experts % groups or experts // groups < least:
+            wanted = f"groupCount should split {experts} experts into groups of {least} or more"
             return f"{wanted}, but is {groups}."
+        if number.get("normType") == _ROOT_OF_SOFTPLUS and groups != 1:
+            return f"groupCount should be 1 where normType is 2, but is {groups}."
         if not 1 <= kept <= groups:
             return f"kGroup should be from 1 to groupCount {groups}, but is {kept}."
         if not 1 <= k <= experts // groups * kept:
             return f"k should be from 1 to {experts // groups * kept}, but is {k}."
-        if max(experts, groups * round_up(experts // groups, 32)) > _MOST_EXPERTS:
+        apart = not hashed or (groups not in (1, experts) and kept != groups)
+        filled = groups * round_up(experts // groups, 32) if apart else 0
+        if max(experts, filled) > _MOST_EXPERTS:
             return f"{experts} experts in {groups} groups are more than {_MOST_EXPERTS}."
         return None
 

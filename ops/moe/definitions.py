@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from npusim.operators.checks import absent, attribute_at_least, attribute_in, same_dtype
-from npusim.operators.conditions import on
+from npusim.operators.conditions import on, unsure
 from npusim.operators.definition import (
     Aclnn,
     Operator,
@@ -15,6 +15,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.dtype_checks import together
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import (
     experts_chosen,
@@ -33,13 +34,14 @@ from npusim.ops.moe.distribute import RULED as DISTRIBUTED
 from npusim.ops.moe.results import (
     gated,
     gated_in_groups,
+    gated_with_all,
     gated_with_shares,
     routed_later,
     weighed,
 )
 from npusim.ops.moe.results import routed as routed_results
 from npusim.ops.moe.ruled import RULED, chosen_at_most, few_pairs, like_tokens, no_shape
-from npusim.values.dtypes import INT8, DType
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, DType
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -79,6 +81,21 @@ _GATED = (
     (on, _LITTLE, (absent, "finished")),
 )
 _PAGES = "hicann/ops-transformer moe"
+
+_IN_GROUPS = (
+    whole("k"), whole("k_group?"), whole("group_count?"), whole("group_select_mode?"),
+    whole("renorm?", only=0), whole("norm_type?"), flag("out_flag?"),
+    real("routed_scaling_factor?"), real("eps?"))  # fmt: skip
+_IN_GROUPS_CALL = (
+    whole("k"), whole("kGroup", "k_group"), whole("groupCount", "group_count"),
+    whole("groupSelectMode", "group_select_mode"), whole("renorm", only=0),
+    whole("normType", "norm_type"), flag("outFlag", "out_flag"),
+    real("routedScalingFactor", "routed_scaling_factor"), real("eps"))  # fmt: skip
+# x bias numbers table y experts shares; numbers of tokens and their table are given together.
+_HASHED = dict.fromkeys(("A2", "A3"), tuple(
+    f"{kind} {kind}/- {told} {kind} INT32 FLOAT"
+    for kind in ("FLOAT16", "BFLOAT16", "FLOAT")
+    for told in ("INT32/INT64 INT32/INT64", "- -")))  # fmt: skip
 
 _ROOM = (routed, "x", "active_num", "expert_capacity", "expert_num", "drop_pad_mode")
 _FEWER = (routed, "x", "active_num")
@@ -135,18 +152,26 @@ OPERATORS = family(
     ),
     group_gating=(
         Operator("MoeGatingTopK", "x bias? -> y expert_idx out?",
-            (whole("k"), whole("k_group?"), whole("group_count?"), whole("group_select_mode?"),
-             whole("renorm?", only=0), whole("norm_type?"), flag("out_flag?"),
-             real("routed_scaling_factor?"), real("eps?")),
+            _IN_GROUPS,
             Aclnn("aclnnMoeGatingTopK", "x biasOptional? -> yOut expertIdxOut outOut?",
-                (whole("k"), whole("kGroup", "k_group"), whole("groupCount", "group_count"),
-                 whole("groupSelectMode", "group_select_mode"), whole("renorm", only=0),
-                 whole("normType", "norm_type"), flag("outFlag", "out_flag"),
-                 real("routedScalingFactor", "routed_scaling_factor"), real("eps")),
+                _IN_GROUPS_CALL,
                 checks=((same_dtype, "x", "bias", "y"), (groups_chosen, "x"))),
             kernel="moe_gating_top_k", infer=gated_in_groups,
             checks=((fits, "x", "rows e", "bias", "e", "y", "rows k", "expert_idx", "rows k",
                 "out", "rows e"), (experts_chosen, "x", "y", "k"))),
+        Operator("MoeGatingTopKHash", "x bias? input_ids? tid2eid? -> y expert_idx out",
+            _IN_GROUPS,
+            Aclnn("aclnnMoeGatingTopKHash",
+                "x biasOptional? inputIdsOptional? tid2eidOptional? -> yOut expertIdxOut outOut",
+                _IN_GROUPS_CALL, checks=((groups_chosen, "x", {"hashed": True}),),
+                rules="vllm-ascend csrc/moe/moe_gating_top_k_hash (definition, host tiling)"),
+            kernel="moe_gating_top_k_hash", infer=gated_with_all,
+            checks=((fits, "x", "rows e", "bias", "e", "y", "rows k", "expert_idx", "rows k",
+                "out", "rows e"), (experts_chosen, "x", "y", "k"),
+                (together, "x", "bias", "input_ids", "tid2eid", "y", "expert_idx", "out",
+                    {"rows": _HASHED}), (unsure, (fits, "input_ids", "*rows", "x", "*rows e")),
+                (unsure, (fits, "tid2eid", "*words k", "y", "rows k"))),
+            dtypes=dict.fromkeys(("A2", "A3"), (FLOAT16, BFLOAT16, FLOAT, INT32, INT64))),
     ),
     routing_calls=(
         Operator("MoeInitRoutingV2", "x expert_idx -> expanded_x expanded_row_idx "

@@ -1,10 +1,12 @@
-"""MoeGatingTopK: the experts that tokens are sent to, of the best groups of experts.
+"""MoeGatingTopK and MoeGatingTopKHash: experts of tokens, of the best groups of experts.
 
 Token by token: shares by a sigmoid or a softmax, a bias that only decides, groups of experts sorted
 each, the best groups by their largest share or the sum of two, their lists merged; the shares of
 those that are chosen add up to one after a sigmoid, and are scaled. Where no group is left out, all
-experts are sorted together. Source: ops-transformer moe/moe_gating_top_k, host tiling and device
-schedules (e_k_fullload, without_group, generalized).
+experts are sorted together; or a table tells by a token's number which experts are its, and only
+what they count for is by shares. Source: ops-transformer moe/moe_gating_top_k, host tiling and
+device schedules (e_k_fullload, without_group, generalized); vllm-ascend
+csrc/moe/moe_gating_top_k_hash, the same with tables and another curve.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from npusim.ascendc.loops import Index
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
 
 _MOST_EXPERTS = 2048
 _COUNTED = 8  # places that the scalar unit writes, from which the vector unit counts on
-_SIGMOID, _TOP_TWO = 1, 1
+_SOFTMAX, _SIGMOID, _ROOT_OF_SOFTPLUS = range(3)
+_TOP_TWO = 1
 _SCRATCH = 4  # buffers of a row in float32 beside pairs
 
 
@@ -44,7 +49,7 @@ class Choice:
     groups: int
     kept: int
     by_two: bool
-    sigmoid: bool
+    curve: int
     factor: float
     epsilon: float
 
@@ -75,6 +80,8 @@ class Choice:
             return f"{self.padded} experts, where groups are filled up, and {_MOST_EXPERTS} at most"
         if not 0 < self.count <= self.kept * self.each:
             return f"{self.count} experts of {self.kept} groups of {self.each}"
+        if self.curve == _ROOT_OF_SOFTPLUS and self.groups != 1:
+            return f"{self.groups} groups where shares are roots of softplus"
         return ""
 
     def chosen(self, values: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -92,7 +99,10 @@ class Choice:
 
 
 class MoeGatingTopK(Kernel):
-    """y, experts [tokens, k], and all shares where ``out`` is wanted."""
+    """y, experts [tokens, k], and all shares where ``out`` is wanted.
+
+    ``told`` are numbers of tokens and the experts of every number, unless shares choose.
+    """
 
     op_type = "MoeGatingTopK"
 
@@ -104,10 +114,13 @@ class MoeGatingTopK(Kernel):
         results: tuple[GlobalTensor, GlobalTensor],
         out: GlobalTensor | None,
         choice: Choice,
+        told: tuple[GlobalTensor, GlobalTensor] | None = None,
     ) -> None:
         self.x, self.bias, self.out, self.choice = x, bias, out, choice
         self.y, self.experts = results
+        self.told = None if choice.grouped else told  # kernels for groups don't look at them
         self.reads = (x,) if bias is None else (x, bias)
+        self.reads += self.told or ()
         self.writes = results if out is None else (*results, out)
         self.division = self.share = RowShare.of(x.shape[0], profile.cores.vector_cores, 1)
         self.block_dim = self.share.cores
@@ -137,6 +150,10 @@ class MoeGatingTopK(Kernel):
         core.pipe.init_buffer(self.bufs["pairs"], 1, choice.padded * PAIR_BYTES)
         core.pipe.init_buffer(self.bufs["small"], 1, core.block_bytes)
         core.pipe.init_buffer(self.bufs["found"], 1, chosen)
+        if self.told is not None:
+            self.lists = TQue(TPosition.VECIN, 1, "listed")
+            nbytes = choice.count * self.told[1].dtype.itemsize
+            core.pipe.init_buffer(self.lists, 1, round_up(nbytes, core.block_bytes))
 
     def _widened(self, core: Core, source: object, name: str = "bias") -> LocalTensor:
         """A row in float32."""
@@ -162,27 +179,51 @@ class MoeGatingTopK(Kernel):
         if self.out is not None:
             copy = core.move(self.outs.alloc_tensor(FLOAT, width), shares)
             self.outs.copy_out(self.out.window(((row, width),), (width,), (1,)), copy)
-        self._sort(core)
-        experts = self.id_que.alloc_tensor(INT32, choice.count)
-        core.record_vector("vreducev2", experts, 2 * choice.count)
+        experts = self._best(core, biased) if self.told is None else self._listed(core, row)
         found = self.bufs["found"].get(FLOAT, choice.count)
         core.record_vector("vmuls", found, choice.count)
         core.record_vector("vgather", found, choice.count)
         if core.numerics:
-            order = choice.chosen(biased.values(core.depth))
-            experts.target(core.depth)[...] = order
+            order = experts.values(core.depth).astype(np.int64)
             values = np.take_along_axis(shares.values(core.depth), order, -1)
             found.target(core.depth)[...] = values
-        core.wrote(experts)
         core.wrote(found)
         y = self._scaled(core, found)
         self.y_que.copy_out(self.y.window(((row, choice.count),), (choice.count,), (1,)), y)
         target = self.experts.window(((row, choice.count),), (choice.count,), (1,))
         self.id_que.copy_out(target, experts)
 
+    def _best(self, core: Core, biased: LocalTensor) -> LocalTensor:
+        """Those of the largest shares."""
+        count = self.choice.count
+        self._sort(core)
+        experts = self.id_que.alloc_tensor(INT32, count)
+        core.record_vector("vreducev2", experts, 2 * count)
+        if core.numerics:
+            experts.target(core.depth)[...] = self.choice.chosen(biased.values(core.depth))
+        core.wrote(experts)
+        return experts
+
+    def _listed(self, core: Core, row: Index) -> LocalTensor:
+        """Those of the table's row for the token."""
+        assert self.told is not None
+        (ids, table), count = self.told, self.choice.count
+        token = core.load_scalar(ids.window(((row, 1),), (), ()))
+        listed = self.lists.copy_in(table.window(((token, count),), (count,), (1,)))
+        experts = self.id_que.alloc_tensor(INT32, count)
+        if listed.dtype is INT32:
+            core.move(experts, listed)
+        else:
+            core.cast(experts, listed)
+        self.lists.free_tensor(listed)
+        return experts
+
     def _shares(self, core: Core, x: LocalTensor) -> LocalTensor:
         shares, ones = self.bufs["shares"].get(FLOAT, x.numel), self.bufs["biased"]
-        if self.choice.sigmoid:
+        if self.choice.curve == _ROOT_OF_SOFTPLUS:
+            core.adds(shares, core.exp(shares, x), 1.0)
+            return core.sqrt(shares, core.ln(shares, shares))
+        if self.choice.curve == _SIGMOID:
             core.muls(shares, x, -1.0)
             core.exp(shares, shares)
             core.adds(shares, shares, 1.0)
@@ -241,7 +282,7 @@ class MoeGatingTopK(Kernel):
     def _scaled(self, core: Core, found: LocalTensor) -> LocalTensor:
         """Shares that add up to the factor, or are multiplied with it."""
         choice = self.choice
-        if choice.sigmoid:
+        if choice.curve != _SOFTMAX:
             small = self.bufs["small"].get(FLOAT, 1)
             total = core.get_value(core.reduce_sum(small, found)) + choice.epsilon
             divisor = core.duplicate(self.bufs["wide"].get(FLOAT, choice.count), total)
@@ -253,34 +294,66 @@ class MoeGatingTopK(Kernel):
         return core.cast(y, found, RoundMode.CAST_RINT)
 
 
-def moe_gating_top_k(task: Task) -> tuple[Kernel, ...]:
-    """x and a bias; the results are shares, experts, and all shares where they are wanted."""
-    (x,) = task.present(1)
-    bias = task.inputs[1] if len(task.inputs) > 1 else None
+class MoeGatingTopKHash(MoeGatingTopK):
+    """The same, where a table may list the experts of tokens by their numbers."""
+
+    op_type = "MoeGatingTopKHash"
+
+
+def _choice(task: Task, x: GlobalTensor, bias: GlobalTensor | None) -> Choice:
     if task.profile.cores.style != "split" or len(x.shape) != 2:
         raise task.refused(f"{task.profile.name} has no kernel for {x.shape}")
     if bias is not None and (bias.shape != x.shape[1:] or bias.dtype is not x.dtype):
         raise task.refused(f"a bias {bias.shape} in {bias.dtype} for {x.shape} in {x.dtype}")
-    tokens, experts = x.shape
     whole = task.whole_number
     choice = Choice(
-        experts,
+        x.shape[1],
         task.outputs[0].shape[-1] if task.outputs else whole("k", 1),
         whole("group_count", 1),
         whole("k_group", 1),
         whole("group_select_mode", 0) == _TOP_TWO,
-        whole("norm_type", 0) == _SIGMOID,
+        whole("norm_type", 0),
         task.number("routed_scaling_factor", 1.0),
         task.number("eps", 1e-20),
     )
     problem = choice.refused()
     if problem or whole("renorm", 0):
         raise task.refused(problem or "renorm isn't 0")
-    shape = (tokens, choice.count)
+    return choice
+
+
+def _results(task: Task, x: GlobalTensor, count: int) -> tuple[Any, GlobalTensor | None]:
+    """y and experts, and all shares where they are wanted."""
+    shape = (x.shape[0], count)
     given = [*task.outputs, made(shape, x.dtype), made(shape, INT32, "experts")]
-    results = (given[0], given[1] if task.outputs[1:] else given[-1])
     out = task.outputs[2] if len(task.outputs) > 2 else None
     wanted = bool(task.attributes.get("out_flag", False))
     if wanted and out is None:
         out = made(x.shape, FLOAT, "out")
-    return (MoeGatingTopK(task.profile, x, bias, results, out if wanted else None, choice),)
+    return (given[0], given[1] if task.outputs[1:] else given[-1]), out if wanted else None
+
+
+def moe_gating_top_k(task: Task) -> tuple[Kernel, ...]:
+    """x and a bias; the results are shares, experts, and all shares where they are wanted."""
+    (x,) = task.present(1)
+    bias = task.inputs[1] if len(task.inputs) > 1 else None
+    choice = _choice(task, x, bias)
+    if choice.curve not in (_SOFTMAX, _SIGMOID):
+        raise task.refused(f"norm_type {choice.curve}")
+    results, out = _results(task, x, choice.count)
+    return (MoeGatingTopK(task.profile, x, bias, results, out, choice),)
+
+
+def moe_gating_top_k_hash(task: Task) -> tuple[Kernel, ...]:
+    """x, a bias, numbers of tokens and the experts of each number."""
+    (x,) = task.present(1)
+    bias, ids, table = (*task.inputs[1:], None, None, None)[:3]
+    choice = _choice(task, x, bias)
+    told = None if ids is None or table is None else (ids.view(ids.numel), table.view(table.numel))
+    if told is not None and told[0].numel < x.shape[0]:
+        raise task.refused(f"{told[0].numel} numbers of {x.shape[0]} tokens")
+    listed = None if told is None else told[1].array
+    if listed is not None and not ((listed >= 0) & (listed < choice.experts)).all():
+        raise task.unfit(f"experts beyond the {choice.experts} of x")
+    results, out = _results(task, x, choice.count)
+    return (MoeGatingTopKHash(task.profile, x, bias, results, out, choice, told),)

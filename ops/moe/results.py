@@ -38,6 +38,11 @@ def gated_in_groups(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) 
     return [*found, described(x.shape, FLOAT)] if attributes.get("out_flag") else found
 
 
+def gated_with_all(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """The same, whether the shares of all are stored or not."""
+    return gated_in_groups(given, {**attributes, "out_flag": True})
+
+
 def weighed(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec | None]:
     """Gradients of rows, and of what they count for where that is given."""
     rows, _grad, _places, *weights = given

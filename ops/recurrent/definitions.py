@@ -11,11 +11,16 @@ from npusim.operators.definition import (
     text,
     whole,
 )
+from npusim.operators.dtype_checks import together
 from npusim.operators.shape_checks import fits
 from npusim.ops.recurrent.results import convolved, gru_states, lstm_states
-from npusim.values.dtypes import BFLOAT16, FLOAT16
+from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT16, INT32, INT64
 
-_HALVES = (FLOAT16, BFLOAT16)
+_CONVOLVED = (FLOAT16, BFLOAT16, INT32, INT64, BOOL)
+_WHOLE = "INT32/INT64/-"
+_PLACED = dict.fromkeys(
+    ("A2", "A3"), (f"FLOAT16/BFLOAT16 {_WHOLE} {_WHOLE} BOOL/{_WHOLE} {_WHOLE}",)
+)
 _LSTM = (
     text("cell_type?", None),
     text("direction?"),
@@ -75,11 +80,13 @@ OPERATORS = family(
             "initial_state_mode? num_accepted_tokens? -> y conv_states",
             (whole("activationMode?"), whole("padSlotId?"), whole("runMode?")),
             kernel="causal_conv1d", infer=convolved,
-            checks=((attribute_in, "activationMode", (0, 1)), (attribute_in, "runMode", (0, 1)),
+            checks=((together, "x", "query_start_loc", "cache_indices", "initial_state_mode",
+                "num_accepted_tokens", {"rows": _PLACED}),
+                (attribute_in, "activationMode", (0, 1)), (attribute_in, "runMode", (0, 1)),
                 (same_dtype, "x", "weight", "bias", "conv_states", "y"),
                 (fits, "x", "*rows c", "weight", "w c", "bias", "c", "conv_states", "s l c",
                     "y", "*rows c", {"within": {"w": range(2, 5), "c": range(16, 1 << 20, 16)}})),
-            dtypes=dict.fromkeys(("x", "weight", "bias", "conv_states", "y"), _HALVES)),
+            dtypes=dict.fromkeys(("A2", "A3"), _CONVOLVED)),
     ),
     layers=(
         Operator("DynamicRNN", "x w b seq_length? init_h? init_c? wci? wcf? wco? mask? -> "

@@ -12,7 +12,8 @@ from npusim.operators.norm_checks import (
     rows_of,
 )
 from npusim.operators.shape_checks import fits, one_per_row
-from npusim.ops.rms_norm.results import root_per_row
+from npusim.ops.rms_norm.results import normalised_sum, root_per_row
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16
 
 _EPSILON = (real("epsilon?"),)
 _ROWS = "*rows *row"
@@ -36,6 +37,8 @@ _GRADIENT = {
         "FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT")),
 }  # fmt: skip
 _PAGES = "hicann/ops-nn norm"
+_SPLIT, _REAL = ("A2", "A3"), "FLOAT16/FLOAT/BFLOAT16"
+_BIASED = "vllm-ascend csrc/moe/add_rms_norm_bias (definition, host tiling)"
 
 
 def _little(*names: str) -> tuple[object, ...]:
@@ -62,6 +65,17 @@ OPERATORS = family(
                     (on, ("A2", "A3"), _spread("x1"))), rules=f"{_PAGES}/add_rms_norm (docs)"),
             checks=((fits, "x1", "*x", "x2", "*x", "y", "*x", "x", "*x"), (rows_of, "gamma", "x1"),
                 (one_per_row, "x1", "gamma", "rstd"), _POSITIVE)),
+        Operator("AddRmsNormBias", "x1 x2 gamma beta? -> y rstd x", _EPSILON,
+            Aclnn("aclnnAddRmsNormBias", "x1 x2 gamma betaOptional? -> yOut rstdOut xOut", _EPSILON,
+                rules=_BIASED),
+            infer=normalised_sum,
+            checks=((same_dtype, "x1", "x2", "gamma", "beta", "y", "x"),
+                (together, "x1", "rstd", {"rows": dict.fromkeys(_SPLIT, (f"{_REAL} FLOAT",))}),
+                (not_empty, "x1", "gamma"),
+                (fits, "x1", "*x", "x2", "*x", "y", "*x", "x", "*x"), (rows_of, "gamma", "x1"),
+                (fits, "gamma", "*row", "beta", "*row"), (ones_behind, "x1", "gamma", "rstd"),
+                _POSITIVE),
+            dtypes=dict.fromkeys(_SPLIT, (FLOAT16, FLOAT, BFLOAT16))),
         Operator("GemmaRmsNorm", "x gamma -> y rstd", _EPSILON,
             Aclnn("aclnnGemmaRmsNorm", "x gamma -> yOut rstdOut", _EPSILON,
                 checks=((same_dtype, "x", "y"), _spread("x"))),

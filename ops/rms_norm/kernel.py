@@ -20,16 +20,28 @@ _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 _MOST_COLUMNS = 2000  # of rows that are worked on together
 
 
-def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
+def _normalised(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> tuple[Term, Term]:
     mean_square = f.mul(f.sum(f.mul(x, x)), 1.0 / f.columns)
     rstd = f.rsqrt(f.add(mean_square, epsilon))
     return f.mul(f.mul(x, rstd), gamma), rstd
+
+
+def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
+    return _normalised(f, x, gamma, epsilon)
 
 
 def _add_rms_norm(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
     total = f.add(x, other)
     y, rstd = _rms_norm(f, total, gamma, epsilon)
     return y, rstd, total
+
+
+def _add_rms_norm_bias(
+    f: RowFormula, x: Term, other: Term, gamma: Term, beta: Term | None, epsilon: float
+) -> Results:
+    total = f.add(x, other)
+    y, rstd = _normalised(f, total, gamma, epsilon)
+    return y if beta is None else f.add(y, beta), rstd, total
 
 
 def _add_rms_norm_cast(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
@@ -53,6 +65,16 @@ _norm = partial(
 RmsNorm = kernel_of(_norm("RmsNorm", _rms_norm, operands=(_T, _L), results=(_T, _C)))
 AddRmsNorm = kernel_of(
     _norm("AddRmsNorm", _add_rms_norm, operands=(_T, _T, _L), results=(_T, _C, _T), alone=True)
+)
+# As AddRmsNorm: vllm-ascend csrc/moe/add_rms_norm_bias, host tiling and device schedule.
+AddRmsNormBias = kernel_of(
+    _norm(
+        "AddRmsNormBias",
+        _add_rms_norm_bias,
+        operands=(_T, _T, _L, _L),
+        results=(_T, _C, _T),
+        alone=True,
+    )
 )
 GemmaRmsNorm = kernel_of(
     _norm("GemmaRmsNorm", _gemma_rms_norm, operands=(_T, _L), results=(_T, _C))

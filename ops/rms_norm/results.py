@@ -17,3 +17,9 @@ def root_per_row(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[Tens
     x, gamma = given[0], given[-1]
     rows = x.shape[: max(0, x.rank - gamma.rank)]
     return [described((*rows, *(1,) * gamma.rank), FLOAT)]
+
+
+def normalised_sum(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """y, one number for each row, and the sum; gamma, and beta behind it, are lines."""
+    x, gamma = given[0], given[2]
+    return [x, *root_per_row((x, gamma), {}), x]

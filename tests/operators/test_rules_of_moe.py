@@ -36,7 +36,26 @@ _MAP = (
     "dropAndPad=false permuteTokensOut=bf16[64,128] permuteProbsOutOptional=bf16[64] "
     "sortedIndicesOut=int32[64]"
 )
+_HASHED = (
+    "x=bf16[16,256] biasOptional=bf16[256] inputIdsOptional=int64[16] tid2eidOptional=int32[500,8] "
+    "k=8 kGroup=1 groupCount=1 groupSelectMode=1 renorm=0 normType=2 outFlag=false "
+    "routedScalingFactor=1.0 eps=1e-20 yOut=bf16[16,8] expertIdxOut=int32[16,8] outOut=fp32[16,256]"
+)
+_UNTOLD = "inputIdsOptional=null tid2eidOptional=null"
 CASES: list[Case] = [
+    ("aclnnMoeGatingTopKHash", _HASHED, {
+        "inputIdsOptional=int32[16] tid2eidOptional=int64[500,8]": 0, _UNTOLD: 0,
+        "inputIdsOptional=null": REFUSED, "tid2eidOptional=null": REFUSED,
+        "tid2eidOptional=int32[500,7]": None, "inputIdsOptional=int64[17]": None,
+        "outOut=null": NULL, "yOut=fp32[16,8]": REFUSED, "biasOptional=fp32[256]": REFUSED,
+        "outOut=bf16[16,256]": REFUSED, "biasOptional=bf16[255]": REFUSED, "renorm=1": REFUSED,
+        "x=bf16[16,16,16]": REFUSED, "k=0": REFUSED, "k=257": REFUSED, "normType=3": REFUSED,
+        "groupCount=8 kGroup=4 normType=1": 0, "groupCount=8 kGroup=4": REFUSED,
+        "groupCount=7 kGroup=4 normType=1": REFUSED, "groupCount=256 normType=1": REFUSED,
+        "groupCount=256 normType=1 kGroup=8 groupSelectMode=0": 0,
+        "groupSelectMode=2": REFUSED, "kGroup=2": REFUSED,
+        "x=bf16[16,2049] biasOptional=null outOut=fp32[16,2049]": REFUSED,
+    }),
     ("aclnnMoeInitRouting", ("x=fp16[16,128] rowIdx=int32[16,8] expertIdx=int32[16,8] "
         "activeNum=16 expandedXOut=fp16[128,128] expandedRowIdxOut=int32[128] "
         "expandedExpertIdxOut=int32[128]"), {

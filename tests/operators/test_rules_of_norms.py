@@ -45,6 +45,14 @@ CASES: list[Case] = [
         "xOut=null": NULL, "x2=fp16[4,8,63]": REFUSED,
         "gamma=fp32[64]": REFUSED, "epsilon=-1.0": REFUSED, "rstdOut=fp32[4,8]": None,
     }),
+    ("aclnnAddRmsNormBias", _SUM, {
+        "betaOptional=fp16[64]": 0, "gamma=fp16[8,64] rstdOut=fp32[4,1,1]": 0,
+        "betaOptional=bf16[64]": REFUSED, "betaOptional=fp16[1,64]": REFUSED,
+        "x2=fp16[4,8,63]": REFUSED, "gamma=fp16[63]": REFUSED, "epsilon=-1.0": REFUSED,
+        "rstdOut=fp32[4,8]": REFUSED, "rstdOut=fp16[4,8,1]": REFUSED, "rstdOut=null": NULL,
+        "xOut=null": NULL, "x1=fp16[0,8,64] x2=fp16[0,8,64] yOut=fp16[0,8,64] "
+        "xOut=fp16[0,8,64] rstdOut=fp32[0,8,1]": REFUSED,
+    }),
     ("aclnnAddRmsNormCast", (_SUM.replace("yOut=", "y2Out=") + " y1Out=fp32[4,8,64]"), {
         "y2Out=bf16[4,8,64]": TILING, "x2=bf16[4,8,64]": TILING, "y1Out=fp32[4,8,63]": TILING,
     }),

@@ -379,6 +379,43 @@ def test_experts_are_those_of_the_best_groups(
     )
 
 
+@pytest.mark.parametrize("norm", [0, 1, 2])
+@pytest.mark.parametrize("kind", [np.float32, np.float16, BFLOAT16])
+@pytest.mark.parametrize("ids", [None, np.int32, np.int64])
+@pytest.mark.parametrize("table", [np.int32, np.int64])
+def test_a_table_says_which_experts_a_token_has(norm: int, kind: Any, ids: Any, table: Any) -> None:
+    """Without one they are those of the largest shares; a bias decides, but counts for nothing."""
+    rng, (tokens, experts, k) = np.random.default_rng(norm), (83, 67, 6)
+    x, bias = numbers(tokens, experts, kind=kind), numbers(experts, seed=4, kind=kind)
+    wide = x.astype(np.float64)
+    power = np.exp(wide)
+    shares = [power / power.sum(-1, keepdims=True), power / (1 + power), np.sqrt(np.log1p(power))]
+    listed = np.array([rng.permutation(experts)[:k] for _ in range(1000)]).astype(table)
+    words = None if ids is None else rng.integers(0, 1000, tokens).astype(ids)
+    chosen = np.argsort(-(shares[norm] + bias.astype(np.float64)), -1, kind="stable")[:, :k]
+    chosen = chosen if words is None else listed[words]
+    wanted = np.take_along_axis(shares[norm], chosen.astype(np.int64), -1)
+    wanted = 2.5 * wanted / (wanted.sum(-1, keepdims=True) if norm else 1)
+    outputs = [np.zeros((tokens, k), kind), np.zeros((tokens, k), np.int32)]
+    given = [x, bias, *([None, None] if words is None else [words, listed])]
+    said = {"norm_type": norm, "routed_scaling_factor": 2.5}
+    y, found = run("Ascend910B3", "MoeGatingTopKHash", given, outputs, **said)
+    tolerance = {np.float32: 2e-6, np.float16: 2e-3}.get(kind, 1e-2)
+    np.testing.assert_allclose(y.astype(np.float64), wanted, rtol=tolerance)
+    np.testing.assert_array_equal(found, chosen)
+
+
+def test_a_table_costs_less_than_sorting() -> None:
+    device = Device("Ascend910B3")
+    call = {"x": "fp32[512,384]", "k": 6, "norm_type": 2}
+    told = {"input_ids": "int64[512]", "tid2eid": "int32[129280,6]"}
+    sorted_, listed = (device.estimate("MoeGatingTopKHash", **call, **more) for more in ({}, told))
+    assert 0.3 * sorted_.duration_us < listed.duration_us < 0.9 * sorted_.duration_us
+    same = {"x": "fp32[512,384]", "k": 6, "norm_type": 1}
+    other = device.estimate("MoeGatingTopK", **same)
+    assert device.estimate("MoeGatingTopKHash", **same).cycles == other.cycles
+
+
 def test_groups_that_there_are_not() -> None:
     device = Device("Ascend910B3")
     call = {"x": "fp32[4,256]", "k": 8, "group_count": 8, "k_group": 4}

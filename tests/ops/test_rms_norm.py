@@ -55,6 +55,37 @@ def test_forward(chip: str, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(got[2], x + other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float16, BFLOAT16])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_bias_behind_the_sum(shape: tuple[int, ...], kind: Any, biased: bool) -> None:
+    x, other = (numbers(*shape, seed=seed).astype(kind) for seed in (0, 2))
+    gamma, beta = (numbers(shape[-1], seed=seed).astype(kind) for seed in (1, 3))
+    given = [x, other, gamma, beta if biased else None]
+    one = np.zeros((*shape[:-1], 1), np.float32)
+    got = run("Ascend910B3", "AddRmsNormBias", given, [like(x), one, like(x)])
+    wide = [np.asarray(each, np.float64) for each in (x, other, gamma, beta)]
+    rstd, y = normalised(wide[0] + wide[1])
+    wanted = y * wide[2] + wide[3] * biased
+    tolerance = {np.float32: 1e-4, np.float16: 4e-3}.get(kind, 3e-2)
+    np.testing.assert_allclose(np.float64(got[0]), wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(np.float64(got[1]), rstd, rtol=tolerance)
+    np.testing.assert_allclose(np.float64(got[2]), wide[0] + wide[1], rtol=tolerance, atol=1e-2)
+    plain = run("Ascend910B3", "AddRmsNorm", given[:3], [like(x), one, like(x)])
+    assert (got[0] == plain[0]).all() != biased
+
+
+def test_a_bias_costs_its_copy_and_an_addition() -> None:
+    def spent(api: str, **more: str) -> float:
+        x = "bf16[96,5120]"
+        call = {"x1": x, "x2": x, "gamma": "bf16[5120]", **more}
+        return Device("Ascend910B3").estimate(api, **call).cycles
+
+    plain = spent("AddRmsNorm")
+    assert spent("AddRmsNormBias") == plain
+    assert plain < spent("AddRmsNormBias", beta="bf16[5120]") < 1.15 * plain
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_epsilon_decides_about_rows_of_next_to_nothing(chip: str) -> None:
     x = numbers(7, 33) * np.float32(1e-4)

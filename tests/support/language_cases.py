@@ -168,6 +168,18 @@ def gating_in_groups(pick: Pick) -> Case:
     return [pick.numbers(tokens, experts, kind=kind), bias], [*results, shares], said
 
 
+def hashed_gating(pick: Pick) -> Case:
+    """The same, or experts by the numbers of tokens."""
+    given, results, said = gating_in_groups(pick)
+    if pick.of(True, False):
+        return given, results, said
+    (tokens, experts), k = given[0].shape, said["k"]
+    ids = pick.places((tokens,), 50, pick.of(np.int32, np.int64))
+    table = pick.places((50, k), experts, pick.of(np.int32, np.int64))
+    said |= {"group_count": 1, "k_group": 1, "norm_type": pick.of(0, 1, 2)}
+    return [*given, ids, table], results, said
+
+
 def recurrent(pick: Pick, op_type: str) -> Case:
     """Sequences of a few steps, with first states or without, forwards or backwards."""
     (steps, rows), (depth, columns) = (
@@ -362,6 +374,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MlaPrologV2": partial(cached_queries, index_first=True),
     "MlaPrologV3": partial(cached_queries, index_first=False),
     "MoeGatingTopK": gating_in_groups,
+    "MoeGatingTopKHash": hashed_gating,
     "MoeGatingTopKSoftmax": gating,
     "MoeGatingTopKSoftmaxV2": partial(gating, second=True),
     "MoeTokenUnpermute": routed_home,

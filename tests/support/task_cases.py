@@ -552,7 +552,9 @@ def rms_norm(pick: Pick, op_type: str) -> Task:
     outputs = [empty(*shape, kind=kind), empty(*shape[:-1], 1)]
     if op_type == "RmsNorm":
         return Task([x, gamma], outputs)
-    return Task([x, other, gamma], [*outputs, empty(*shape, kind=kind)])
+    biased = op_type == "AddRmsNormBias" and pick.of(True, False)
+    lines = [gamma, pick.numbers(shape[-1], kind=kind)] if biased else [gamma]
+    return Task([x, other, *lines], [*outputs, empty(*shape, kind=kind)])
 
 
 def rms_norm_gradient(pick: Pick, _: str) -> Task:
@@ -1330,7 +1332,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("LayerNorm", "LayerNormV3"), layer_norm),
     **dict.fromkeys(("LayerNormXBackpropV2", "LayerNormXBackpropV3"), layer_norm_gradient),
     "LayerNormBetaGammaBackpropV2": layer_norm_parameters,
-    **dict.fromkeys(("RmsNorm", "AddRmsNorm", "InplaceAddRmsNorm"), rms_norm),
+    **dict.fromkeys(("RmsNorm", "AddRmsNorm", "AddRmsNormBias", "InplaceAddRmsNorm"), rms_norm),
     "RmsNormGrad": rms_norm_gradient,
     **dict.fromkeys(("DynamicQuant", "AddRmsNormDynamicQuant", "AddRmsNormQuant"), quantised),
     **dict.fromkeys(("SwiGluQuant", "DequantSwigluQuant"), gated_quantised),

@@ -148,6 +148,7 @@ ELSEWHERE = {
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
         "aclnnMoeGatingTopKSoftmaxV2": "aclnnMoeGatingTopKSoftmaxV2",
         "aclnnMoeGatingTopK": "MoeGatingTopK",
+        "aclnnMoeGatingTopKHash": "MoeGatingTopKHash",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingV3": "aclnnMoeInitRoutingV3",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",

@@ -96,6 +96,16 @@ def _add_rms_norm(x1: Array, x2: Array, gamma: Array, eps: float) -> Any:
     return found, rstd, x1 + x2
 
 
+def _add_rms_bias(d: Draw) -> Mapping[str, Any]:
+    made = _add_rms(d)
+    return {**made, "betaOptional": d.tensor("betaOptional", made["gamma"].shape, kind=d.kind)}
+
+
+def _add_rms_norm_bias(x1: Array, x2: Array, gamma: Array, eps: float, beta: Array) -> Any:
+    found, rstd, total = _add_rms_norm(x1, x2, gamma, eps)
+    return found + beta, rstd, total
+
+
 def _rms_backward(d: Draw) -> Mapping[str, Any]:
     made = _rms(d)
     x, gamma = made["x"], made["gamma"]
@@ -240,6 +250,9 @@ ROWS = (
     Row("aclnnRmsNorm", _rms_forward, _rms_norm, loose=2, natural=False, given=True),
     Row("aclnnAddRmsNorm", _add_rms, _add_rms_norm, loose=4, natural=False, given=True),
     Row("aclnnInplaceAddRmsNorm", _add_rms, _add_rms_norm, loose=4, natural=False),
+    Row(
+        "aclnnAddRmsNormBias", _add_rms_bias, _add_rms_norm_bias, loose=4, natural=False, given=True
+    ),
     Row("aclnnRmsNormGrad", _rms_backward, _rms_gradients, loose=8, natural=False),
     Row("aclnnGroupNorm", _group, _grouped, loose=4, natural=False, given=True),
     Row("aclnnGroupNormSilu", _group, _grouped, loose=4, natural=False, given=True),

@@ -152,7 +152,10 @@ def _attend(
     *,
     causal: bool = True,
 ) -> None:
-    """Attention to keys in pages of `block` tokens, or to keys that lie together."""
+    """Attention to keys in pages of `block` tokens, or to keys that lie together.
+
+    Sequences are packed, beside a mask (vllm-ascend, attention/attention_v1.py).
+    """
     if not causal:
         attend_all(to, heads, sequences, queries, keys)
         return
@@ -160,26 +163,25 @@ def _attend(
     width = heads.queries * heads.size
     query = tensor(kind, sequences, queries, width)
     pages = ceil(keys / block)
-    said: dict[str, Any] = {
+    named = {
         "num_heads": heads.queries,
         "num_key_value_heads": heads.keys,
-        "input_layout": "BSH",
         "scale_value": heads.size**-0.5,
     }
-    lengths: dict[str, Any] = {
-        "actual_seq_lengths": [queries] * sequences,
+    packed: dict[str, Any] = {
+        "input_layout": "TND",
+        "actual_seq_lengths": [queries * (number + 1) for number in range(sequences)],
         "actual_seq_lengths_kv": [keys] * sequences,
-        "sparse_mode": 3 if queries > 1 else 0,
+        "sparse_mode": 3,
     }
+    rows = tensor(kind, sequences * queries, heads.queries, heads.size)
     page = tensor(to.precision.cache, sequences * pages, block, heads.keys * heads.size)
-    mask = tensor(INT8, _MASK, _MASK) if queries > 1 else None
+    given = (rows, page, page, None, tensor(INT8, _MASK, _MASK))
     between: tuple[None, ...] = (None,) * 9
     table = tensor(INT32, sequences, pages)
-    fused = part(
-        "FusedInferAttentionScore", (query, page, page, None, mask, *between, table), (query,),
-        **said, **lengths,
-    )  # fmt: skip
+    fused = part("FusedInferAttentionScore", (*given, *between, table), (rows,), **named, **packed)
     cache = tensor(kind, sequences, keys, heads.keys * heads.size)
+    said: dict[str, Any] = {**named, "input_layout": "BSH"}
     older = (
         part("IncreFlashAttention", (query, cache, cache), (query,), **said)
         if queries == 1

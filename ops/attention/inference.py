@@ -2,8 +2,9 @@
 
 A prompt is cut as for training, with rounds of 512 keys where heads or keys are few, none of which
 is trimmed. Where heads have one query each, or a few (drafts that are verified), those that share
-keys are the rows of one block, and the fewer there are the longer the rounds. Latent attention
-(MLA) has a rope beside queries and keys.
+keys are the rows of one block, and the fewer there are the longer the rounds; keys of few heads are
+split, but not those of packed sequences (TND). Latent attention (MLA) has a rope beside queries and
+keys.
 Source: ops-transformer attention/prompt_flash_attention and incre_flash_attention, host tiling;
 fused_infer_attention_score op_host/flash_attention_infer_tiling.h and arch22/fia_tiling_nonquant*.
 """
@@ -93,8 +94,9 @@ def kernel_of(task: Task, call: Call) -> Kernel:
             most = _PACKED_KEYS if layout_of(task) == "TND" else _LEAST_KEYS
         if grouped.key.pages is not None and grouped.key.pages.size < most:
             most -= most % grouped.key.pages.size
-        parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
-        if parts > 1:
+        # Packed sequences go by the tiling of prompts, which splits no keys.
+        parts = 1 if layout_of(task) == "TND" else parts_of(task.profile, grouped)
+        if parts > 1 and max(grouped.query.rows) <= ROWS:
             return SplitAttention(task.profile, grouped, parts, op_type=task.op_type, keys=most)
         return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False,
                          asking=ONE_BY_ONE, lanes=_lanes(task.profile, grouped))  # fmt: skip

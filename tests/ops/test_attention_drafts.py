@@ -113,6 +113,21 @@ def test_the_reference_does_the_same(layout: str) -> None:
     assert_like_the_reference(build, load_profile(CHIP), rounding=64)
 
 
+@pytest.mark.parametrize(("layout", "cores"), [("TND", 4), ("BSH", 20)])
+def test_keys_of_packed_sequences_are_not_split(layout: str, cores: int) -> None:
+    """Each head of each sequence has a core; all cores have parts where sequences lie apart."""
+    q, k = (2, 8, 1, 128), (2, 2, 4096, 128)
+    packed = layout == "TND"
+    given = {
+        "num_heads": 8, "num_key_value_heads": 2, "input_layout": layout, "sparse_mode": 3,
+        "actual_seq_lengths": [1, 1 + packed], "actual_seq_lengths_kv": [4096] * 2,
+    }  # fmt: skip
+    inputs: list[Array | None] = [empty(q, layout), *[empty(k, layout, 128)] * 2, None, TRIANGLE]
+    inputs += [*[None] * 9, np.zeros((2, 32), np.int32), *[None] * 6]
+    (kernel,), _ = kernels(CHIP, "FusedInferAttentionScore", inputs, [empty(q, layout)], given)
+    assert kernel.block_dim == cores
+
+
 def time_of(queries: int, size: int, layout: str, *, latent: bool = False) -> float:
     """Cycles for 24 sequences of 4,096 keys; nobody looks at the numbers."""
     shared, group, columns = (1, 32, 512) if latent else (4, 8, 128)

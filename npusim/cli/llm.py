@@ -36,6 +36,7 @@ def step_(
     dp: said.Dp = None,
     ep: said.Ep = 1,
     sp: said.Sp = False,
+    dcp: said.Dcp = 1,
     dtype: said.Dtype = None,
     phase: said.Phase = "decode",
     batch: said.Sequences = 1,
@@ -73,7 +74,7 @@ def step_(
     files = Files(html, figures, force)
     files.claim(beside=(config, expert_counts))
     model = said.model_in(config, architecture)
-    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp)
+    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp, dcp=dcp)
     work = batch_of(phase, batch, context, chunk=chunk)
     work = said.with_images(model, work, images, image_size)
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
@@ -107,6 +108,7 @@ def serve_(
     dp: said.Dp = None,
     ep: said.Ep = 1,
     sp: said.Sp = False,
+    dcp: said.Dcp = 1,
     dtype: said.Dtype = None,
     concurrency: said.Concurrency = None,
     rate: said.Rate = None,
@@ -161,7 +163,7 @@ def serve_(
     asked = said.requests_of(trace, requests, concurrency, tokens, rate, spread, seed)
     most = min(max_sequences, max(1, len(asked)))
     policy = Policy(most, max_tokens, schedule=schedule, prefix_share=prefix_share)
-    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp)
+    layout = said.layout_on(cards, tp, pp, dp, ep, sp=sp, dcp=dcp)
     layouts = [layout, *([layout_of(answers)] if answers else [])]
     sampling = said.sampling_of(greedy, top_k, top_p, penalties)
     popularity = said.popularity_of(expert_skew, expert_counts)

@@ -27,6 +27,10 @@ Sp = Annotated[
     bool,
     typer.Option("--sp", help="Ranks of --tp share norms of prompts, as FlashComm of vllm-ascend."),
 ]
+Dcp = Annotated[
+    int,
+    typer.Option("--dcp", help="Ranks of --tp that keep parts of the same keys (vllm's DCP)."),
+]
 Dtype = Annotated[
     str | None,
     typer.Option(
@@ -224,7 +228,14 @@ def with_images(model: LanguageModel, batch: Batch, images: int, size: str) -> B
 
 
 def layout_on(
-    cards: int | None, tp: int, pp: int, dp: int | None, ep: int, *, sp: bool = False
+    cards: int | None,
+    tp: int,
+    pp: int,
+    dp: int | None,
+    ep: int,
+    *,
+    sp: bool = False,
+    dcp: int = 1,
 ) -> Layout:
     """How the cards are shared out; ArgumentError where their number isn't that of the ranks."""
     from npusim.llm import Layout
@@ -232,7 +243,7 @@ def layout_on(
     rest = tp * pp
     if dp is None:
         dp = max(1, (cards or rest) // rest) if rest > 0 else 1
-    layout = Layout(tp, pp, dp, ep, sp)
+    layout = Layout(tp, pp, dp, ep, sp, dcp)
     if cards is not None and cards != layout.cards:
         raise ArgumentError(
             f"{layout} takes {layout.cards} chips, not {cards}", "Choose --tp, --pp, --dp to match."

@@ -6,16 +6,18 @@ IncreFlashAttention, and where there are none either, products with a softmax be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from npusim.llm.context_parallel import gather_queries, merge_parts, merge_ranks
 from npusim.llm.work import Part, part, tensor
 from npusim.values.dtypes import BOOL, FLOAT, INT8, INT32, INT64
 from npusim.values.language import say
 
 if TYPE_CHECKING:
     from npusim.llm.architecture import Architecture
+    from npusim.llm.layout import Layout
     from npusim.llm.parts import Latent
     from npusim.llm.projections import Projections
     from npusim.llm.workload import Batch
@@ -41,13 +43,13 @@ def heads_of(model: Architecture, tp: int) -> Heads:
 
 
 def grouped_attention(
-    to: Projections, model: Architecture, batch: Batch, tp: int, block: int, window: int = 0
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, block: int, window: int = 0
 ) -> None:
     """Projections, rotary embedding, cache and attention of one layer, before its exchange.
 
     With a `window` every token looks back so far at most.
     """
-    heads, tokens = heads_of(model, tp), batch.tokens
+    heads, tokens = heads_of(model, layout.tp), batch.tokens
     gate = heads.queries if model.gated_heads else 0
     to.product(tokens, model.hidden, (heads.queries + gate + 2 * heads.keys) * heads.size)
     if model.qk_norm:
@@ -59,8 +61,11 @@ def grouped_attention(
         _store(to, tokens, heads, block)
     if batch.sequences:
         keys = batch.context + batch.queries
-        _attend(to, heads, batch.sequences, batch.queries, min(keys, window or keys), block)
-    if batch.prompts:
+        sizes = batch.sequences, batch.queries, min(keys, window or keys)
+        _attend_apart(to, heads, *sizes, block, layout.dcp)
+    if batch.prompts and layout.dcp > 1:
+        _attend_chunks_apart(to, heads, batch, block, layout.dcp)
+    elif batch.prompts:
         _attend_prompts(to, heads, batch, block, window, causal=model.causal)
     width = heads.queries * heads.size
     if gate:
@@ -78,6 +83,31 @@ def _turn(to: Projections, heads: Heads, tokens: int, size: int) -> None:
     to.work.first_of(
         [part("ApplyRotaryPosEmb", (query, key, angles, angles), (query, key))], turned
     )
+
+
+def _attend_apart(
+    to: Projections, heads: Heads, sequences: int, queries: int, keys: int, block: int, ranks: int
+) -> None:
+    """Attention where each of some ranks has a part of the keys, to the queries of all."""
+    if ranks == 1:
+        _attend(to, heads, sequences, queries, keys, block)
+        return
+    rows = sequences * queries
+    gather_queries(to, rows, heads.queries * heads.size, ranks)
+    every = replace(heads, queries=heads.queries * ranks)
+    _attend(to, every, sequences, queries, ceil(keys / ranks), block)
+    merge_ranks(to, rows, heads.queries, heads.size, ranks)
+
+
+def _attend_chunks_apart(
+    to: Projections, heads: Heads, batch: Batch, block: int, ranks: int
+) -> None:
+    """Chunks of prompts see themselves, which every rank has, and what was read before."""
+    chunks = batch.prompts, batch.chunk
+    _attend(to, heads, *chunks, batch.chunk, block)
+    if batch.before:
+        _attend_apart(to, heads, *chunks, batch.before, block, ranks)
+        merge_parts(to, batch.prompts * batch.chunk * heads.queries, heads.size, 2)
 
 
 def _attend_prompts(
@@ -225,13 +255,13 @@ def _composed(query: TensorSpec, heads: Heads, keys: int) -> list[Part]:
 
 
 def latent_attention(
-    to: Projections, model: Architecture, batch: Batch, tp: int, block: int
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, block: int
 ) -> None:
     """Latent attention (MLA) of one layer: decoding absorbs the products that widen the cache."""
     latent = model.latent
     if latent is None:
         raise TypeError(say("the model has no latent attention"))
-    heads, tokens, kind = model.heads // tp, batch.tokens, to.precision.activations
+    heads, tokens, kind = model.heads // layout.tp, batch.tokens, to.precision.activations
     whole = heads * (latent.nope + latent.rope)
     if latent.query_rank:
         to.product(tokens, model.hidden, latent.query_rank + latent.rank + latent.rope)
@@ -243,12 +273,14 @@ def latent_attention(
     _keep_latent(to, latent, heads, tokens, block)
     if batch.sequences:
         keys = batch.context + batch.queries
-        _decode_latent(to, model, heads, (batch.sequences, batch.queries, keys), block)
+        _decode_latent(to, model, heads, (batch.sequences, batch.queries, keys), block, layout.dcp)
     if batch.prompts and latent.indexer is not None:
         keys = batch.before + batch.chunk
         _decode_latent(to, model, heads, (batch.prompts, batch.chunk, keys), block)
     elif batch.prompts:
         keys = batch.before + batch.chunk
+        gathered = batch.prompts * ceil(batch.before / layout.dcp) * (latent.rank + latent.rope)
+        to.work.exchange("allgather", layout.dcp, gathered * kind.itemsize, "keys of prompts")
         # Keys and values are widened to whole heads, and prompts attend as others do.
         to.product(
             batch.prompts * keys, latent.rank, heads * (latent.nope + latent.value), plain=True
@@ -300,12 +332,17 @@ def _keep_latent(to: Projections, latent: Latent, heads: int, tokens: int, block
 
 
 def _decode_latent(
-    to: Projections, model: Architecture, heads: int, sizes: tuple[int, int, int], block: int
+    to: Projections,
+    model: Architecture,
+    heads: int,
+    sizes: tuple[int, int, int],
+    block: int,
+    ranks: int = 1,
 ) -> None:
     """Queries turned into the cache's space, attention there, and its result turned back.
 
-    `sizes` are sequences, queries and keys of each. With an indexer each query attends to the
-    tokens that it chose, so many at most.
+    `sizes` are sequences, queries and keys of each, which so many `ranks` share. With an indexer
+    each query attends to the tokens that it chose, so many at most.
     """
     sequences, queries, keys = sizes
     latent, kind = model.latent, to.precision.activations
@@ -321,7 +358,12 @@ def _decode_latent(
     to.work.run(turned(latent.nope, latent.rank))
     if latent.indexer is None:
         # Heads have their keys in common, and so have the queries of a sequence.
-        _attend_latent(to, latent.rank, latent.rope, heads * queries, sequences, keys)
+        every = heads * queries * ranks
+        if ranks > 1:
+            gather_queries(to, tokens, heads * (latent.rank + latent.rope), ranks)
+        _attend_latent(to, latent.rank, latent.rope, every, sequences, ceil(keys / ranks))
+        if ranks > 1:
+            merge_ranks(to, tokens, heads, latent.rank, ranks)
     else:
         _attend_chosen(to, model.hidden, latent, heads, (sequences, queries, keys), block)
     heads_of_keys = tensor(kind, heads, latent.rank, latent.value)

@@ -78,7 +78,7 @@ def _layer(
     tokens, tp = batch.tokens, layout.tp
     shared = shares_rows(layout, tokens)
     rows = ceil(tokens / tp) if shared else tokens
-    _mix(to, model, batch, tp, page, block.mixer, shared=shared)
+    _mix(to, model, batch, layout, page, block.mixer, shared=shared)
     to.work.part = "experts" if block.mixed else "feed forward"
     for _ in range(model.norms - 2):
         to.norm(rows, model.hidden)
@@ -101,14 +101,14 @@ def _mix(
     to: Projections,
     model: Architecture,
     batch: Batch,
-    tp: int,
+    layout: Layout,
     page: int,
     mixer: Mixer,
     *,
     shared: bool,
 ) -> None:
     """The first half of a layer: its norm, what mixes tokens, and the exchange of its sums."""
-    tokens = batch.tokens
+    tokens, tp = batch.tokens, layout.tp
     rows = ceil(tokens / tp) if shared else tokens
     to.work.part = {"linear": "linear attention", "window": "window attention"}.get(
         mixer, "sparse attention" if model.latent and model.latent.indexer else "attention"
@@ -118,10 +118,10 @@ def _mix(
     if mixer == "linear" and model.state is not None:
         linear_attention(to, model.state, model.hidden, batch, tp)
     elif model.latent is not None:
-        latent_attention(to, model, batch, tp, page)
+        latent_attention(to, model, batch, layout, page)
     else:
         window = model.window if mixer == "window" else 0
-        grouped_attention(to, model, batch, tp, page, window)
+        grouped_attention(to, model, batch, layout, page, window)
     if model.crossed:
         crossed_attention(to, model, batch, tp)
     _reduce(to, model, tokens, tp, shared=shared)

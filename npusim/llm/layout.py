@@ -1,4 +1,4 @@
-"""How a model is laid out over cards: tensor, pipeline, data and expert parallelism."""
+"""How a model is laid out over cards: tensor, pipeline, data, expert and context parallelism."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SEQUENCE_PARALLEL_FROM: Final = 1000
 """Tokens of a step from which ranks share the rows of norms (vllm-ascend's FlashComm)."""
-_NAMES: Final = ("tp", "pp", "dp", "ep", "sp")
+_NAMES: Final = ("tp", "pp", "dp", "ep", "dcp", "sp")
 
 
 @tells
@@ -25,7 +25,8 @@ class Layout:
 
     `experts` is over how many ranks experts are dealt (1: every expert is cut like a layer). With
     `sp` ranks of `tp` share the rows of norms in steps of many tokens (vllm-ascend's FlashComm,
-    which it leaves off by default).
+    which it leaves off by default). Of ranks that would keep the same keys `dcp` keep a part of
+    every sequence each (decode context parallelism of vllm).
     """
 
     tp: int = 1
@@ -33,6 +34,7 @@ class Layout:
     dp: int = 1
     experts: int = 1
     sp: bool = False
+    dcp: int = 1
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -40,6 +42,7 @@ class Layout:
             ("pp", self.pp),
             ("dp", self.dp),
             ("ep", self.experts),
+            ("dcp", self.dcp),
         ):
             if not 1 <= value <= 4096:
                 raise ArgumentError(f"--{name} {value}", "Say 1 to 4096.")
@@ -80,11 +83,47 @@ class Layout:
             )
         if self.experts > 1 and model.experts is None:
             raise ArgumentError(say("the model has no experts"), "Leave --ep away.")
+        self._check_keys(model)
+
+    def _check_keys(self, model: Architecture) -> None:
+        """ArgumentError where ranks of `dcp` don't have the same keys, or what they do is unknown.
+
+        Source: vllm-ascend docs/source/user_guide/feature_guide/context_parallel.md.
+        """
+        if self.dcp == 1:
+            return
+        if not shares_keys(model):
+            raise ArgumentError(
+                say("--dcp beside windows, states, sparse or crossed attention isn't modelled"),
+                "Leave --dcp away.",
+            )
+        times = copies_of_keys(model, self.tp)
+        if times % self.dcp:
+            raise ArgumentError(
+                say("--dcp {dcp}, and ranks of --tp {tp} keep keys {times} times").format(
+                    dcp=self.dcp, tp=self.tp, times=times
+                ),
+                say("Choose a divisor of that."),
+            )
 
     def __str__(self) -> str:
-        parts = (("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts))
+        parts = (
+            ("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts),
+            ("DCP", self.dcp),
+        )  # fmt: skip
         words = [f"{name}{size}" for name, size in parts if size > 1] or ["TP1"]
         return " ".join([*words, "SP"] if self.sp else words)
+
+
+def copies_of_keys(model: Architecture, tp: int) -> int:
+    """How many of so many ranks keep the same keys."""
+    return tp if model.latent is not None else max(1, tp // max(1, model.kv_heads))
+
+
+def shares_keys(model: Architecture) -> bool:
+    """Whether ranks may keep parts of sequences, as far as that is modelled."""
+    sparse = model.latent is not None and model.latent.indexer is not None
+    return model.causal and not (model.window or model.state or model.crossed or sparse)
 
 
 def shares_rows(layout: Layout, tokens: int) -> bool:
@@ -101,8 +140,8 @@ def layout_of(text: str) -> Layout:
         if odd or not size.isdecimal():
             raise ArgumentError(
                 f"a layout {text!r}",
-                say("Say tp, pp, dp, ep with their sizes, and sp=1: for example tp=4,dp=8."),
+                say("Say tp, pp, dp, ep, dcp with their sizes, and sp=1: for example tp=4,dp=8."),
             )
         sizes[name] = int(size)
-    tp, pp, dp, ep = (sizes.get(name, 1) for name in _NAMES[:4])
-    return Layout(tp, pp, dp, ep, bool(sizes.get("sp", 0)))
+    tp, pp, dp, ep, dcp = (sizes.get(name, 1) for name in _NAMES[:5])
+    return Layout(tp, pp, dp, ep, bool(sizes.get("sp", 0)), dcp)

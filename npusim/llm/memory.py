@@ -71,7 +71,7 @@ def memory_of(
     usable = round(capacity * engine.memory_share)
     free = usable - weights - activations - engine.buffer_bytes
     free -= round(most_sequences * kept.per_sequence)
-    block = engine.block_tokens
+    block = engine.block_tokens * layout.dcp
     most = free / kept.per_token if kept.per_token else _NOTHING_GROWS if free >= 0 else 0
     room = max(0, int(most // block) * block)
     return LlmMemory(
@@ -119,7 +119,7 @@ def cache_of(model: Architecture, layout: Layout, precision: Precision) -> Kept:
     numbers: float = model.cached_per_token
     if model.latent is None and model.causal:
         numbers = 2 * max(1, model.kv_heads // layout.tp) * model.head_dim
-    each = numbers * precision.cache.itemsize
+    each = numbers * precision.cache.itemsize / layout.dcp
     stages, state = layout.pp, 0.0
     if model.state is not None:
         linear = ceil(model.layers_that("linear") / stages)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from npusim.hardware.interconnect import interconnect_of
 from npusim.llm import Layout
+from npusim.llm.layout import copies_of_keys, shares_keys
 
 if TYPE_CHECKING:
     from npusim.capacity.boards import Board
@@ -25,7 +27,18 @@ def layouts_of(
     Ranks of tensor parallelism share a server. Experts are cut like layers, or dealt over up to
     256 ranks, which share them; more ranks of a dense model are replicas. Pipelines are of whole
     servers, for what doesn't fit in one. Ranks share the rows of norms, which is never slower.
+    Keys that several ranks have they all keep, or each keeps a part.
     """
+    for layout in _with_whole_keys(model, server_ranks, tensor_parallel):
+        yield layout
+        times = copies_of_keys(model, layout.tp) if shares_keys(model) else 1
+        if times > 1:
+            yield replace(layout, dcp=times)
+
+
+def _with_whole_keys(
+    model: Architecture, server_ranks: int, tensor_parallel: Sequence[int] | None
+) -> Iterator[Layout]:
     widths = [
         tp
         for tp in tensor_parallel or _powers(min(_MOST_TP, server_ranks))

@@ -173,6 +173,7 @@ class Memory(Group):
             "cycles that a transfer which adds waits for each other core at the same line of L2"
         )
     )
+    atomic_dtypes: Words = Field(("float32",), description="dtypes that stores may add in")
     load_conflict_cycles: Cycles = Field(
         0.0, description="cycles that a load waits for each other core at the same line of L2"
     )

@@ -4,9 +4,11 @@ A proposal is eight numbers, of which sorting compares one: a number is put twic
 with its place beside it in two halves (vconcat). Groups of 16 are sorted by one instruction
 (vbitsort), four lists at a time merged into one (vmrgsort4); then numbers and places are taken out
 again (vextract). Rows of up to 4096 numbers lie in UB several at a time, longer ones are sorted in
-parts of 1024, each merged into the first 5120 so far. Where there are fewer results
-than a block of memory has, one core takes all rows, not their store alone: 15 results take some 30
-times as long as 16. Source: public operator sources (top_k.py, top_k_d.py: tiling and schedules).
+parts of 1024, each merged into the first 5120 so far. Where there are fewer results than a block of
+memory has, one core takes all rows, not their store alone, but for 8 and more on chips that add
+halves in memory: there cores add what they have to zeros. Of many numbers the AI CPUs find so few
+sooner than one core. Source: public operator sources (top_k.py, top_k_d.py: tiling, schedules and
+check_supported).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import INT32
+from npusim.values.dtypes import FLOAT16, INT32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +35,7 @@ _NUMBERS = 8  # of a proposal
 _GROUP, _LISTS = 16, 4
 _WHOLE_BYTES, _PART = 8192, 1024  # of rows that UB holds; numbers of a part of longer ones
 _ROW_NUMBERS = 25  # room for each number of a row, in its own type: proposals, twice, and places
-_FEW = 16
+_FEW, _TOO_FEW = 16, 8  # results that one core stores; that no cores add
 _LANES = 128  # bytes of a repeat of what moves numbers into proposals
 
 
@@ -41,6 +43,12 @@ def sorts_proposals(profile: Profile, kind: DType) -> bool:
     """Whether the chip sorts proposals of a dtype, having no instruction for pairs."""
     pairs = profile.supports_vector("vbitsort32", kind.intrinsic)
     return not pairs and profile.supports_vector("vbitsort", kind.intrinsic)
+
+
+def shares_rows(profile: Profile, kept: int) -> bool:
+    """Whether cores share the rows of which so many numbers are kept."""
+    adds = FLOAT16.intrinsic in profile.memory.atomic_dtypes
+    return kept >= (_TOO_FEW if adds else _FEW)
 
 
 def most_kept(kind: DType) -> int:
@@ -71,7 +79,9 @@ class ProposalTopK(Kernel):
         room = profile.buffers.ub_bytes - 3 * profile.buffers.block_bytes
         self.by_parts = self.length * size > _WHOLE_BYTES
         tile = (room - 2 * self.padded * size) // (_ROW_NUMBERS * size * self.padded)
-        cores = 1 if self.kept < _FEW else profile.cores.vector_cores
+        cores = profile.cores.vector_cores if shares_rows(profile, self.kept) else 1
+        self.added = self.kept < _FEW and cores > 1
+        self.adds_into = (values,) if self.added else ()
         self.count, self.tile = rows, 1 if self.by_parts else max(1, min(tile, rows))
         self.block_dim = min(cores, rows)
         self._found: tuple[NDArray[Any], NDArray[Any]] | None = None
@@ -181,7 +191,10 @@ class ProposalTopK(Kernel):
                 each.target(core.depth)[...] = self._part(core, first, count, number)
             flat = out.view(out.numel)
             target = flat.window(((first, self.kept),), each.shape, (self.kept, 1))
+            if self.added and not number:
+                core.set_atomic_add(1.0)
             queue.copy_out(target.by_rows(), each)
+            core.set_atomic_none()
 
     def _part(self, core: Core, first: Index, count: int, number: int) -> NDArray[Any]:
         """The results of the rows worked on."""

@@ -27,6 +27,7 @@ from npusim.ops.sorting.proposals import (
     MOST_SORTED,
     ProposalTopK,
     most_kept,
+    shares_rows,
     sorts_proposals,
 )
 from npusim.schedules.tile_grid import Grid
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 
-_LARGE, _TOO_FEW = 32768, 8  # numbers of which fewer results are the AI CPUs' where rows are slow
+_LARGE = 32768  # numbers of which few results are the AI CPUs' where one core takes all rows
 _WORTH_SHARING = 1024  # numbers of a row from which on several cores share it
 
 
@@ -198,7 +199,7 @@ def sorted_in(profile: Profile, x: GlobalTensor, count: int) -> DType:
     if x.dtype is BFLOAT16:
         return FLOAT
     halves = sorts_proposals(profile, FLOAT16) and not sorts_proposals(profile, FLOAT)
-    few = x.numel > _LARGE and count < _TOO_FEW
+    few = x.numel > _LARGE and not shares_rows(profile, count)
     return FLOAT16 if x.dtype is FLOAT and halves and not few else x.dtype
 
 
@@ -208,7 +209,7 @@ def _by_core(profile: Profile, x: GlobalTensor, count: int) -> bool:
         return False
     if profile.supports_vector("vbitsort32", x.dtype.intrinsic):
         return True
-    few = x.numel > _LARGE and count < _TOO_FEW
+    few = x.numel > _LARGE and not shares_rows(profile, count)
     fits = count <= most_kept(x.dtype) and x.shape[-1] <= MOST_SORTED
     return sorts_proposals(profile, x.dtype) and fits and not few
 

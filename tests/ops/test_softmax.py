@@ -178,3 +178,26 @@ def test_short_rows_are_dealt_out_in_blocks_of_the_narrowest_tile(
     task = TaskSpec(op, (x,) * (1 + op.endswith("Grad")), (x,))
     (kernel,) = kernels_of(load_profile("Ascend910B"), task)
     assert kernel.block_dim == blocks
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend310P3"])
+@pytest.mark.parametrize("columns", [2, 3, 7, 15])
+def test_short_ragged_rows_take_no_longer_than_whole_blocks(chip: str, columns: int) -> None:
+    """They are padded in UB, so that no row is worked on by itself; longer ones are."""
+    profile = load_profile(chip)
+
+    def taken(width: int) -> float:
+        x = TensorSpec((1 << 14, width), "float16")
+        (kernel,) = kernels_of(profile, TaskSpec("SoftmaxV2", (x,), (x,), {"axes": [-1]}))
+        return run_tasks([kernel], profile).duration_us
+
+    assert taken(columns) < taken(16)
+    assert taken(65) > 1.2 * taken(64)
+
+
+@pytest.mark.parametrize("columns", [2, 5, 15, 17])
+def test_rows_padded_in_ub_have_the_numbers_of_others(columns: int) -> None:
+    x = np.random.default_rng(columns).standard_normal((301, columns)).astype(np.float16)
+    (got,) = run("Ascend910B2", "SoftmaxV2", [x], [like(x)], axes=[-1])
+    power = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(got, power / power.sum(axis=1, keepdims=True), rtol=6e-3)

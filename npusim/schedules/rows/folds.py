@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.folds import Fold
 
+PLANE_BYTES = 512  # that a repeat of vnchwconv turns
+
 
 def fold_each_row(
     core: Core,
@@ -118,6 +120,28 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
     core.emit_scalar("ld_ub", loads=count, operations=count, stores=rows, detail=detail)
     core.wrote(dst)
     return core.arrange(dst, src, how=partial(fold.function.reduce, axis=-1))
+
+
+def turn_planes(core: Core, dst: LocalTensor, src: LocalTensor, elements: int) -> None:
+    """One vnchwconv over as many planes as these elements of ``dst`` fill."""
+    core.turn_lines(dst, src, ceil(elements * dst.dtype.itemsize / PLANE_BYTES))
+
+
+def spread_by_turning(
+    core: Core, dst: LocalTensor, column: LocalTensor, elements: int
+) -> LocalTensor:
+    """dst[i, :] = column[i]: lines of the column, one below the other, are turned into rows.
+
+    ``elements`` with what pads the rows. Source: public tensor compiler (broadcast of the last axis
+    by vnchwconv, of which norm_tilingcase.py sets room aside).
+    """
+    turn_planes(core, dst, column, elements)
+    core.wrote(dst)
+    return core.arrange(dst, column, how=partial(_repeated_rows, columns=dst.shape[-1]))
+
+
+def _repeated_rows(column: NDArray[Any], columns: int) -> NDArray[Any]:
+    return np.repeat(column, columns, axis=-1)
 
 
 def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.schedules.block_split import fullest_share
 from npusim.schedules.rows.folds import (
+    PLANE_BYTES,
     fold_each_row,
     fold_packed_rows,
+    spread_by_turning,
     spread_packed_rows,
     spread_strips,
+    turn_planes,
 )
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import spread_column
 from npusim.values.arithmetic import divisors, round_up
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 UB_SHARE = 0.9  # of UB; the rest is for what isn't counted per element
 _LANES = 64  # pieces of a row are a multiple of it
+_PAD_TILES = 3  # more of them, where rows are padded in UB
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,10 @@ class RowLayout(ABC):
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
         """A column or a line as instructions over tiles take it."""
 
+    def space(self, core: Core, form: Form, tile: LocalTensor) -> None:
+        """Rows that lie side by side in device memory get, or lose, what pads them in UB."""
+        del core, form, tile
+
     def chunks(self, core: Core) -> Iterator[tuple[Index, int]]:
         """The pieces of a row, one after the other."""
         yield from core.tiles(0, self.columns, self.chunk, sequential=True)
@@ -175,8 +184,12 @@ class RowsLayout(RowLayout):
         self.itemsize, self.least_rows = itemsize, least_rows
         block_bytes = profile.buffers.block_bytes
         self._step = block_bytes // itemsize  # elements that rows are padded to
-        # Rows of less than a block stay side by side.
-        self.packed = generated and columns < self._step
+        software = profile.software
+        later = software.turns_ragged_rows or not software.compiled_for_shape
+        self._pads = generated and later and min(rows, columns) > 1 and columns % self._step > 0
+        self.spaced = False  # whether rows come side by side and are padded in UB
+        # Else rows of less than a block stay side by side.
+        self.packed = generated and columns < self._step and not self._pads
         self.ragged = columns % self._step > 0 and not self.packed
         self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.rows_at_once = 1  # of these, that come and go together
@@ -207,6 +220,8 @@ class RowsLayout(RowLayout):
         wide = self._wide(self.columns)
         self._element_bytes = ceil(need.element)
         left, per_row = room - need.place * wide, max(1, need.element * wide + need.row)
+        if self._pads and self._room_for_pads(need) >= wide:
+            self.spaced, self.ragged = True, False
         if per_row <= left:
             fitting = int(left / per_row)
             fitting = min(fitting, self.rows_at_once) if self.one_by_one else fitting
@@ -218,6 +233,16 @@ class RowsLayout(RowLayout):
         self.chunk = max(_LANES, min(most, self.columns))
         pieces = ceil(self.columns / self.chunk)
         self.chunk = round_up(ceil(self.columns / pieces), _LANES)
+
+    def _room_for_pads(self, need: Need) -> int:
+        """The longest rows that are padded in UB, by turning them there and back.
+
+        Source: public tensor compiler and its tiling (norm_tilingcase.py: three tiles more, planes
+        of 16 rows of blocks; norm.cc, IsNeedAlignedInUb). Softmax of 1,000,003 pairs takes 17
+        cycles a row on 910B2, that of rows of 67 numbers in float32, which are too long, 160.
+        """
+        tiles = need.element + _PAD_TILES * max(self.itemsize, FLOAT.itemsize)
+        return int(self.profile.buffers.ub_bytes / tiles) // (PLANE_BYTES // self.itemsize)
 
     def _comes_row_by_row(self) -> bool:
         """Whether code for one shape works on a row after the other, as they aren't whole blocks.
@@ -271,6 +296,11 @@ class RowsLayout(RowLayout):
         source = tensor.window(places, (piece.rows, length), (step, 1))
         return source.by_rows() if self.ragged and piece.rows > 1 else source
 
+    def space(self, core: Core, form: Form, tile: LocalTensor) -> None:
+        if self.spaced and form is Form.TILE:
+            turn_planes(core, tile, tile, tile.numel)
+            turn_planes(core, tile, tile, self.padded(tile))
+
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
         if self.packed:
             fold_packed_rows(core, fold, dst, src)
@@ -280,6 +310,8 @@ class RowsLayout(RowLayout):
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         if self.packed:
             spread_packed_rows(core, dst, column)
+        elif self.spaced:
+            spread_by_turning(core, dst, column, self.padded(dst))
         elif self.generated or core.profile.software.compiled_for_shape:
             spread_column(core, dst, column)
         else:

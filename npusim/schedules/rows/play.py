@@ -217,11 +217,14 @@ class RowRun:
 
     def _load(self, bound: Bound, place: Place) -> LocalTensor:
         source = self.layout.place(bound.tensor, bound.form, *place)
-        return self.queues[bound.term].copy_in(source, self._shape(bound.term, place))
+        value = self.queues[bound.term].copy_in(source, self._shape(bound.term, place))
+        self.layout.space(self.core, bound.form, value)
+        return value
 
     def _store(self, term: Term, value: LocalTensor, place: Place) -> None:
         bound = self.program.by_term[term]
         where = self.layout.place(bound.tensor, bound.form, *place)
+        self.layout.space(self.core, bound.form, value)
         self.queues[term].copy_out(where, value)
 
     def _operands(self, *forms: Form) -> list[Bound]:

@@ -180,6 +180,16 @@ def hashed_gating(pick: Pick) -> Case:
     return [*given, ids, table], results, said
 
 
+def partly_turned(pick: Pick) -> Case:
+    """Slices of rows, of tokens alone or of sequences."""
+    kind, width = pick.of(np.float32, np.float16, BFLOAT16), pick.of(10, 32, 64, 96)
+    tokens, more, heads = pick.size(67), pick.of(1, 3), pick.of(1, 4)
+    first = pick.of(0, 3, 64)
+    x = pick.numbers(tokens, more, heads, first + width + pick.of(0, 5), kind=kind)
+    cos, sin = (pick.numbers(tokens, more, 1, width, kind=kind) for _ in range(2))
+    return [x, cos, sin], [x.copy()], {"mode": 1, "partial_slice": [first, first + width]}
+
+
 def sampled_tokens(pick: Pick) -> Case:
     """Rows with a k, or a p, both or neither."""
     kind = pick.of(np.float16, BFLOAT16)
@@ -388,6 +398,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKHash": hashed_gating,
     "TopKTopPSample": sampled_tokens,
+    "InplacePartialRotaryMul": partly_turned,
     "MoeGatingTopKSoftmax": gating,
     "MoeGatingTopKSoftmaxV2": partial(gating, second=True),
     "MoeTokenUnpermute": routed_home,

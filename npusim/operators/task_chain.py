@@ -19,7 +19,7 @@ from npusim.ascendc.task import Task
 from npusim.operators.on_ai_cpu import is_only_on_ai_cpu, tasks_of
 from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT16, INT64, DType
+from npusim.values.dtypes import BOOL, FLOAT16, INT32, INT64, DType
 from npusim.values.errors import ArgumentError, RefusedTaskError, brief
 from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
@@ -269,12 +269,17 @@ class Chain:
         if buffer is None:
             buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
             data = argument.data
-            if data is not None and spec.dtype is INT64 and data.flags.c_contiguous:
-                buffer.data = data.reshape(-1)  # lists that decide how work is divided
+            if data is not None and _decides(spec) and data.flags.c_contiguous:
+                buffer.data = data.reshape(-1)
         if spec.format is Format.FRACTAL_NZ:
             return GlobalTensor(buffer, spec.dtype, spec.stored, spec.offset, None, spec.format)
         strides = None if spec.is_contiguous else spec.strides
         return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides)
+
+
+def _decides(spec: TensorSpec) -> bool:
+    """Whether numbers of a tensor may say how work is divided: lengths, places, flags of rows."""
+    return spec.dtype is INT64 or (spec.dtype in (INT32, BOOL) and spec.rank == 1)
 
 
 def _contiguous_op(tensor: GlobalTensor) -> str:

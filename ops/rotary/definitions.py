@@ -2,6 +2,7 @@
 
 from npusim.operators.checks import attribute_at_least, attribute_in, rank_in, rank_is, same_dtype
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text, whole
+from npusim.operators.dtype_checks import together
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits
 from npusim.ops.rotary.checks import caches_fit
@@ -12,8 +13,10 @@ from npusim.ops.rotary.limits import (
     cached_angles_fit,
     interleavable,
     matrix_fits,
+    slice_turned,
     turnable,
 )
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16
 
 _MODE = (whole("mode?"),)
 _IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
@@ -23,6 +26,11 @@ _ROTARY = f"{_DOCS}/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding"
 _APPLIED = f"{_DOCS}/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb"
 _CACHED = (real("epsilon"), text("cacheModeOptional?", "cache_mode"),
     flag("isOutputKv", "is_output_kv"))  # fmt: skip
+
+# x cos sin: vllm-ascend csrc/attention/inplace_partial_rotary_mul/op_host
+_PARTIAL = dict.fromkeys(("A2", "A3"), (
+    "FLOAT16 FLOAT16 FLOAT16", "BFLOAT16 BFLOAT16 BFLOAT16", "FLOAT FLOAT FLOAT",
+    "FLOAT16 FLOAT FLOAT", "BFLOAT16 FLOAT FLOAT"))  # fmt: skip
 
 # fmt: off
 OPERATORS = family(
@@ -111,5 +119,18 @@ OPERATORS = family(
             infer=like, checks=((rank_is, 4, "x", "cos", "sin"),
                 (interleavable, "x", "cos", "sin"),
                 (fits, "x", "b n s d", "y", "b n s d"))),
+    ),
+    partial=(
+        Operator("InplacePartialRotaryMul", "x cos sin -> x",
+            (whole("mode"), ints("partial_slice")),
+            Aclnn("aclnnInplacePartialRotaryMul", "xRef cos sin -> xRef",
+                (whole("mode"), ints("partialSlice", "partial_slice")),
+                rules="vllm-ascend csrc/attention/inplace_partial_rotary_mul (definition, tiling)"),
+            kernel="inplace_partial_rotary_mul",
+            checks=((together, "x", "cos", "sin", {"rows": _PARTIAL}),
+                (rank_is, 4, "x", "cos", "sin"), (attribute_in, "mode", (1,)),
+                (fits, "x", "a b n d", "cos", "a *c 1 w", "sin", "a *c 1 w"),
+                (slice_turned, "x", "cos", "partial_slice")),
+            dtypes=dict.fromkeys(("A2", "A3"), (FLOAT16, FLOAT, BFLOAT16))),
     ),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.checks import sizes
 from npusim.operators.contract import Check
+from npusim.operators.shape_checks import entries
 from npusim.values.dtypes import BFLOAT16
 from npusim.values.status import StatusCode
 
@@ -35,6 +36,7 @@ _CACHED_GRAIN = 64  # bytes of a head, and of its turned part
 _SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (16, 16, 16, 16))
 _APPLIED_MODES = ("half", "interleave", "quarter")
 _WIDE_BYTES = 4
+_WIDE_GRAIN, _WIDE_COLUMNS = 16, 64  # of a slice whose angles are wider than it
 _LAYOUTS = {"BNSD": (0, 1, 2), "BSND": (0, 2, 1), "SBND": (1, 2, 0)}  # places of B, N and S
 
 
@@ -248,3 +250,32 @@ def cached_angles_fit(*names: str) -> Check:
 
     title = "heads, rows or sections aren't those of the page"
     return Check(StatusCode.ACLNN_ERR_PARAM_INVALID, title, test)
+
+
+def slice_turned(x: str, cos: str, bounds: str) -> Check:
+    """561002 for a slice of rows that the angles, or their axes, don't fit.
+
+    Source: vllm-ascend csrc/attention/inplace_partial_rotary_mul/op_host (A2 and A3).
+    """
+
+    def test(call: Call) -> Finding:
+        told = entries(call, bounds)
+        if told is None or len(told) != 2:
+            return f"{bounds} should have two entries."
+        whole, angles, width = call.spec(x), call.spec(cos), told[1] - told[0]
+        if not 0 <= told[0] < told[1] <= whole.shape[-1]:
+            return f"{bounds} should be within the {whole.shape[-1]} columns of {x}."
+        if width != angles.shape[-1]:
+            return f"{cos} should have {width} columns, but has sizes {sizes(angles.shape)}."
+        second, third = whole.shape[1:3]
+        if angles.shape[1] not in (1, second):
+            return f"{cos} should have 1 or {second} in its second axis, as {x}."
+        alone = angles.shape[1] == 1 and 1 in (second, third)
+        if angles.dtype is whole.dtype:
+            return None
+        if not alone or width % _WIDE_GRAIN or width > _WIDE_COLUMNS:
+            wanted = f"at most {_WIDE_COLUMNS} columns, multiples of {_WIDE_GRAIN}"
+            return f"{cos} in float32 needs tokens in the first axis alone, and {wanted}."
+        return None
+
+    return _tiling(f"a slice of {x} that {cos} doesn't turn", test)

@@ -1,10 +1,21 @@
 """Order: running extremes, places of extremes, the k largest."""
 
 from npusim.operators.checks import attribute_at_least, not_all_null, rank_in, same_dtype
-from npusim.operators.definition import Composed, Operator, family, flag, page, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    page,
+    real,
+    whole,
+)
+from npusim.operators.norm_checks import not_empty
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits
 from npusim.ops.sorting.checks import at_most_size, parted
+from npusim.ops.sorting.results import sampled
 
 _HALVES = (
     "Atlas training products (910A) sort float32 as float16: values are rounded to it. Source: "
@@ -64,6 +75,22 @@ OPERATORS = family(
             checks=((not_all_null, "p", "k"), (same_dtype, "logits", "p", "out"),
                 (fits, "logits", "b v", "p", "b", "k", "b", "out", "b v")),
             rules=page("ops-nn index/apply_top_k_top_p_with_sorted", "ApplyTopKTopP")),
+    ),
+    sampled=(
+        Operator("TopKTopPSample",
+            "logits top_k top_p q? -> logits_select_idx logits_top_kp_select",
+            (real("eps?"), flag("is_need_logits?"), whole("top_k_guess?")),
+            Aclnn("aclnnTopKTopPSample",
+                "logits topK topP q? -> logitsSelectIdx logitsTopKPSelect",
+                (real("eps"), flag("isNeedLogits", "is_need_logits"),
+                 whole("topKGuess", "top_k_guess")),
+                checks=((same_dtype, "logits", "top_p"), (attribute_at_least, "topKGuess", 1),
+                    (not_empty, "logits")),
+                rules=page("ops-nn index/top_k_top_p_sample", "TopKTopPSample")),
+            kernel="top_k_top_p_sample", infer=sampled,
+            checks=((fits, "logits", "b v", "top_k", "b", "top_p", "b", "q", "b v",
+                "logits_select_idx", "b", "logits_top_kp_select", "b v",
+                {"within": {"v": range(1, (1 << 20) + 1)}}),)),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

@@ -87,3 +87,22 @@ def test_the_interface() -> None:
         assert Device(soc).estimate("aclnnRecurrentGatedDeltaRule", **words).duration_us > 20
     found = Device("Ascend310P3").check("aclnnRecurrentGatedDeltaRule", **words)
     assert found.code != 0
+
+
+def test_lengths_of_a_call_are_those_that_it_gives() -> None:
+    """They are numbers of a tensor, and decide how work is divided."""
+    given = drawn((1, 4, 2, 7), 2, 4, 128, 128)
+    want, _ = wanted(given, None, 0.3)
+    names = [
+        "query",
+        "key",
+        "value",
+        "beta",
+        "stateRef",
+        "actualSeqLengths",
+        "ssmStateIndices",
+        "g",
+    ]
+    call = dict(zip(names, given, strict=True), gk=None, numAcceptedTokens=None, scaleValue=0.3)
+    out = Device(CHIP).run("aclnnRecurrentGatedDeltaRule", **call).outputs["out"]
+    np.testing.assert_allclose(out.astype(np.float64), want, atol=0.02 * np.abs(want).max())

@@ -180,6 +180,28 @@ def hashed_gating(pick: Pick) -> Case:
     return [*given, ids, table], results, said
 
 
+def partly_turned(pick: Pick) -> Case:
+    """Slices of rows, of tokens alone or of sequences."""
+    kind, width = pick.of(np.float32, np.float16, BFLOAT16), pick.of(10, 32, 64, 96)
+    tokens, more, heads = pick.size(67), pick.of(1, 3), pick.of(1, 4)
+    first = pick.of(0, 3, 64)
+    x = pick.numbers(tokens, more, heads, first + width + pick.of(0, 5), kind=kind)
+    cos, sin = (pick.numbers(tokens, more, 1, width, kind=kind) for _ in range(2))
+    return [x, cos, sin], [x.copy()], {"mode": 1, "partial_slice": [first, first + width]}
+
+
+def sampled_tokens(pick: Pick) -> Case:
+    """Rows with a k, or a p, both or neither."""
+    kind = pick.of(np.float16, BFLOAT16)
+    rows, length = pick.size(9), pick.of(1, 100, 701, 9001)
+    logits, q = pick.numbers(rows, length, kind=kind), pick.positive(rows, length)
+    k = pick.of(np.full(rows, -1, np.int32), 1 + pick.places((rows,), length))
+    p = np.full(rows, pick.of(0.0, 0.25, 0.875)).astype(kind)
+    said = {"eps": 1e-8, "is_need_logits": pick.of(True, False), "top_k_guess": 32}
+    left = np.full((rows, length), 77, np.float32)
+    return [logits, k, p, pick.of(None, q)], [np.full(rows, 77, np.int64), left], said
+
+
 def recurrent(pick: Pick, op_type: str) -> Case:
     """Sequences of a few steps, with first states or without, forwards or backwards."""
     (steps, rows), (depth, columns) = (
@@ -375,6 +397,8 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MlaPrologV3": partial(cached_queries, index_first=False),
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKHash": hashed_gating,
+    "TopKTopPSample": sampled_tokens,
+    "InplacePartialRotaryMul": partly_turned,
     "MoeGatingTopKSoftmax": gating,
     "MoeGatingTopKSoftmaxV2": partial(gating, second=True),
     "MoeTokenUnpermute": routed_home,

@@ -25,6 +25,9 @@ class Engine(Group):
         description="a sequence, where ranks share layers of a graph in pieces"
     )
     eager_launch_us: Microseconds = Field(description="an operator without a graph")
+    eager_experts_layer_us: Microseconds = Field(
+        description="least time of a layer of experts without a graph"
+    )
     rank_spread_us: Microseconds = Field(description="how far apart ranks begin a step")
     overlap_share: Fraction = Field(
         description=(

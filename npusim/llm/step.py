@@ -283,11 +283,15 @@ def _host_ms(graph: str, engine: Engine, model: Architecture, told: int, launche
     """What the host needs to launch a step, beside the step's own start.
 
     Workers in processes of their own (TP) are `told` of every sequence in each step. Launching
-    operators never takes less than launching graphs of several.
+    operators never takes less than launching graphs of several; those of experts are many, small
+    ones of PyTorch among them that take the device no time.
     """
     if graph == "full":
         return 0.0
     layers_us = model.layers * engine.piecewise_layer_us
+    if graph == "eager":
+        more_us = engine.eager_experts_layer_us - engine.piecewise_layer_us
+        layers_us += model.expert_layers * more_us
     host_ms = (layers_us + told * engine.piecewise_sequence_us) / 1e3
     if graph == "eager":
         host_ms = max(host_ms, launches * engine.eager_launch_us / 1e3)

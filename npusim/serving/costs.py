@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from npusim.llm import LanguageModel, Layout, LlmStep
 
 _SEQUENCES: Final = (1, 8, 32, 96, 256, 1024)
-_PROMPTS: Final = (64, 512, 2048, 4096)  # beyond, every token costs as much as the last ones
+# Beyond, every token costs as much as the last ones.
+_PROMPTS: Final = (64, 512, 2048, 4096, 16384, 65536)
 _FEW: Final = (1, 32, 256)
 _FEW_PROMPTS: Final = (256, 2048)
 _LEAST_CONTEXT: Final = 128
@@ -182,7 +183,11 @@ def _reading(
     alone = [read(count, 0) for count in counts]
     last_ms, behind_ms = alone[-1].step_ms, read(counts[-1], usual).step_ms
     further = max(0.0, behind_ms - last_ms) / usual / counts[-1]
-    table = _table(counts, [each.step_ms for each in alone], most)
+    table = _table(counts, [each.step_ms for each in alone], counts[-1])
+    # Beyond the last place the device goes on as before, even where it waited for the host there.
+    device = _table(counts, [each.step_ms - each.host_ms for each in alone], most)
+    begun_ms = min(each.host_ms for each in alone)
+    table += [max(last_ms, each + begun_ms) for each in device[len(table) :]]
     return table, [further * count for count in range(most + 1)], _band(alone[-1])
 
 

@@ -19,6 +19,7 @@ from npusim.llm.sampling import Sampling
 from npusim.llm.step import device_time
 from npusim.llm.work import Work, part, tensor
 from npusim.llm.workload import batch_of
+from npusim.serving.costs import step_costs
 from npusim.values.dtypes import BFLOAT16, INT8, INT32
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from support import commands
@@ -127,6 +128,33 @@ def test_pages_are_read_as_fast_as_profiles_say(
         )
     )  # fmt: skip
     assert device_time(work, chip).device_us == pytest.approx(measured_us, rel=0.15)
+
+
+def test_layers_of_experts_wait_for_the_host_without_a_graph() -> None:
+    """165 ms a token over 62 layers (vllm-ascend, issue 7723); long prompts hide it."""
+    token, read = (
+        timed("Qwen3-235B-A22B", "Ascend910_9391", Layout(tp=8, experts=8), batch, graph="eager")
+        for batch in (Batch(1, 4096), Batch(prompts=8, chunk=4096))
+    )
+    assert token.step_ms / 94 == pytest.approx(165 / 62, rel=0.05)
+    assert read.host_ms < 2 < 0.01 * read.step_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "most"),
+    [("Qwen3-235B-A22B", Layout(tp=8, experts=8), 32768), ("Qwen3-0.6B", Layout(), 131072)],
+)
+def test_large_steps_of_prompts_cost_what_they_do_alone(
+    name: str, layout: Layout, most: int
+) -> None:
+    """Whether small ones wait for the host or not, and beyond the last place of the table."""
+    costs = step_costs(
+        model(name), load_profile("Ascend910_9391"), layout,
+        max_sequences=1, max_tokens=most, longest=8192, prompt=4096, graph="full",
+    )  # fmt: skip
+    asked = Batch(prompts=most // 4096, chunk=4096)
+    alone = timed(name, "Ascend910_9391", layout, asked, graph="eager")
+    assert costs.prompt[most] == pytest.approx(alone.step_ms, rel=0.1)
 
 
 def test_prompts_on_a3_take_what_profiles_say() -> None:

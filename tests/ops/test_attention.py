@@ -416,6 +416,14 @@ def test_a_layout_that_nobody_names_follows_from_the_mask() -> None:
     assert [time([each, each]) for _, each in layouts] == bare
 
 
+def test_a_layout_that_nobody_names_has_one_token_rather_than_one_head() -> None:
+    """Beside latent queries there are their ropes, of as many tokens and heads."""
+    q, q_rope = (np.zeros((4, 1, 32, size), np.float16) for size in (512, 64))
+    k, k_rope = (np.zeros((4, 1000, 1, size), np.float16) for size in (512, 64))
+    given = (CHIP, "MLA", [q, q_rope, k, k_rope, k], [np.zeros_like(q)])
+    assert cycles(*given) == cycles(*given, inputLayout="BSND")
+
+
 def test_what_heads_share_is_read_once() -> None:
     """A token's heads are rows of one block: reading the cache takes the time."""
     q, out = shapes(*[(16, 1, 64, 128)] * 2)

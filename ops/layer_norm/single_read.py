@@ -83,7 +83,8 @@ _Turned = kernel_of(replace(LayerNormV3.row, op_type=LayerNormV4.op_type))
 
 def layer_norm_v4(task: Task) -> tuple[Kernel, ...]:
     """x, which axes are normalised, gains and shifts; y, means and reciprocal deviations."""
-    x, _, gains, shifts, *_ = (*task.inputs, None, None, None)
+    given: tuple[GlobalTensor | None, ...] = (*task.inputs, None, None, None)
+    x, _, gains, shifts, *_ = given
     if gains is None or shifts is None:
         raise task.refused("gains or shifts that are left out aren't modelled")
     kind = LayerNormV4 if gains.numel in ROWS_OF else _Turned

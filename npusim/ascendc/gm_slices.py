@@ -104,6 +104,13 @@ class GmSlice:
         rounded.whole_blocks = True
         return rounded
 
+    def of(self, tensor: Held) -> GmSlice:
+        """The same tile of another tensor that lies as this one does."""
+        other = copy(self)
+        other.tensor = tensor
+        other._base += tensor.start - self.tensor.start
+        return other
+
     def by_rows(self) -> GmSlice:
         """The same tile moved row by row, where on-chip rows are padded and these aren't."""
         apart = copy(self)

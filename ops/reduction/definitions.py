@@ -23,7 +23,8 @@ _AXES = (ints("axes?"), flag("keep_dims?"))
 _AXIS = (ints("axis?"), flag("keep_dims?"))
 _DIM = (ints("dim", "axes"), flag("keepDim?", "keep_dims"))
 _DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
-_ORDER = (real("p?"),)
+_ORDER = (real("p?"), *_AXES, real("epsilon?"))
+_CORRECTING = (ints("dim", "axes"), flag("unbiased?"), flag("keep_dims?"), whole("correction?"))
 _DTYPE = text("dtype?", None)
 _AS = text("dtype?")  # what is computed in
 _KEPT = (ints("dim", "axes"), flag("keepdim?", "keep_dims"))
@@ -62,6 +63,9 @@ OPERATORS = family(
                 rules=page("ops-math math/reduce_prod", "Prod")),
             Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product",
                 checks=_PRODUCT, rules=page("ops-math math/reduce_prod", "ProdDim"))),
+        _reduction("ReduceNansum"),
+        _reduction("ReduceLogSum"),
+        _reduction("ReduceLogSumExp"),
         _reduction("ReduceAll"),
         _reduction("ReduceAny"),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
@@ -109,8 +113,15 @@ OPERATORS = family(
         Operator("ForeachNorm", "x* -> y*", (real("scalar?"),),
             Aclnn("aclnnForeachNorm", "x* -> out*", (real("scalar"),)),
             kernel="norms", infer=results.one_number_each, checks=()),
-        Operator("LpNormReduceV2", "x -> y", _ORDER, kernel="powers", infer=results.one_number),
+        Operator("LpNormReduceV2", "x -> y", _ORDER, kernel="powers", infer=results.reduced),
         Operator("LpNormUpdateV2", "x -> y", _ORDER, kernel="root", infer=like),
-        Operator("LpNormV2", "x -> y", _ORDER, kernel="norm", infer=results.one_number),
+        Operator("LpNormV2", "x -> y", _ORDER, kernel="norm", infer=results.reduced),
+    ),
+    spread=(
+        Operator("ReduceStdV2Update", "x mean -> output_var",
+            (*_CORRECTING, flag("if_std?")), kernel="variance", infer=results.reduced),
+        Operator("ReduceStdWithMean", "x mean -> y",
+            (*_CORRECTING, flag("invert?"), real("epsilon?")), kernel="deviation",
+            infer=results.reduced),
     ),
 )

@@ -5,10 +5,10 @@ Half types are brought to float32 first where a result goes into another sum.
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import BOOL, FLOAT, from_acl
+from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, from_acl
 from npusim.values.dtypes import dtype as named_dtype
 from npusim.values.errors import KernelError, RefusedTaskError
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
 
-_OF_NOTHING = {"ReduceSum": 0.0, "ReduceProd": 1.0, "ReduceAll": 1.0, "ReduceAny": 0.0}
+_OF_NOTHING = {
+    "ReduceSum": 0.0,
+    "ReduceNansum": 0.0,
+    "ReduceProd": 1.0,
+    "ReduceAll": 1.0,
+    "ReduceAny": 0.0,
+}
 
 
 def whole(host: Host, op_type: str, x: GlobalTensor, axes: Any, *, keep_dims: bool) -> Any:
@@ -90,51 +96,61 @@ def extremes(
 
 def every(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False) -> Any:
     """Whether all are other than zero."""
-    return whole(host, "ReduceAll", _truth(host, x), axes, keep_dims=keep_dims)
+    return _truth(host, "ReduceAll", x, axes, keep_dims=keep_dims)
 
 
 def some(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False) -> Any:
     """Whether any is other than zero."""
-    return whole(host, "ReduceAny", _truth(host, x), axes, keep_dims=keep_dims)
+    return _truth(host, "ReduceAny", x, axes, keep_dims=keep_dims)
 
 
 def variance(
     host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> Any:
     """The mean square of what is left without the mean, for so many elements less."""
-    return _spread(host, x, axes, float(correction), keep_dims=keep_dims)[0]
+    middle = whole(host, "ReduceMean", x, axes, keep_dims=True)
+    told = {"axes": axes, "correction": int(correction), "keep_dims": keep_dims}
+    return _spread(host, "ReduceStdV2Update", x, middle, told)
 
 
 def variance_and_mean(
     host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> tuple[Any, Any]:
-    """Both."""
-    return _spread(host, x, axes, float(correction), keep_dims=keep_dims)
+    """Both; the means are found twice where the second ones have other axes."""
+    middle = whole(host, "ReduceMean", x, axes, keep_dims=keep_dims)
+    again = middle if keep_dims else whole(host, "ReduceMean", x, axes, keep_dims=True)
+    told = {"axes": axes, "correction": correction, "keep_dims": keep_dims}
+    return _spread(host, "ReduceStdV2Update", x, again, told), middle
 
 
 def deviation(
     host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> Any:
     """The root of the variance."""
-    found = _spread(host, x, axes, float(correction), keep_dims=keep_dims)[0]
-    return host.run("Sqrt", found)
+    told = {"axes": axes, "correction": correction, "keep_dims": keep_dims}
+    middle = whole(host, "ReduceMean", x, axes, keep_dims=True)
+    return _spread(host, "ReduceStdWithMean", x, middle, told)
 
 
 def deviation_and_mean(
     host: Host, x: GlobalTensor, *, axes: Any = None, correction: int = 1, keep_dims: bool = False
 ) -> tuple[Any, Any]:
     """Both."""
-    found, middle = _spread(host, x, axes, float(correction), keep_dims=keep_dims)
-    return host.run("Sqrt", found), middle
+    middle = whole(host, "ReduceMean", x, axes, keep_dims=keep_dims)
+    told = {"axes": axes, "correction": correction, "keep_dims": keep_dims}
+    return _spread(host, "ReduceStdWithMean", x, middle, told), middle
 
 
 def log_sum_exp(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False) -> Any:
     """ln of the sum of e**x, with the largest outside."""
     wide = host.cast(x, FLOAT)
     most = whole(host, "ReduceMax", wide, axes, keep_dims=True)
-    powers = host.run("Exp", host.run("Sub", wide, most))
-    total = whole(host, "ReduceSum", powers, axes, keep_dims=keep_dims)
-    found = host.run("Add", host.run("Log", total), most.view(*total.shape))
+    endless = host.together("Equal", host.run("Abs", most), inf)
+    most = host.run("MaskedFill", most, endless, host.constant(0, FLOAT))
+    found = host.run("Sub", wide, most)
+    if x.shape:  # of a number the operator isn't asked
+        found = whole(host, "ReduceLogSumExp", found, axes, keep_dims=keep_dims)
+    found = host.run("Add", found, most.view(*found.shape))
     return host.result("out", found, x)
 
 
@@ -142,20 +158,17 @@ def log_sum(
     host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False, noop: bool = False
 ) -> Any:
     """ln of the sum."""
-    total = _unless_noop(host, "ReduceSum", x, axes, keep_dims=keep_dims, noop=noop)
-    return host.run("Log", total)
+    return _unless_noop(host, "ReduceLogSum", x, axes, keep_dims=keep_dims, noop=noop)
 
 
 def sum_of_numbers(
     host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False, dtype: Any = None
 ) -> Any:
-    """The sum of all that are numbers."""
+    """The sum of all that are numbers; whole ones are all."""
+    of_numbers = x.dtype.is_float
     x = _in(host, x, dtype)
-    if not x.dtype.is_float:
-        return whole(host, "ReduceSum", x, axes, keep_dims=keep_dims)
-    none = host.run("NotEqual", x, x)
-    filled = host.run("MaskedFill", x, none, host.constant(0, x.dtype))
-    return whole(host, "ReduceSum", filled, axes, keep_dims=keep_dims)
+    kind = "ReduceAny" if x.dtype is BOOL else "ReduceNansum" if of_numbers else "ReduceSum"
+    return whole(host, kind, x, axes, keep_dims=keep_dims)
 
 
 def mean_of_images(host: Host, x: GlobalTensor) -> Any:
@@ -176,23 +189,24 @@ def norm(
     axes: Any = None,
     keep_dims: bool = False,
 ) -> Any:
-    """The root of that order of the sum of powers; an infinite one takes the largest."""
+    """The root of that order of the sum of powers; an infinite one takes the largest.
+
+    One task where the chip has bfloat16, in the dtype of the result where that is the elements' or
+    float32 and in float32 where not; two of float32 elsewhere (ops-nn norm/lp_norm_v2, op_api).
+    """
+    if not x.numel:
+        return whole(host, "ReduceSum", x, axes, keep_dims=keep_dims)
     power = abs(order) if isinstance(order, complex) else float(order)
-    wide = host.cast(x, FLOAT)
-    if power == 0:
-        there = host.cast(host.together("NotEqual", wide, 0.0), FLOAT)
-        return whole(host, "ReduceSum", there, axes, keep_dims=keep_dims)
-    size = host.run("Abs", wide)
-    if abs(power) == inf:
-        kind = "ReduceMax" if power > 0 else "ReduceMin"
-        return whole(host, kind, size, axes, keep_dims=keep_dims)
-    if power == 1:
-        return whole(host, "ReduceSum", size, axes, keep_dims=keep_dims)
-    if power == 2:
-        total = whole(host, "ReduceSum", host.run("Square", wide), axes, keep_dims=keep_dims)
-        return host.run("Sqrt", total)
-    total = whole(host, "ReduceSum", host.together("Pow", size, power), axes, keep_dims=keep_dims)
-    return host.together("Pow", total, 1.0 / power)
+    named: dict[str, Any] = {"p": power, "axes": _named(x, axes), "keep_dims": keep_dims}
+    if not host.profile.features.bfloat16:
+        total = host.run("LpNormReduceV2", host.cast(x, FLOAT), **named)
+        return host.result("out", host.run("LpNormUpdateV2", total, p=power), x)
+    told = host.told("out")
+    wanted = told.dtype if told else x.dtype
+    x = x if x.dtype.is_float and wanted in (x.dtype, FLOAT) else host.cast(x, FLOAT)
+    (found,) = host.described("LpNormV2", (x,), named)
+    found = host.empty(found.shape, wanted if wanted.is_float else FLOAT)
+    return host.run("LpNormV2", x, outputs=(found,), **named)
 
 
 def _named(x: GlobalTensor, axes: Any) -> list[int]:
@@ -211,18 +225,30 @@ def _unless_noop(
 
 
 def _spread(
-    host: Host, x: GlobalTensor, axes: Any, correction: float, *, keep_dims: bool
-) -> tuple[Any, Any]:
-    """Variance and mean, in float32."""
-    wide = host.cast(x, FLOAT)
-    middle = whole(host, "ReduceMean", wide, axes, keep_dims=True)
-    apart = host.run("Square", host.run("Sub", wide, middle))
-    total = whole(host, "ReduceSum", apart, axes, keep_dims=keep_dims)
-    lengths = x.shape or (1,)  # a number has one axis, by both its names
-    count = prod(lengths[axis] for axis in _named(x, axes)) - correction
-    share = 1.0 / count if count > 0 else inf
-    return host.run("Muls", total, value=share), middle.view(*total.shape)
+    host: Host, op_type: str, x: GlobalTensor, mean_: GlobalTensor, told: dict[str, Any]
+) -> Any:
+    """Variances or deviations by the means, which are spread to the elements' shape."""
+    axes, correction, shape = _named(x, told["axes"]), told["correction"], x.shape or (1,)
+    count = prod(shape[axis] for axis in axes)
+    named = {"axes": axes, "keep_dims": told["keep_dims"], "correction": correction}
+    if count <= correction and (count == 1 or correction > 1):  # the host fills these in
+        found = host.described(op_type, (x, x), named)
+        return host.run("Fill", value=nan if count == 1 else inf, outputs=found)
+    if x.shape:
+        kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        mean_ = host.run("Expand", mean_.view(*kept), shape=list(shape))
+    return host.run(op_type, x, mean_, **named)
 
 
-def _truth(host: Host, x: GlobalTensor) -> Any:
-    return x if x.dtype is BOOL else host.together("NotEqual", x, 0, dtype=x.dtype)
+def _truth(host: Host, op_type: str, x: GlobalTensor, axes: Any, *, keep_dims: bool) -> Any:
+    """All or any, of truths; of floats themselves where the chip has bfloat16.
+
+    Those leave a float that the result is cast from (ops-math math/reduce_all, op_api).
+    """
+    direct = x.dtype in (FLOAT, FLOAT16, BFLOAT16) and host.profile.features.bfloat16
+    if not direct or not x.numel:
+        return whole(host, op_type, host.cast(x, BOOL), axes, keep_dims=keep_dims)
+    named: dict[str, Any] = {"axes": _named(x, axes), "keep_dims": keep_dims}
+    (found,) = host.described(op_type, (x,), named)
+    left = host.empty(found.shape, FLOAT16 if x.dtype is FLOAT16 else FLOAT)
+    return host.cast(host.run(op_type, x, outputs=(left,), **named), BOOL)

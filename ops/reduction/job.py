@@ -18,6 +18,7 @@ from npusim.ascendc import (
     TQue,
 )
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import Place
@@ -37,7 +38,7 @@ _LEAST_TILE = 64  # elements
 class Job:
     """``x`` folded into ``out`` along the loops of ``nest``; ``kept`` takes the prepared elements.
 
-    ``atomic`` jobs add into results that another task has cleared.
+    ``beside`` is taken off the elements first.
     """
 
     profile: Profile
@@ -46,6 +47,7 @@ class Job:
     x: GlobalTensor
     out: GlobalTensor
     kept: GlobalTensor | None = None
+    beside: GlobalTensor | None = None
 
     @property
     def for_one_shape(self) -> bool:
@@ -101,9 +103,9 @@ class Job:
         all of it twice.
         """
         copies = depth if self.kept is not None or self.for_one_shape else 1
-        width = depth * self.x.dtype.itemsize
+        width = depth * self.read_bytes
         if self.has_copy or self.for_one_shape:
-            width += copies * self.dtype.itemsize
+            width += copies * self.copy_bytes
         room = int(self.profile.buffers.ub_bytes * UB_SHARE / width)
         return max(_LEAST_TILE, room // _LEAST_TILE * _LEAST_TILE)
 
@@ -111,9 +113,10 @@ class Job:
         """Results of so many elements each that fit into UB with these, slots and copies."""
         width, out = self.dtype.itemsize, self.out.dtype.itemsize
         copies = depth if self.kept is not None else int(self.has_copy)
-        each = elements * (depth * self.x.dtype.itemsize + copies * width) + 2 * width + depth * out
+        read = depth * self.read_bytes + copies * self.copy_bytes
+        each = elements * read + 2 * width + depth * out
         buffers = self.profile.buffers
-        slots = 3 * depth + 2  # each of whole blocks
+        slots = 3 * depth + 2 + (self.beside is not None) * (depth + 1)  # each of whole blocks
         return (buffers.ub_bytes - slots * buffers.block_bytes) // each
 
     def adders(self, block: int, blocks: int) -> int:
@@ -131,6 +134,17 @@ class Job:
         """Whether tiles are brought into another buffer before they are folded."""
         return self.x.dtype is not self.dtype or bool(self.kind.before)
 
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that are loaded for an element."""
+        return self.x.dtype.itemsize * (1 if self.beside is None else 2)
+
+    @property
+    def copy_bytes(self) -> int:
+        """Bytes of an element in the buffers that it is brought into before it is folded."""
+        widened = self.beside is not None and self.x.dtype is not self.dtype
+        return self.dtype.itemsize * (1 + widened + self.kind.masks)
+
 
 class Tiles:
     """The input's tiles in UB: loaded, brought to the type computed in, prepared."""
@@ -139,7 +153,15 @@ class Tiles:
         self.core, self.job = core, job
         self.queue = TQue(TPosition.VECIN, depth, "x")
         core.pipe.init_buffer(self.queue, depth, elements * job.x.dtype.itemsize)
-        self.wide = TBuf("prepared")
+        self.beside = TQue(TPosition.VECIN, depth, "beside")
+        if job.beside is not None:
+            core.pipe.init_buffer(self.beside, depth, elements * job.x.dtype.itemsize)
+        self.wide, self.wide_beside, self.mask = TBuf("prepared"), TBuf("widened"), TBuf("mask")
+        if job.beside is not None and job.x.dtype is not job.dtype:
+            core.pipe.init_buffer(self.wide_beside, 1, elements * job.dtype.itemsize)
+        if job.kind.masks:
+            # Rows of a mask begin at blocks too: as much as a row of one block needs.
+            core.pipe.init_buffer(self.mask, 1, elements * job.dtype.itemsize)
         self.kept_que = TQue(TPosition.VECOUT, depth, "kept")
         if job.kept is not None:
             core.pipe.init_buffer(self.kept_que, depth, elements * job.dtype.itemsize)
@@ -148,10 +170,12 @@ class Tiles:
 
     def load(self, source: GmSlice, shape: tuple[int, ...], *, turned: int = 0) -> LocalTensor:
         """A tile in one transfer, as ``shape``; ``turned`` repeats of vnchwconv turn its lines."""
-        loaded = self.queue.copy_in(source, shape)
-        if turned:
-            self.core.turn_lines(loaded, loaded, turned)
-        return self._prepared(loaded)
+        loaded = [self.queue.copy_in(source, shape)]
+        if self.job.beside is not None:
+            loaded.append(self.beside.copy_in(source.of(self.job.beside), shape))
+        for each in loaded if turned else ():
+            self.core.turn_lines(each, each, turned)
+        return self._prepared(*loaded)
 
     def release(self, tile: LocalTensor, source: GmSlice | None = None) -> None:
         """The tile has been folded; ``source`` is where it came from, if it is to be kept."""
@@ -160,7 +184,7 @@ class Tiles:
         if not self.job.has_copy:
             self.queue.free_tensor(tile)
 
-    def _prepared(self, loaded: LocalTensor) -> LocalTensor:
+    def _prepared(self, loaded: LocalTensor, beside: LocalTensor | None = None) -> LocalTensor:
         core, job = self.core, self.job
         if not job.has_copy:
             return loaded
@@ -171,10 +195,21 @@ class Tiles:
         source = loaded
         if loaded.dtype is not job.dtype:
             source = core.cast(target, loaded, RoundMode.CAST_NONE)
+        if beside is not None:
+            source = core.sub(target, source, self._widened(beside))
+            self.beside.free_tensor(beside)
         if job.kind.before:
-            job.kind.prepare(core, target, source)
+            mask = self.mask.get(UINT8, *loaded.shape) if job.kind.masks else None
+            job.kind.prepare(core, target, source, mask)
         self.queue.free_tensor(loaded)
         return target
+
+    def _widened(self, loaded: LocalTensor) -> LocalTensor:
+        wanted = self.job.dtype
+        if loaded.dtype is wanted:
+            return loaded
+        wide = self.wide_beside.get(wanted, *loaded.shape)
+        return self.core.cast(wide, loaded, RoundMode.CAST_NONE)
 
 
 class Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class Reduction(Kernel):
     """out = x folded over ``axes`` (or over ``first_axis .. last_axis``).
 
-    ``kept`` takes the elements as they were folded, for operators with such a second result.
+    ``kept`` takes the elements as they were folded, for operators with such a second result;
+    ``beside``, of the shape of ``x``, is taken off the elements first.
     """
 
     generated = True
@@ -44,10 +46,11 @@ class Reduction(Kernel):
         axes: Iterable[int] | None = None,
         first_axis: int = 0,
         last_axis: int = -1,
+        beside: GlobalTensor | None = None,
     ) -> None:
         chosen = range(first_axis, last_axis + 1) if axes is None else axes
         nest = Nest.of(x.shape, chosen)
-        self.reads = (x,)
+        self.reads = (x,) if beside is None else (x, beside)
         self.writes = (out,) if kept is None else (out, kept)
         if x.strides is not None:
             raise KernelError(self.op_type, "x isn't contiguous")
@@ -55,7 +58,8 @@ class Reduction(Kernel):
             replace(each.view(each.numel), dtype=device_dtype(each.dtype)) for each in (x, out)
         )
         kind = self.kind.on(profile, given.dtype)
-        job = Job(profile, kind, nest, given, result, kept)
+        flat = None if beside is None else beside.view(beside.numel)
+        job = Job(profile, kind, nest, given, result, kept, flat)
         self.plan = self._plan(job, x.shape)
         self.block_dim = self.plan.block_dim
         self.scratch = getattr(self.plan, "scratch", ())
@@ -94,9 +98,11 @@ class Reduction(Kernel):
         return TurnedPlan(job) if TurnedPlan.fits(job) else RowsPlan(job)
 
 
-def _kernel_of(op_type: str, kind: Kind) -> type[Reduction]:
-    members = {"op_type": op_type, "kind": kind, "__doc__": f"{op_type}: {kind.fold.name}."}
-    return type(op_type, (Reduction,), members)
+@cache
+def kernel_of(op_type: str, kind: Kind, **members: bool) -> type[Reduction]:
+    """The kernel of a kind; ``members`` are its own, such as ``hard_sync``."""
+    told = {"op_type": op_type, "kind": kind, "__doc__": f"{op_type}: {kind.fold.name}."}
+    return type(op_type, (Reduction,), told | members)
 
 
-KERNELS = {op_type: _kernel_of(op_type, kind) for op_type, kind in KINDS.items()}
+KERNELS = {op_type: kernel_of(op_type, kind) for op_type, kind in KINDS.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from npusim.ascendc import CmpMode
 from npusim.ascendc.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
 from npusim.values.dtypes import FLOAT, FLOAT16, INT64, DType
 
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
 
-Before = Literal["", "square", "abs"]
-After = Literal["", "mean", "square", "half"]
+Before = Literal["", "square", "abs", "exp", "number"]
+After = Literal["", "mean", "square", "half", "log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,15 @@ class Kind:
     before: Before = ""
     after: After = ""
     keeps: bool = False
+    of_truths: bool = False
 
     def on(self, profile: Profile, dtype: DType) -> Kind:
-        """The kind for elements of a dtype: integers of 64 bits are folded by pairs."""
+        """The kind for elements of a dtype: integers of 64 bits are folded by pairs.
+
+        Floats are as true as they are far from zero.
+        """
+        if self.of_truths and dtype.is_float:
+            return replace(self, before="abs")
         wide = self.fold.of_64_bits()
         known = dtype is INT64 and not self.before and not self.after
         if known and profile.supports_vector(wide.pairwise, dtype.intrinsic):
@@ -49,10 +56,21 @@ class Kind:
             return dtype
         return FLOAT
 
-    def prepare(self, core: Core, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """What is folded of an element."""
+    @property
+    def masks(self) -> bool:
+        """Whether elements are compared before they are folded."""
+        return self.before == "number"
+
+    def prepare(
+        self, core: Core, dst: LocalTensor, src: LocalTensor, mask: LocalTensor | None = None
+    ) -> LocalTensor:
+        """What is folded of an element; ``mask`` has room for comparisons of kinds with some."""
         if self.before == "square":
             return core.mul(dst, src, src)
+        if self.before == "exp":
+            return core.exp(dst, src)
+        if mask is not None:  # what isn't itself is no number
+            return core.select(dst, core.compare(mask, src, src, CmpMode.EQ), src, 0.0)
         return core.abs(dst, src)
 
     def finish(self, core: Core, result: LocalTensor, count: int) -> LocalTensor:
@@ -63,22 +81,27 @@ class Kind:
             core.muls(result, result, 0.5)
         elif self.after == "square":
             core.mul(result, result, result)
+        elif self.after == "log":
+            core.ln(result, result)
         return result
 
     @property
     def is_linear(self) -> bool:
         """True where parts can be finished before they are added up."""
-        return self.fold is SUM and self.after != "square"
+        return self.fold is SUM and self.after not in ("square", "log")
 
 
 KINDS: dict[str, Kind] = {
     "ReduceSum": Kind(SUM),
     "ReduceMean": Kind(SUM, after="mean"),
+    "ReduceNansum": Kind(SUM, before="number"),
+    "ReduceLogSum": Kind(SUM, after="log"),
+    "ReduceLogSumExp": Kind(SUM, before="exp", after="log"),
     "ReduceMax": Kind(LARGEST),
     "ReduceMin": Kind(SMALLEST),
     "ReduceProd": Kind(PRODUCT),
-    "ReduceAll": Kind(SMALLEST),
-    "ReduceAny": Kind(LARGEST),
+    "ReduceAll": Kind(SMALLEST, of_truths=True),
+    "ReduceAny": Kind(LARGEST, of_truths=True),
     "BiasAddGrad": Kind(SUM),
     "SquareSumV1": Kind(SUM, before="square"),
     "SquareSumV2": Kind(SUM, before="square", keeps=True),

@@ -1,4 +1,4 @@
-"""Norms of whole tensors: sums of powers or largest elements, and roots of them.
+"""Norms: sums of powers or largest elements, and roots of them.
 
 A task folds the powers and another takes the root, or one does both; lists of tensors are one task.
 Which one a framework takes depends on the order of the norm. Source: public operator sources
@@ -9,22 +9,23 @@ recorded calls.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from math import inf, isnan
+from math import inf, isinf, isnan
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
+from npusim.ascendc import CmpMode, Core, GlobalTensor, Kernel, LocalTensor
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM
 from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
 from npusim.operators.tasks import Tasks
 from npusim.ops.reduction.axes import Nest
 from npusim.ops.reduction.job import Job
-from npusim.ops.reduction.kernel import Reduction
+from npusim.ops.reduction.kernel import kernel_of
 from npusim.ops.reduction.kinds import Kind
 from npusim.ops.reduction.total import TotalPlan
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules import formula_kernel
+from npusim.schedules.formula_kernel import Compute
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -46,11 +47,24 @@ class NormKind(Kind):
     order: float = 2.0
     rooted: bool = False
 
-    def prepare(self, core: Core, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    @property
+    def masks(self) -> bool:
+        """Elements that aren't zero are counted."""
+        return self.order == 0
+
+    def prepare(
+        self, core: Core, dst: LocalTensor, src: LocalTensor, mask: LocalTensor | None = None
+    ) -> LocalTensor:
         """|x| ** order; for the largest and the smallest element |x|."""
         order = self.order
         if order == 2:
             return core.mul(dst, src, src)
+        if order == 3 and dst is not src:
+            return core.abs(dst, core.mul(dst, core.mul(dst, src, src), src))
+        if mask is not None:
+            zero = 0.0 if dst is src else core.duplicate(dst, 0.0)
+            there = core.compare(mask, src, zero, CmpMode.NE)
+            return core.select(dst, there, core.duplicate(dst, 1.0), 0.0)
         size = core.abs(dst, src)
         if order == 1 or self.fold is not SUM:
             return size
@@ -59,7 +73,7 @@ class NormKind(Kind):
     def finish(self, core: Core, result: LocalTensor, count: int) -> LocalTensor:
         """The root, where it is to be taken."""
         del count
-        if not self.rooted or self.order == 1 or self.fold is not SUM:
+        if not self.rooted or self.order in (0, 1) or self.fold is not SUM:
             return result
         if self.order == 2:
             return core.sqrt(result, result)
@@ -77,13 +91,6 @@ def _kind(order: float, *, rooted: bool) -> NormKind:
     return NormKind(fold, before="abs", order=order, rooted=rooted)
 
 
-@cache
-def _fold_of(op_type: str, order: float, *, rooted: bool) -> type[Reduction]:
-    members = {"op_type": op_type, "kind": _kind(order, rooted=rooted), "__doc__": op_type}
-    members |= dict.fromkeys(("many_variants", "hard_sync"), False)  # AI_VECTOR_CORE in profiles
-    return type(op_type, (Reduction,), members)
-
-
 def _order(task: Task) -> float:
     """The order of the norm: a number, or the word for infinity."""
     found = task.first("p", "scalar", "ord")
@@ -91,7 +98,7 @@ def _order(task: Task) -> float:
         order = 2.0 if found is None else float(str(found))
     except ValueError:
         raise task.unfit(f"the order {found!r} is no number") from None
-    if not order or isnan(order):
+    if isnan(order):
         raise task.refused(f"norms of order {order} aren't modelled")
     return order
 
@@ -99,28 +106,33 @@ def _order(task: Task) -> float:
 def _whole(task: Task, name: str, *, rooted: bool) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     out = task.outputs[0] if task.outputs else made((), x.dtype)
-    axes = tuple(range(len(x.shape)))
-    return (_fold_of(name, _order(task), rooted=rooted)(task.profile, x, out, axes=axes),)
+    kind = _kind(_order(task), rooted=rooted)
+    fold = kernel_of(name, kind, many_variants=False, hard_sync=False)  # AI_VECTOR_CORE in profiles
+    return fold.from_task(replace(task, outputs=(out,)))
 
 
 def powers(task: Task) -> tuple[Kernel, ...]:
-    """The sum of all elements' powers, or the largest of them."""
+    """Sums of powers, or the largest of the elements."""
     return _whole(task, "LpNormReduceV2", rooted=False)
 
 
 def norm(task: Task) -> tuple[Kernel, ...]:
-    """The norm of all elements."""
+    """Norms along axes."""
     return _whole(task, "LpNormV2", rooted=True)
 
 
 def root(task: Task) -> tuple[Kernel, ...]:
-    """x ** (1 / p): the square root, or by logarithms."""
+    """x ** (1 / p): the square root, or by logarithms; what has no root is moved."""
     order = _order(task)
 
     def formula(f: Formula, x: Term) -> Term:
+        if order in (0, 1) or isinf(order):
+            return f.mul(x, 1.0)
         return f.sqrt(x) if order == 2 else f.exp(f.mul(f.ln(x), 1.0 / order))
 
-    return kernel_of(Compute("LpNormUpdateV2", formula, half_in_float=True)).from_task(task)
+    return formula_kernel.kernel_of(
+        Compute("LpNormUpdateV2", formula, half_in_float=True)
+    ).from_task(task)
 
 
 class ForeachNorm(Kernel):

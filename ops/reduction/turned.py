@@ -91,6 +91,6 @@ def _planes(nbytes: int) -> int:
 def _tile_rows(job: Job) -> int:
     """Rows that fit into UB with their slots, copies and results, the same in every line."""
     length, width = job.nest.inner_folded.size, job.dtype.itemsize
-    copy = length * width if job.has_copy else 0
-    row = _DEPTH * (length * job.x.dtype.itemsize + job.out.dtype.itemsize) + copy + 2 * width
+    copy = length * job.copy_bytes if job.has_copy else 0
+    row = _DEPTH * (length * job.read_bytes + job.out.dtype.itemsize) + copy + 2 * width
     return int(job.profile.buffers.ub_bytes * UB_SHARE) // row // _LINES * _LINES

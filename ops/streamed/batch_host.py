@@ -60,7 +60,12 @@ def gradients(
 
 def statistics(host: Host, x: GlobalTensor, *, eps: float) -> Any:
     """The mean of every channel, and the reciprocal of its deviation."""
-    return host.run("ReduceStdWithMean", x, outputs=_lines(host, x, 2), eps=eps)
+    wide, axes = host.cast(x, FLOAT), [0, *range(2, len(x.shape))]
+    mean = host.run("ReduceMean", wide, axes=axes)
+    line = mean.view(*(1 if axis in axes else size for axis, size in enumerate(x.shape)))
+    spread = host.run("BroadcastTo", line, shape=list(x.shape))
+    named: dict[str, Any] = {"axes": axes, "correction": 0, "invert": True, "epsilon": eps}
+    return mean, host.run("ReduceStdWithMean", wide, spread, **named)
 
 
 def sums(host: Host, x: GlobalTensor) -> Any:

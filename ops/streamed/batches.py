@@ -66,11 +66,6 @@ def _gradient(
     return inner * _spread(scale, x), gains, shifts
 
 
-def _statistics(x: Array, *, eps: float) -> tuple[Array, Array]:
-    mean, variance = _moments(x)
-    return mean, 1 / np.sqrt(variance + eps)
-
-
 def _sums(x: Array) -> tuple[Array, Array]:
     wide = x.astype(np.float64)
     return wide.sum(_others(x)), (wide * wide).sum(_others(x))
@@ -141,7 +136,6 @@ def _row(name: str, compute: Any, passes: int, **attributes: object) -> Any:
 _RATES = {"momentum": 0.1, "eps": 1e-5}
 norm = _row("BatchNormV3", _norm, 2, training=True, **_RATES)
 gradient = _row("BatchNormGradV3", _gradient, 2, training=True)
-statistics = _row("ReduceStdWithMean", _statistics, 2, eps=1e-5)
 sums = _row("ReduceSumAndSquares", _sums, 1)
 gradient_sums = _row("SyncBatchNormBackwardReduce", _gradient_sums, 1)
 elements_gradient = _row("SyncBatchNormBackwardElemt", _elements_gradient, 1)

@@ -338,7 +338,6 @@ OPERATORS = family(
     batches=(
         Operator("BatchNormV3", kernel="norm"),
         Operator("BatchNormGradV3", kernel="gradient"),
-        Operator("ReduceStdWithMean", kernel="statistics"),
         Operator("ReduceSumAndSquares", kernel="sums"),
         Operator("SyncBatchNormBackwardReduce", kernel="gradient_sums"),
         Operator("SyncBatchNormBackwardElemt", kernel="elements_gradient"),

@@ -77,6 +77,82 @@ def test_a_norm_by_name_and_orders_that_are_none() -> None:
     np.testing.assert_allclose(
         [float(each) for each in found.values()], [norm(x, 2), 2 * norm(x, 2)], rtol=1e-5
     )
-    for order in (0.0, "wide"):
+    for order in (float("nan"), "wide"):
         with pytest.raises(KernelError, match="order"):
             run("Ascend910B3", "LpNormV2", [x], [np.zeros((), np.float32)], p=order)
+
+
+SPREADS = {  # by the kinds of the chip's tasks
+    "aclnnVar": ("ReduceMean", "Expand", "ReduceStdV2Update"),
+    "aclnnVarMean": ("ReduceMean", "ReduceMean", "Expand", "ReduceStdV2Update"),
+    "aclnnStd": ("ReduceMean", "Expand", "ReduceStdWithMean"),
+    "aclnnStdMeanCorrection": ("ReduceMean", "Expand", "ReduceStdWithMean"),
+}
+FOLDED = [  # rows, turned rows, columns, both, all
+    ((70, 4097), (1,)), ((20_011, 7), (1,)), ((3000, 37), (0,)), ((6, 5, 33, 40), (0, 2)),
+    ((233, 401), (0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A"])
+@pytest.mark.parametrize(("shape", "axes"), FOLDED, ids=str)
+@pytest.mark.parametrize("api", SPREADS)
+def test_variances_read_their_means(
+    chip: str, shape: tuple[int, ...], axes: tuple[int, ...], api: str
+) -> None:
+    x = numbers(*shape) + np.float32(2)
+    told = {"unbiased": True} if api == "aclnnVar" else {"correction": 1}
+    found = Device(chip).run(api, self=x, dim=list(axes), keepdim=False, **told)
+    assert found.outputs is not None
+    got, *mean = found.outputs.values()
+    wide = x.astype(np.float64)
+    want = wide.std(axes, ddof=1) if "Std" in api else wide.var(axes, ddof=1)
+    np.testing.assert_allclose(got, want, rtol=1e-4)
+    for each in mean:
+        np.testing.assert_allclose(each, wide.mean(axes), rtol=1e-4)
+    tasks = [each.name for each in found.tasks if each.name != "MemSet"]
+    assert tuple(name for name in tasks if name != "TensorMove") == SPREADS[api]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("order", [0.0, 1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize(("shape", "axes"), FOLDED, ids=str)
+def test_norms_along_axes(
+    kind: Any, order: float, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    x = np.where(numbers(*shape) > 0, numbers(*shape), 0).astype(kind)
+    wide = np.abs(x.astype(np.float64))
+    want = (wide > 0).sum(axes) if order == 0 else wide.max(axes)
+    if 0 < order < np.inf:
+        want = (wide**order).sum(axes) ** (1 / order)
+    given = {"self": x, "pScalar": order, "dim": list(axes), "keepdim": False}
+    fits = 1e-4 if kind is np.float32 else 2e-3
+    half = ["Cast"] * (kind is np.float16)
+    for chip, tasks in (
+        ("Ascend910B3", ["LpNormV2"]),
+        ("Ascend910A", [*half, "LpNormReduceV2", "LpNormUpdateV2", *half]),
+    ):
+        found = Device(chip).run("aclnnNorm", **given)
+        assert found.outputs is not None
+        np.testing.assert_allclose(found.outputs["out"].astype(np.float64), want, rtol=fits)
+        assert [each.name for each in found.tasks if each.name != "MemSet"] == tasks
+
+
+def test_fused_reductions_read_once() -> None:
+    chip, x = Device("Ascend910B3"), np.abs(numbers(512, 1000))
+    log = chip.run("aclnnReduceLogSum", data=x, axes=[1], keepDims=False, noopWithEmptyAxes=False)
+    holes = np.where(x > 1, np.float32(np.nan), x)
+    sums = chip.run("aclnnReduceNansum", self=holes, dim=[0], keepDim=False, dtype="FLOAT")
+    exps = chip.run("aclnnLogSumExp", self=100 * x, dim=[1], keepDim=False)
+    every = chip.run("aclnnAll", self=x * (x > 1e-5), dim=[1], keepdim=False)
+    for found, names, want in (
+        (log, ["ReduceLogSum"], np.log(x.astype(np.float64).sum(1))),
+        (sums, ["ReduceNansum"], np.nansum(holes.astype(np.float64), 0)),
+        (exps, ["ReduceMax", "Abs", "Equal", "MaskedFill", "Sub", "ReduceLogSumExp", "Add"],
+         np.logaddexp.reduce(100 * x.astype(np.float64), 1)),
+        (every, ["ReduceAll", "Cast"], (x > 1e-5).all(1)),
+    ):  # fmt: skip
+        assert found.outputs is not None
+        (got,) = found.outputs.values()
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+        assert [each.name for each in found.tasks if each.name != "MemSet"] == names

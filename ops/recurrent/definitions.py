@@ -12,14 +12,20 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.dtype_checks import together
+from npusim.operators.norm_checks import not_empty
 from npusim.operators.shape_checks import fits
-from npusim.ops.recurrent.results import convolved, gru_states, lstm_states
+from npusim.ops.recurrent.checks import shared_heads
+from npusim.ops.recurrent.results import convolved, gru_states, lstm_states, passed_through
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT16, INT32, INT64
 
 _CONVOLVED = (FLOAT16, BFLOAT16, INT32, INT64, BOOL)
 _WHOLE = "INT32/INT64/-"
 _PLACED = dict.fromkeys(
     ("A2", "A3"), (f"FLOAT16/BFLOAT16 {_WHOLE} {_WHOLE} BOOL/{_WHOLE} {_WHOLE}",)
+)
+# float32 states are Ascend 950's: attention/chunk_gated_delta_rule/op_host (host tiling)
+_CHUNKED = dict.fromkeys(
+    ("A2", "A3"), ("BFLOAT16 BFLOAT16 BFLOAT16 BFLOAT16 BFLOAT16 INT32 FLOAT/- BFLOAT16 BFLOAT16",)
 )
 _LSTM = (
     text("cell_type?", None),
@@ -74,6 +80,21 @@ OPERATORS = family(
                 "state", "s h v d", "actual_seq_lengths", "b", "ssm_state_indices", "t", "g",
                 "t h", "num_accepted_tokens", "b", "out", "t h v",
                 {"within": {name: range(1, 257) for name in "nhdv"}}),)),
+    ),
+    chunked_delta=(
+        Operator("ChunkGatedDeltaRule", "query key value beta initial_state actual_seq_lengths g? "
+            "-> out final_state", (real("scale_value?"),),
+            Aclnn("aclnnChunkGatedDeltaRule", "query key value beta initialState actualSeqLengths "
+                "gOptional? -> out finalState", (real("scaleValue", "scale_value"),),
+                checks=((not_empty, "query", "value", "initial_state"),
+                    (together, "query", "key", "value", "beta", "initial_state",
+                        "actual_seq_lengths", "g", "out", "final_state", {"rows": _CHUNKED})),
+                rules="hicann/ops-transformer attention/chunk_gated_delta_rule (docs, tiling)"),
+            kernel="chunk_gated_delta_rule", infer=passed_through,
+            checks=((fits, "query", "t n d", "key", "t n d", "value", "t h v", "beta", "t h",
+                "initial_state", "s h v d", "actual_seq_lengths", "s", "g", "t h", "out", "t h v",
+                "final_state", "s h v d", {"within": {"n": range(1, 65), "h": range(1, 65),
+                "d": range(1, 129), "v": range(1, 129)}}), (shared_heads, "value", "key"))),
     ),
     causal_convolution=(
         Operator("CausalConv1d", "x weight bias? conv_states query_start_loc? cache_indices? "

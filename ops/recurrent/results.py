@@ -31,3 +31,8 @@ def convolved(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorS
     """y as x, and the states."""
     states = next(each for each in given[2:] if each.rank > 1)
     return [described(each.shape, each.dtype) for each in (given[0], states)]
+
+
+def passed_through(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """Rows as the values', states as those that came."""
+    return [described(each.shape, each.dtype) for each in (given[2], given[4])]

@@ -180,6 +180,20 @@ def hashed_gating(pick: Pick) -> Case:
     return [*given, ids, table], results, said
 
 
+def states_of_prompts(pick: Pick) -> Case:
+    """Sequences of a chunk or several, the last one short."""
+    lengths = pick.of((64,), (65, 1), (130,), (7, 0, 70))
+    key_heads, keys, values = pick.of(1, 2), pick.of(32, 128), pick.of(16, 128)
+    heads, tokens = key_heads * pick.of(1, 3), sum(lengths)
+    rows = [(key_heads, keys), (key_heads, keys), (heads, values)]
+    q, k, v = (pick.numbers(tokens, *each, kind=BFLOAT16) / BFLOAT16(16) for each in rows)
+    beta = pick.numbers(tokens, heads, kind=BFLOAT16)
+    state = pick.numbers(len(lengths), heads, values, keys, kind=BFLOAT16)
+    decay = pick.of(None, -pick.positive(tokens, heads))
+    given = [q, k, v, beta, state, np.array(lengths, np.int32), decay]
+    return given, [np.zeros_like(v), np.zeros_like(state)], {"scale_value": 0.25}
+
+
 def partly_turned(pick: Pick) -> Case:
     """Slices of rows, of tokens alone or of sequences."""
     kind, width = pick.of(np.float32, np.float16, BFLOAT16), pick.of(10, 32, 64, 96)
@@ -379,6 +393,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "SparseFlashAttention": chosen_keys,
     "LightningIndexer": indexed_keys,
     "RecurrentGatedDeltaRule": states_of_tokens,
+    "ChunkGatedDeltaRule": states_of_prompts,
     **dict.fromkeys(("MoeDistributeDispatch", "MoeDistributeDispatchV2"), sent_out),
     **dict.fromkeys(("MoeDistributeCombine", "MoeDistributeCombineV2"), sent_back),
     **{

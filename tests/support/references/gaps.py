@@ -59,6 +59,7 @@ ELSEWHERE = {
     "ops/test_kept_logits.py": {"aclnnApplyTopKTopP": "aclnnApplyTopKTopP"},
     "ops/test_sampled_tokens.py": {"aclnnTopKTopPSample": "aclnnTopKTopPSample"},
     "ops/test_rotary_partial.py": {"aclnnInplacePartialRotaryMul": "aclnnInplacePartialRotaryMul"},
+    "ops/test_chunked_delta.py": {"aclnnChunkGatedDeltaRule": "aclnnChunkGatedDeltaRule"},
     "ops/test_gated_delta.py": {"aclnnRecurrentGatedDeltaRule": "aclnnRecurrentGatedDeltaRule"},
     "ops/test_moe_distribute.py": {
         f"aclnnMoeDistribute{way}{version}": f"MoeDistribute{way}V2"

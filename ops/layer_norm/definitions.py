@@ -67,8 +67,8 @@ def _norm(second: str) -> tuple[tuple[object, ...], ...]:
     return (row_of, "shape", "x", "y", "gamma", "beta"), (fits, *_SIZES), rows, least
 
 
-def _gradient(spread: str) -> tuple[tuple[object, ...], ...]:
-    alike = (same_shape, "dy", "x", "pd_x", "res_for_gamma")
+def _gradient(spread: str, *more: str) -> tuple[tuple[object, ...], ...]:
+    alike = (same_shape, "dy", "x", "pd_x", *more)
     sizes = (fits, "gamma", "*row", "x", "*rows *row")
     return alike, sizes, (one_per_row, "x", "gamma", "mean", spread)
 
@@ -89,13 +89,17 @@ OPERATORS = family(
                 rules=f"{_PAGES}/layer_norm_v4 (docs)")),
             checks=_norm("rstd")),
         Operator("LayerNormXBackpropV2", "dy x variance mean gamma -> pd_x res_for_gamma",
-            checks=_gradient("variance")),
+            checks=_gradient("variance", "res_for_gamma")),
         Operator("LayerNormXBackpropV3", "dy x rstd mean gamma -> pd_x res_for_gamma",
-            checks=_gradient("rstd")),
+            checks=_gradient("rstd", "res_for_gamma")),
     ),
     single_read=(
         Operator("LayerNormV4", "x normalized_shape gamma? beta? -> y mean rstd", _EPSILON,
             kernel="layer_norm_v4", checks=_norm("rstd")),
+    ),
+    gradient=(
+        Operator("LayerNormGradV3", "dy x rstd mean gamma -> pd_x pd_gamma pd_beta",
+            (flags("output_mask?", None),), checks=_gradient("rstd")),
     ),
     added=(
         Operator("AddLayerNorm", "x1 x2 gamma beta bias? -> y mean rstd x", _EPSILON,

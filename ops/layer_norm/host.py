@@ -50,20 +50,36 @@ def backward(
     shape: Sequence[int],
     mask: Sequence[bool],
 ) -> Any:
-    """Two tasks; gains that are left out are ones, and the second runs where it is asked for."""
-    gains = weight or host.run("Fill", None, host.constant(1.0, FLOAT), dims=list(shape))
+    """Gains that are left out are ones; one task on Atlas A2 and A3, else two.
+
+    The second of them runs where it is asked for. Source: ops-nn norm/layer_norm_grad_v3 (op_api).
+    """
+    split = host.profile.cores.style == "split"
+    ones = host.constant(1.0, x.dtype if split else FLOAT)
+    gains = weight or host.run("Fill", None, ones, dims=list(shape))
+    if split:
+        wide = host.cast(rstd, FLOAT), host.cast(mean, FLOAT)
+        dx, *sums = host.run("LayerNormGradV3", grad, x, *wide, gains, output_mask=list(mask))
+        return dx, *_asked(host, sums, gains, bias, mask)
     dx, residual = host.run("LayerNormXBackpropV3", grad, x, rstd, mean, gains)
     if not any(mask[1:]):
         return dx, None, None
     row = prod(gains.shape)  # as one axis
     rows = (each.view(each.numel // row, row) for each in (grad, residual))
-    dgain, dshift = host.run("LayerNormBetaGammaBackpropV2", *rows)
-    kinds = [gains.dtype, bias.dtype if bias else gains.dtype]
-    found = [host.cast(each, kind) for each, kind in zip((dgain, dshift), kinds, strict=True)]
-    return dx, *(
-        each.view(*gains.shape) if wanted else None
-        for each, wanted in zip(found, mask[1:], strict=True)
-    )
+    sums = host.run("LayerNormBetaGammaBackpropV2", *rows)
+    return dx, *_asked(host, sums, gains, bias, mask)
+
+
+def _asked(
+    host: Host, sums: Sequence[GlobalTensor], gains: GlobalTensor, bias: GlobalTensor | None,
+    mask: Sequence[bool],
+) -> list[GlobalTensor | None]:  # fmt: skip
+    """The gradients of gains and shifts that are asked for, in their dtypes."""
+    kinds = gains.dtype, (bias or gains).dtype
+    return [
+        host.cast(each, kind).view(*gains.shape) if wanted else None
+        for each, kind, wanted in zip(sums, kinds, mask[1:], strict=True)
+    ]
 
 
 def _parts(host: Host, grad: GlobalTensor, x: GlobalTensor, rstd: GlobalTensor,

@@ -225,3 +225,40 @@ def test_rows_that_dont_fit_go_by_several_times(chip: str) -> None:
         times.append(cycles(chip, "LayerNorm", [x, line, line], results(x)))
         assert kernel.layout.whole is (columns == 2000)  # type: ignore[attr-defined]
     assert times[1] > 1.25 * times[0]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, BFLOAT16])
+@pytest.mark.parametrize("shape", [(1, 10), (97, 33), (3, 70, 64), (300, 768), (5, 20_000)])
+def test_all_gradients_in_one_task(shape: tuple[int, ...], kind: Any) -> None:
+    """Added up in UB, row by row, and in pieces of rows."""
+    x, gamma, _ = operands(*shape, kind=kind)
+    grad = numbers(*shape, seed=3).astype(kind)
+    mean, rstd = (each.astype(np.float32) for each in moments(x))
+    line = np.zeros(shape[-1], np.float32)
+    inputs, outputs = [grad, x, rstd, mean, gamma], [np.zeros_like(x), line, line]
+    got = run("Ascend910B3", "LayerNormGradV3", inputs, outputs)
+    wide, slope = (each.astype(np.float64) for each in (grad, gamma))
+    normed, scaled = (x.astype(np.float64) - mean) * rstd, wide * slope
+    shared = scaled.mean(-1, keepdims=True) + normed * (scaled * normed).mean(-1, keepdims=True)
+    rows = tuple(range(len(shape) - 1))
+    wanted = rstd * (scaled - shared), (wide * normed).sum(rows), wide.sum(rows)
+    fits = (1e-5 if kind is np.float32 else 1e-2, 1e-4, 1e-4)
+    for found, want, off in zip(got, wanted, fits, strict=True):
+        np.testing.assert_allclose(found.astype(np.float64), want, rtol=off, atol=off)
+    assert_time_needs_no_numbers("Ascend910B3", "LayerNormGradV3", inputs, outputs)
+    assert_above_roofline("Ascend910B3", "LayerNormGradV3", inputs, outputs)
+
+
+def moments(x: Array) -> tuple[Array, Array]:
+    wide = x.astype(np.float64)
+    return wide.mean(-1, keepdims=True), 1 / np.sqrt(wide.var(-1, keepdims=True) + EPSILON)
+
+
+def test_more_rows_take_longer_in_the_task_for_all_gradients() -> None:
+    times = []
+    for rows in (1, 100, 1000, 10_000):
+        x, line = np.zeros((rows, 1024), np.float32), np.zeros(1024, np.float32)
+        column = np.zeros((rows, 1), np.float32)
+        given = [x, x, column, column, line]
+        times.append(cycles("Ascend910B3", "LayerNormGradV3", given, [x, line, line]))
+    assert times == sorted(times)

@@ -20,6 +20,7 @@ from npusim.values.errors import RefusedTaskError
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.kernel import Phases
     from npusim.hardware.profile import Profile
 
 _AXES = ("axis", "axes", "dim")  # how records call the axis
@@ -166,9 +167,9 @@ class RowKernel(Kernel):
     def block_kind(self, block_idx: int) -> Hashable:
         return self.layout.block_kind(block_idx)
 
-    def process(self, core: Core) -> None:
+    def process(self, core: Core) -> Phases:
         if not self.layout.works(core.get_block_idx()):
-            return
+            return None
         run = RowRun(core, self.layout, self.program, self.depth, in_place=self.row.in_place)
         if core.computes_together:
             core.separately(
@@ -178,6 +179,7 @@ class RowKernel(Kernel):
         else:
             run.pieces(self.layout.pieces(core))
         run.free_lines()
+        return None
 
     @classmethod
     def axis(cls, x: GlobalTensor, attributes: Mapping[str, object]) -> int:

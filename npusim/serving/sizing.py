@@ -33,23 +33,29 @@ _ROUNDING: Final = 1e-9
 LATE: Final = "not even one request at a time is in time"
 Key = tuple[object, ...]
 Tried = tuple[tuple[float, Served], ...]
+Runs = dict[Key, tuple[Deployment, Served]]
 
 
 class Sizer:
-    """Simulates candidates of one plan; what was deployed once is kept."""
+    """Simulates candidates of one plan; what was deployed or served once is kept."""
 
     def __init__(
-        self, plan: LlmPlan, model: LanguageModel, ready: dict[Key, Deployment] | None = None
+        self,
+        plan: LlmPlan,
+        model: LanguageModel,
+        ready: dict[Key, Deployment] | None = None,
+        runs: Runs | None = None,
     ) -> None:
         self._plan = plan
         self.model = model
         self._ready = {} if ready is None else ready
+        self._runs: Runs = {} if runs is None else runs
         self._sized: dict[Key, Option] = {}
         self.coarse = False
 
     def otherwise(self, plan: LlmPlan) -> Sizer:
-        """A sizer of another plan for the same model, with what was deployed already."""
-        return Sizer(plan, self.model, self._ready)
+        """A sizer of another plan for the same model, with what was deployed and served already."""
+        return Sizer(plan, self.model, self._ready, self._runs)
 
     @property
     def longest(self) -> int:
@@ -160,11 +166,18 @@ class Sizer:
         count = self.together(rate)
         held = count * self._held(ready)
         most = max(number, self._plan.simulation.max_requests)
-        requests = self.requests(count * rate, held, number=min(count * number, most), seed=seed)
-        found = ready.serve(
-            requests, ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=count, router=router
-        )
-        return found.of_one(count)
+        workload = self._plan.llm.model_copy(update={"requests_per_s": 1.0})
+        seed = self._plan.simulation.seed if seed < 0 else seed
+        asked = (count * rate, held, min(count * number, most), self._plan.simulation.requests)
+        key = (id(ready), workload, asked, seed, limits.ttft_ms, limits.tpot_ms, count, router)
+        if key not in self._runs:
+            requests = self.requests(*asked[:2], number=asked[2], seed=seed)
+            found = ready.serve(
+                requests,
+                ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms, replicas=count, router=router,
+            )  # fmt: skip
+            self._runs[key] = ready, found.of_one(count)
+        return self._runs[key][1]
 
     def together(self, rate: float) -> int:
         """Replicas that are simulated beside each other, where each gets so many requests/s."""

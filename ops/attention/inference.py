@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.task import Task, made
-from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
+from npusim.library.asking import FLAGS, FLAGS_IN_TURN, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, NotCoveredError, Shift
@@ -48,7 +48,7 @@ _PROMPT_KEYS = 512  # of a round in high precision
 _WIDE_COLUMNS = 200  # heads from which on a block has half as many rows
 _TOKEN_KEYS = 8192  # of a round of one row
 _LEAST_KEYS = 1024
-_PACKED_KEYS = 512  # of packed sequences, beside a mask
+_PACKED_KEYS = 512  # of packed sequences
 _LATENT_KEYS = 512
 _HALF_ROWS = 64
 _BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
@@ -88,21 +88,34 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     grouped = _one_token(call) or (call.grouped(together) if together > 1 else None)
     if call.rope is not None:
         return _latent_kernel(task, grouped or call)
+    if grouped is not None and layout_of(task) == "TND" and queries <= ROWS:
+        return _packed_kernel(task, grouped)
     if grouped is not None:
         most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
         if grouped.mask.is_compressed:
-            most = _PACKED_KEYS if layout_of(task) == "TND" else _LEAST_KEYS
+            most = _LEAST_KEYS
         if grouped.key.pages is not None and grouped.key.pages.size < most:
             most -= most % grouped.key.pages.size
-        # Packed sequences go by the tiling of prompts, which splits no keys.
-        parts = 1 if layout_of(task) == "TND" else parts_of(task.profile, grouped)
-        if parts > 1 and max(grouped.query.rows) <= ROWS:
+        parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
+        if parts > 1:
             return SplitAttention(task.profile, grouped, parts, op_type=task.op_type, keys=most)
         return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False,
                          asking=ONE_BY_ONE, lanes=_lanes(task.profile, grouped))  # fmt: skip
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
     return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
                      trimmed=False, asking=LIBRARY)  # fmt: skip
+
+
+def _packed_kernel(task: Task, call: Call) -> Kernel:
+    """Packed sequences go by the tiling of prompts, which splits no keys.
+
+    A cluster's vector cores have half the rows of a block each, and messages are flags. Rounds
+    follow one another: a second on the way, as the public kernel has it, is faster than measured.
+    """
+    size = call.key.pages.size if call.key.pages else 1
+    most = _PACKED_KEYS - _PACKED_KEYS % min(size, _PACKED_KEYS)
+    return Attention(task.profile, call, op_type=task.op_type, keys=most, trimmed=False,
+                     asking=FLAGS_IN_TURN, shared=True)  # fmt: skip
 
 
 def _latent_kernel(task: Task, call: Call) -> Kernel:

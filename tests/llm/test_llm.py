@@ -105,14 +105,18 @@ def test_decoding_on_a3_takes_what_profiles_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "shared", "sequences", "keys", "masked", "measured_us"),
-    [(4, 1, 1, 4864, True, 61.2), (16, 2, 8, 16384, False, 171.4)],
+    ("heads", "shared", "sequences", "keys", "masked", "measured_us", "off"),
+    [
+        (4, 1, 1, 4864, True, 61.2, 0.3),
+        (16, 2, 8, 16384, False, 171.4, 0.1),
+        (16, 2, 8, 16384, True, 173.4, 0.1),
+    ],
 )
 def test_pages_are_read_as_fast_as_profiles_say(
-    heads: int, shared: int, sequences: int, keys: int, masked: bool, measured_us: float
+    heads: int, shared: int, sequences: int, keys: int, masked: bool, measured_us: float, off: float
 ) -> None:
-    """Packed sequences, one block a sequence and head of keys (Horacehxw/msModeling; the second
-    chip isn't stated).
+    """Packed sequences, one block a sequence and head of keys (Horacehxw/msModeling; the chip of
+    the longer ones isn't stated).
     """
     chip, pages = load_profile("Ascend910_9391"), keys // 128
     work, query = Work(chip), tensor(BFLOAT16, sequences, heads, 128)
@@ -127,7 +131,7 @@ def test_pages_are_read_as_fast_as_profiles_say(
             actual_seq_lengths_kv=[keys] * sequences, sparse_mode=3 if masked else 0,
         )
     )  # fmt: skip
-    assert device_time(work, chip).device_us == pytest.approx(measured_us, rel=0.15)
+    assert device_time(work, chip).device_us == pytest.approx(measured_us, rel=off)
 
 
 def test_layers_of_experts_wait_for_the_host_without_a_graph() -> None:

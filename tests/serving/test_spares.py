@@ -83,6 +83,23 @@ def test_who_has_least_to_read_gets_the_request_in_a_plan_too() -> None:
     assert waits["least_loaded"] < waits["round_robin"]
 
 
+def test_what_was_served_once_is_kept() -> None:
+    """For other numbers of requests a second too, where a replica gets as many."""
+    plan = plan_of()
+    sizer, candidate = Sizer(plan, read_model(CONFIG)), candidate_of(Layout())
+    ready = sizer.deployed(candidate, candidate.layout)
+    found = sizer.at(ready, 20.0, number=50)
+    twice = plan.llm.model_copy(update={"requests_per_s": 2 * plan.llm.requests_per_s})
+    other = sizer.otherwise(plan.model_copy(update={"llm": twice}))
+    assert other.at(ready, 20.0, number=50) is found
+    for changed in (other.at(ready, 20.0, number=51), other.at(ready, 21.0, number=50),
+                    other.at(ready, 20.0, number=50, seed=7)):  # fmt: skip
+        assert changed != found
+    longer = plan.llm.model_copy(update={"input_tokens": 2 * plan.llm.input_tokens})
+    again = sizer.otherwise(plan.model_copy(update={"llm": longer}))
+    assert again.at(ready, 20.0, number=50) != found
+
+
 def test_how_popular_experts_are_is_a_key(tmp_path: Path) -> None:
     plan = plan_of()
     assert Sizer(plan, read_model(CONFIG)).options("")["popularity"] is None

@@ -1,7 +1,8 @@
 """Layers with a state instead of a cache: gated delta nets and lightning attention on one rank.
 
-Decoding reads and writes the state of every sequence. Prompts are read in chunks of 64 tokens:
-products within a chunk, and of every chunk with the state that the ones before left. Kernels are
+Decoding reads and writes the state of every sequence. Prompts are read in chunks of 64 tokens, by
+one kernel where there is one, else as products within a chunk, and of every chunk with the state
+that the ones before left. Kernels are
 called as vllm-ascend brings them (csrc, ops/triton).
 """
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.llm.projections import Projections
     from npusim.llm.workload import Batch
 
+_WIDEST, _MOST_HEADS = 128, 64  # of the kernel that reads prompts
 _CHUNK: Final = 64  # tokens, as the kernels in Triton that vllm-ascend takes have it (ops/fla)
 
 
@@ -34,7 +36,7 @@ def linear_attention(to: Projections, state: State, hidden: int, batch: Batch, t
         _convolve(to, state, batch, columns)
     if batch.sequences:
         _step(to, state, batch.sequences * batch.queries, heads, columns, tp)
-    if batch.prompts:
+    if batch.prompts and not _read(to, state, batch, heads, tp):
         chunks = batch.prompts * ceil(batch.chunk / _CHUNK) * heads
         _chunked(to, state, chunks)
     to.norm(tokens * heads, state.value_size)
@@ -77,6 +79,29 @@ def _convolve(to: Projections, state: State, batch: Batch, columns: int) -> None
     given = (rows, taps, None, kept, ends, each, None if decoding else each)
     said = {"activationMode": 1, "runMode": int(decoding)}
     to.work.run(part("CausalConv1d", given, (rows, kept), weights=(taps,), **said))
+
+
+def _read(to: Projections, state: State, batch: Batch, heads: int, tp: int) -> bool:
+    """Prompts by the vendor's kernel, where it takes the heads; vllm-ascend asks it first.
+
+    Source: vllm-ascend ops/gdn.py (_probe_fused_chunk), the kernel's host tiling.
+    """
+    kind, keys = to.precision.activations, max(1, state.key_heads // tp)
+    wide = max(state.key_size, state.value_size)
+    if state.kind != "delta" or kind is not BFLOAT16 or heads % keys or to.work.fixed_scales:
+        return False
+    if wide > _WIDEST or heads > _MOST_HEADS:
+        return False
+    tokens = batch.prompts * batch.chunk
+    key, value = (
+        tensor(kind, tokens, count, size)
+        for count, size in ((keys, state.key_size), (heads, state.value_size))
+    )
+    states = tensor(kind, batch.prompts, heads, state.value_size, state.key_size)
+    each, decays = tensor(INT32, batch.prompts), tensor(FLOAT, tokens, heads)
+    inputs = (key, key, value, tensor(kind, tokens, heads), states, each, decays)
+    to.work.run(part("ChunkGatedDeltaRule", inputs, (value, states)))
+    return True
 
 
 def _chunked(to: Projections, state: State, chunks: int) -> None:

@@ -11,7 +11,7 @@ attention/chunk_gated_delta_rule, host tiling and device schedule (arch22).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from npusim.ascendc import Kernel
 from npusim.ascendc.task import Task, made
 from npusim.ops.recurrent.chunked_delta_cube import Products
 from npusim.ops.recurrent.chunked_delta_vectors import Halves
-from npusim.ops.recurrent.chunked_delta_work import CHUNK, TOGETHER, Part
+from npusim.ops.recurrent.chunked_delta_work import CHUNK, TOGETHER, Part, Spaces
 from npusim.values.dtypes import BFLOAT16, FLOAT
 
 if TYPE_CHECKING:
@@ -32,25 +32,6 @@ if TYPE_CHECKING:
 
 _CHUNKS = 2  # of a group for each cluster
 _MOST_HEADS, _MOST_WIDE = 64, 128
-
-
-class Spaces(NamedTuple):
-    """Workspace: of all chunks of a group by heads, and of the chunks that a cluster works on."""
-
-    sums: GlobalTensor
-    decayed: GlobalTensor
-    inner: GlobalTensor
-    queries: GlobalTensor
-    keys: GlobalTensor
-    heard: GlobalTensor
-    mask: GlobalTensor
-    own_decayed: GlobalTensor
-    own_queries: GlobalTensor
-    own_keys: GlobalTensor
-    own_products: GlobalTensor
-    own_inverse: GlobalTensor
-    own_values: GlobalTensor
-    own_heard: GlobalTensor
 
 
 class ChunkGatedDeltaRule(Kernel):

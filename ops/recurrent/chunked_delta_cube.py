@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
-    from npusim.ops.recurrent.chunked_delta import ChunkGatedDeltaRule
-    from npusim.ops.recurrent.chunked_delta_work import Part, Place
+    from npusim.ops.recurrent.chunked_delta_work import Call, Part, Place
 
     Steps = Iterator[Barrier | CoreWait]
 
@@ -41,7 +40,7 @@ _BASE, _HALF = 128, CHUNK // 2
 class Products:
     """One object of the Matmul library, for blocks of 128, nothing of it doubled in L1."""
 
-    def __init__(self, core: Core, kernel: ChunkGatedDeltaRule) -> None:
+    def __init__(self, core: Core, kernel: Call) -> None:
         self.core, self.of = core, kernel
         tiling = MatmulTiling(_BASE, _BASE, _BASE, _BASE, False, False, 1, depth_1=1, depth_0=1)
         self.matmul = Matmul(core, tiling, BFLOAT16, BFLOAT16, _BASE)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
-    from npusim.ops.recurrent.chunked_delta import ChunkGatedDeltaRule
-    from npusim.ops.recurrent.chunked_delta_work import Part, Place
+    from npusim.ops.recurrent.chunked_delta_work import Call, Part, Place
 
     Steps = Iterator[Barrier | CoreWait]
 
@@ -44,7 +43,7 @@ _DOUBLINGS = 6  # additions until 64 numbers are added up
 class Halves:
     """One vector core of a cluster: its half of the tokens of a chunk."""
 
-    def __init__(self, core: Core, kernel: ChunkGatedDeltaRule) -> None:
+    def __init__(self, core: Core, kernel: Call) -> None:
         self.core, self.of = core, kernel
         self.lane = core.get_sub_block_idx()
         self.own = slice(self.lane * _HALF, (self.lane + 1) * _HALF)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,13 +13,52 @@ from npusim.ascendc.loops import looked_up
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.ascendc import Core
+    from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.loops import Index
 
 CHUNK, TOGETHER = 64, 4  # tokens of a chunk; heads of chunks that a cluster works on at a time
 
 # Flags between the cores of a cluster.
 ROWS, PRODUCTS, INVERSE, DECAYED, VALUES, HEARD, READ, WRITTEN, ADDED = range(9)
+
+
+class Spaces(NamedTuple):
+    """Workspace: of all chunks of a group by heads, and of the chunks that a cluster works on."""
+
+    sums: GlobalTensor
+    decayed: GlobalTensor
+    inner: GlobalTensor
+    queries: GlobalTensor
+    keys: GlobalTensor
+    heard: GlobalTensor
+    mask: GlobalTensor
+    own_decayed: GlobalTensor
+    own_queries: GlobalTensor
+    own_keys: GlobalTensor
+    own_products: GlobalTensor
+    own_inverse: GlobalTensor
+    own_values: GlobalTensor
+    own_heard: GlobalTensor
+
+
+class Call(Protocol):
+    """What both sides know of a kernel: its tensors, sizes and workspace."""
+
+    query: GlobalTensor
+    key: GlobalTensor
+    value: GlobalTensor
+    beta: GlobalTensor
+    state: GlobalTensor
+    decay: GlobalTensor | None
+    out: GlobalTensor
+    new: GlobalTensor
+    spaces: Spaces
+    scale: float
+    heads: int
+    keys: int
+    values: int
+    longest: int
+    block_dim: int
 
 
 class Place(NamedTuple):

@@ -126,6 +126,15 @@ def test_a_state_costs_the_same_after_any_text(read: Reader) -> None:
     assert twice.memory.kv_bytes == 2 * short.memory.kv_bytes
 
 
+def test_prompts_pass_states_in_one_kernel_where_there_is_one(read: Reader) -> None:
+    prompts = batch_of("prefill", 1, 4096)
+    found = timed(read("Qwen3-Next-80B-A3B"), prompts)
+    (read_by,) = {e.item.op for e in found.device.items if "GatedDelta" in e.item.op}
+    assert read_by == "ChunkGatedDeltaRule"
+    wide = timed(read("Qwen3-Next-80B-A3B", linear_key_head_dim=256), prompts)
+    assert not [each for each in wide.device.items if "GatedDelta" in each.item.op]
+
+
 def test_an_indexer_pays_where_texts_are_long(read: Reader) -> None:
     sparse, dense = read("DeepSeek-V3.2-Exp"), read("DeepSeek-V3")
     far = Batch(16, 60_000)

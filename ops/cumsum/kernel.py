@@ -26,12 +26,19 @@ _TILES = 3  # of UB: what comes, the sum, what goes
 
 
 class Cumsum(Kernel):
-    """y[outer, i, inner] = the sum of x[outer, : i + 1, inner]."""
+    """y[outer, i, inner] = the sum of x[outer, : i + 1, inner].
+
+    ``exclusive`` sums leave out the place itself, ``reverse`` ones begin at the end.
+    """
 
     op_type = "Cumsum"
     generated = True
 
-    def __init__(self, profile: Profile, x: GlobalTensor, y: GlobalTensor, axis: int) -> None:
+    def __init__(
+        self, profile: Profile, x: GlobalTensor, y: GlobalTensor, axis: int,
+        *, exclusive: bool = False, reverse: bool = False,
+    ) -> None:  # fmt: skip
+        self.exclusive, self.reverse = exclusive, reverse
         self.reads, self.writes = (x,), (y,)
         self.length, self.inner = x.shape[axis], prod(x.shape[axis + 1 :])
         self.x, self.y, self.kind = x.view(x.numel), y.view(y.numel), x.dtype
@@ -48,7 +55,8 @@ class Cumsum(Kernel):
         axis, rank = task.whole_number("axis", 0), len(x.shape)
         if not -rank <= axis < rank or y.shape != x.shape or y.dtype is not x.dtype:
             raise task.refused(f"running sums along axis {axis} of {x.shape} as {y.shape}")
-        return (cls(task.profile, x, y, axis % rank),)
+        told = {name: bool(task.first(name)) for name in ("exclusive", "reverse")}
+        return (cls(task.profile, x, y, axis % rank, **told),)
 
     def process(self, core: Core) -> None:
         """A part of what stands behind the axis after the other."""
@@ -69,14 +77,19 @@ class Cumsum(Kernel):
         so_far = core.duplicate(total.get(self.kind, width), 0)
         row, begin = where
         start = (row, self.length * self.inner), (begin, 1)
+        last, step = (self.length - 1, -self.inner) if self.reverse else (0, self.inner)
 
         def place_by_place() -> None:
             for place in core.loop(self.length, sequential=True):
-                places = (*start, (place, self.inner))
+                places = (*start, (last, self.inner), (place, step))
                 part = come.copy_in(self.x.window(places, (width,), (1,)))
                 sums = go.alloc_tensor(self.kind, width)
-                core.add(sums, so_far, part)
-                core.move(so_far, sums)
+                if self.exclusive:
+                    core.move(sums, so_far)
+                    core.add(so_far, so_far, part)
+                else:
+                    core.add(sums, so_far, part)
+                    core.move(so_far, sums)
                 come.free_tensor(part)
                 go.copy_out(self.y.window(places, (width,), (1,)), sums)
 
@@ -86,13 +99,18 @@ class Cumsum(Kernel):
             sums: NDArray[Any] | int = 0
             for first in range(0, self.length, together):
                 shape = (min(together, self.length - first), width)
-                places = (*start, (first, self.inner))
+                lowest = self.length - first - shape[0] if self.reverse else first
+                places = (*start, (lowest, self.inner))
                 x, y = (each.window(places, shape, (self.inner, 1)) for each in (self.x, self.y))
-                values = np.array(x.read(core.depth))
+                turn = slice(None, None, -1 if self.reverse else 1)
+                values, before = np.array(x.read(core.depth)[..., turn, :]), sums
                 values[..., 0, :] += sums  # the first of all to zero, which turns -0.0 into 0.0
                 np.add.accumulate(values, axis=-2, out=values)
-                y.write(values, core.depth)
                 sums = values[..., -1, :]
+                if self.exclusive:
+                    values = np.roll(values, 1, axis=-2)
+                    values[..., 0, :] = before
+                y.write(values[..., turn, :], core.depth)
 
         # A chip without infinities cuts every sum off.
         if self.kind.is_float and (core.widened or not core.profile.features.inf_nan):

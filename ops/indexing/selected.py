@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import broadcast_shapes
 
 from npusim.ops.indexing.host import number_scattered, rows_added, scattered
-from npusim.values.dtypes import BOOL, FLOAT, INT64
+from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
@@ -221,32 +221,13 @@ def bags(
                     padding_idx=padding, include_last_offset=last)  # fmt: skip
 
 
-def _shrunk(host: Host, rows: GlobalTensor, power: float, most: float) -> Any:
-    """Rows scaled down to a norm where theirs is larger."""
-    wide = host.cast(rows, FLOAT)
-    sizes = host.run("Abs", wide)
-    if power == float("inf"):
-        norm = host.run("ReduceMax", sizes, axes=[1], keep_dims=True)
-    else:
-        raised = host.together("Pow", sizes, power)
-        total = host.run("ReduceSum", raised, axes=[1], keep_dims=True)
-        norm = host.together("Pow", total, 1 / power)
-    factor = host.together("RealDiv", most, host.together("Add", norm, 1e-7))
-    return host.cast(host.run("Mul", wide, host.together("Minimum", factor, 1.0)), rows.dtype)
-
-
 def renormed(host: Host, x: GlobalTensor, *, p: ScalarValue, dim: int, most: ScalarValue) -> Any:
     """Slices along an axis scaled down to a norm where theirs is larger."""
     if p.real <= 0:
         raise RefusedTaskError("Renorm", f"p should be above 0, but is {p.real}")
-    axis = dim % max(1, len(x.shape))
-    order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
-    turned = host.run("Transpose", x, perm=order) if axis else x
-    rows = turned.view(x.shape[axis], x.numel // max(1, x.shape[axis]))
-    found = _shrunk(host, rows, float(p.real), float(most.real)).view(*turned.shape)
-    if not axis:
-        return found
-    return host.run("Transpose", found, perm=[order.index(each) for each in range(len(order))])
+    told: dict[str, Any] = {"p": float(p.real), "dim": dim, "maxnorm": float(most.real)}
+    spread = host.run("BroadcastTo", host.run("Renorm", x, **told), shape=list(x.shape))
+    return host.run("Mul", x, spread)
 
 
 def rows_renormed(
@@ -257,7 +238,11 @@ def rows_renormed(
         raise RefusedTaskError("Renorm", f"normType should be above 0, but is {power}")
     places = indices.view(indices.numel)
     rows = host.run("GatherV2", x, places, axis=0)
+    shrinks = host.run("Renorm", rows, p=power, dim=0, maxnorm=most)
+    limits = (host.constant(each, FLOAT) for each in (0, places.numel, 1))
+    in_order = host.run("Range", *limits, outputs=(host.empty((places.numel,), FLOAT),))
+    order = host.cast(in_order, INT32)
+    shrunk = host.run("Mul", rows, host.run("GatherV2", shrinks, order, axis=0))
     found = host.own(x)
-    shrunk = _shrunk(host, rows, power, most)
     host.run("ScatterUpdate", found, places, shrunk, outputs=(found,))
     return found

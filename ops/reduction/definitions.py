@@ -115,6 +115,8 @@ OPERATORS = family(
             kernel="norms", infer=results.one_number_each, checks=()),
         Operator("LpNormReduceV2", "x -> y", _ORDER, kernel="powers", infer=results.reduced),
         Operator("LpNormUpdateV2", "x -> y", _ORDER, kernel="root", infer=like),
+        Operator("Renorm", "x -> y", (real("p"), whole("dim"), real("maxnorm")), kernel="renorm",
+            infer=results.one_per_slice, checks=((axes_in, "dim", "x"),)),
         Operator("LpNormV2", "x -> y", _ORDER, kernel="norm", infer=results.reduced),
     ),
     spread=(

@@ -37,6 +37,7 @@ _PARTS = 20  # of UB; half types are widened in one of them, piece by piece
 _LANES = 64
 _TILING_ARRAYS = 8  # that the task for lists reads
 _LISTED = (1.0, 2.0)  # orders that the task for lists knows
+_NOT_ZERO = 1e-7  # that norms are divided by at least, as PyTorch does
 _AT_ONCE = (0.0, 3.0, inf, -inf)  # orders that one task folds and takes the root of
 
 
@@ -85,6 +86,19 @@ class NormKind(Kind):
         return self.fold is SUM and not self.rooted
 
 
+@dataclass(frozen=True, slots=True)
+class RenormKind(NormKind):
+    """By how much a slice has to shrink, so that its norm is at most ``limit``."""
+
+    limit: float = 1.0
+
+    def finish(self, core: Core, result: LocalTensor, count: int) -> LocalTensor:
+        """The limit's share of the norm, at most one."""
+        norm = NormKind.finish(self, core, result, count)
+        core.reciprocal(norm, core.adds(norm, norm, _NOT_ZERO))
+        return core.mins(norm, core.muls(norm, norm, self.limit), 1.0)
+
+
 @cache
 def _kind(order: float, *, rooted: bool) -> NormKind:
     fold = LARGEST if order == inf else SMALLEST if order == -inf else SUM
@@ -119,6 +133,17 @@ def powers(task: Task) -> tuple[Kernel, ...]:
 def norm(task: Task) -> tuple[Kernel, ...]:
     """Norms along axes."""
     return _whole(task, "LpNormV2", rooted=True)
+
+
+def renorm(task: Task) -> tuple[Kernel, ...]:
+    """By how much every slice along ``dim`` has to shrink."""
+    x, out = task.present(1, 1)
+    dim = task.whole_number("dim", 0) % max(1, len(x.shape))
+    kind = _kind(_order(task), rooted=True)
+    most = task.number("maxnorm", 1.0)
+    shrinks = RenormKind(kind.fold, "abs", order=kind.order, rooted=True, limit=most)
+    axes = [axis for axis in range(len(x.shape)) if axis != dim]
+    return (kernel_of("Renorm", shrinks)(task.profile, x, out, axes=axes),)
 
 
 def root(task: Task) -> tuple[Kernel, ...]:

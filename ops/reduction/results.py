@@ -30,6 +30,13 @@ def reduced_and_kept(
     return [*reduced(given, attributes), described(given[0].shape, given[0].dtype)]
 
 
+def one_per_slice(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """A number for every slice along an axis, with all axes."""
+    x, dim = given[0], attributes.get("dim", 0)
+    sizes = (size if axis == dim % x.rank else 1 for axis, size in enumerate(x.shape))
+    return [described(tuple(sizes), x.dtype)]
+
+
 def one_number(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """A single element."""
     return [described((), given[0].dtype)]

@@ -227,7 +227,7 @@ def _sorted(
     shares = max(1, profile.cores.vector_cores // max(1, x.shape[0]))
     tasks: list[Kernel] = []
     left, origin = x, None
-    make = partial(TopK, profile, largest=largest)
+    make = partial(TopK.called(task.op_type), profile, largest=largest)
     while left.shape[1] > (most if shares == 1 or origin else min(most, _WORTH_SHARING)):
         rows, length = left.shape
         part = min(most, round_up(ceil(length / shares), GROUP))

@@ -23,10 +23,7 @@ def running_sums(
     if not x.shape:
         return host.run("TensorMove", x)  # of one number
     axis = dim % max(1, len(x.shape))
-    turned = host.run("ReverseV2", x, axis=[axis]) if reverse else x
-    found = host.run("Cumsum", turned, axis=axis)
-    found = host.run("Sub", found, turned) if exclusive else found
-    return host.run("ReverseV2", found, axis=[axis]) if reverse else found
+    return host.run("Cumsum", x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 def counted(host: Host, x: GlobalTensor, *, bins: int, low: ScalarValue, high: ScalarValue) -> Any:

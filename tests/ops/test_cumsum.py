@@ -25,8 +25,13 @@ Array = np.ndarray[Any, Any]
 def test_sums_so_far(chip: str, shape: tuple[int, ...], kind: Any, data: st.DataObject) -> None:
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     x = (np.random.default_rng(0).standard_normal(shape) * 9).astype(kind)
-    (found,) = run(chip, "Cumsum", [x], [like(x)], axis=axis)
-    np.testing.assert_allclose(found, x.cumsum(axis), rtol=1e-5, atol=1e-4)
+    without, turned = data.draw(st.booleans()), data.draw(st.booleans())
+    told = {"axis": axis, "exclusive": without, "reverse": turned}
+    (found,) = run(chip, "Cumsum", [x], [like(x)], **told)
+    ordered = np.flip(x, axis) if turned else x
+    want = ordered.cumsum(axis) - (ordered if without else 0)
+    want = np.flip(want, axis) if turned else want
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32])

@@ -156,3 +156,19 @@ def test_fused_reductions_read_once() -> None:
         (got,) = found.outputs.values()
         np.testing.assert_allclose(got, want, rtol=1e-4)
         assert [each.name for each in found.tasks if each.name != "MemSet"] == names
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 2.5, np.inf])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_slices_shrink_to_a_norm(order: float, dim: int) -> None:
+    x, axes = numbers(30, 5, 41), tuple(axis for axis in range(3) if axis != dim)
+    size = np.abs(x.astype(np.float64))
+    largest = size.max(axes, keepdims=True)
+    sums = (size ** (1.0 if np.isinf(order) else order)).sum(axes, keepdims=True)
+    norms = largest if np.isinf(order) else sums ** (1 / order)
+    found = Device("Ascend910B3").run("aclnnRenorm", self=x, p=order, dim=dim, maxNorm=3.0)
+    assert found.outputs is not None
+    want = x * np.minimum(1.0, 3.0 / norms)
+    np.testing.assert_allclose(found.outputs["out"], want, rtol=1e-5, atol=1e-6)
+    names = [each.name for each in found.tasks if each.name != "MemSet"]
+    assert names == ["Renorm", "BroadcastTo", "Mul"]

@@ -34,8 +34,11 @@ def entries(call: Call, name: str) -> tuple[int, ...] | None:
 # Shapes ------------------------------------------------------------------------------------------
 
 
-def broadcast(result: str, *names: str) -> Check:
-    """161002 for tensors that don't broadcast together, or to more or less than the result."""
+def broadcast(result: str, *names: str, folds: bool = False) -> Check:
+    """161002 for tensors that don't broadcast together, or to more or less than the result.
+
+    A result that ``folds`` them may be one number.
+    """
 
     def test(call: Call) -> Finding:
         given = dict(call.given(*names))
@@ -49,7 +52,7 @@ def broadcast(result: str, *names: str) -> Check:
                     return f"{name} with sizes {sizes(spec.shape)} can't be broadcast to {others}."
                 wanted[axis] = wanted[axis] if size == 1 else size
         for name, spec in call.given(result):
-            if given and spec.shape != tuple(wanted):
+            if given and spec.shape != tuple(wanted) and not (folds and spec.numel == 1):
                 got = f"{name} should have the broadcast shape {sizes(wanted)}"
                 return f"{got}, but has {sizes(spec.shape)}."
         return None

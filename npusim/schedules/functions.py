@@ -33,3 +33,9 @@ def erf(f: Formula, x: Term) -> Term:
     square = f.mul(x, x)
     above = f.mul(polynomial(f, square, _ERF_ABOVE), x)
     return f.div(above, polynomial(f, square, _ERF_BELOW))
+
+
+def softplus_of_minus(f: Formula, x: Term) -> Term:
+    """ln(1 + e**-x), without overflow."""
+    size = f.sub(f.fill(0.0), f.abs(x))
+    return f.add(f.ln(f.add(f.exp(size), 1.0)), f.max(f.neg(x), 0.0))

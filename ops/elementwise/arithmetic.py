@@ -143,7 +143,7 @@ def sign(f: Formula, x: Operand) -> Term:
     return found if own.is_float else f.cast(found, own)
 
 
-def _rounded(f: Formula, x: Term, decimals: int) -> Term:
+def rounded(f: Formula, x: Term, decimals: int = 0) -> Term:
     """To so many decimals, halves to even; below zero to tens, hundreds."""
     if not decimals or (decimals > 0 and not x.dtype.is_float):
         return _whole(RoundMode.CAST_RINT)(f, x)
@@ -233,7 +233,7 @@ _ROWS = (
     Compute("Sign", sign, half_in_float=True),
     Compute("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
     Compute("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
-    Compute("Round", _rounded, half_in_float=True, attributes={"decimals": 0}),
+    Compute("Round", rounded, half_in_float=True, attributes={"decimals": 0}),
     Compute("ClipByValue", clip, like=(0,), axes=Axes.KEPT),
 )
 

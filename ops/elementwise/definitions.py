@@ -381,6 +381,8 @@ OPERATORS = family(
         Operator("Fill", "- value? -> y", (ints("dims?"),), infer=filled,
             checks=((needs, "dims", "y"), (attribute_at_least, "dims", 0), (one_element, "value"))),
         Operator("MemSet", kernel="ZerosLike"),
+        Operator("LinSpace", "start stop num -> output",
+            checks=((needs, "output"), (one_element, "start", "stop", "num"))),
         Operator("NPUAllocFloatStatus", "-> data", kernel="ZerosLike"),
         Operator("NPUClearFloatStatus", "addr -> data", also=("NPUGetFloatStatus",), infer=like),
         Operator("OnesLike", "x -> y", infer=like),
@@ -389,6 +391,14 @@ OPERATORS = family(
         Operator("ZerosLike", "x -> y", infer=like),
     ),
     fusion=(Operator("AutomaticBufferFusionOp", kernel="unnamed_kernel"),),
+    along_axis=(
+        Operator("Modulate", "x scale? shift? -> y", infer=like, checks=()),
+        Operator("Quantize", "x scales zero_points? -> y", (whole("axis?"),),
+            checks=((needs, "y"),)),
+        Operator("Scale", "x scale bias? -> y",
+            (whole("axis?"), whole("num_axes?", None), flag("scale_from_blob?", None)), infer=like,
+            checks=()),
+    ),
     masks=(
         Operator("DropOutDoMask", "x mask keep_prob -> y", also=("DropoutDoMask",), infer=like,
             checks=((bits_of, "x", "mask"), (one_element, "keep_prob"))),

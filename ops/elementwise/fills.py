@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
@@ -232,10 +232,15 @@ class Range(Kernel):
             raise task.refused("the shape of the result isn't known")
         return (cls(task.profile, start, limit, delta, task.outputs[0]),)
 
+    def numbers(self, core: Core) -> tuple[Any, Any]:
+        """The first number and the step."""
+        first, step = (core.load_scalar(each.span(0, 1)) for each in (self.start, self.delta))
+        return first, step
+
     def process(self, core: Core) -> None:
         """Counting up, times the step, plus where a tile begins."""
         share = self.share
-        first, step = (core.load_scalar(each.span(0, 1)) for each in (self.start, self.delta))
+        first, step = self.numbers(core)
         queue = TQue(TPosition.VECOUT, 1, "range")
         core.pipe.init_buffer(queue, 1, share.tile * FLOAT.itemsize)
         for place, count in share.tiles(core):
@@ -244,3 +249,25 @@ class Range(Kernel):
             begin = core.to_float(core.counter(place)) * step + first
             core.adds(tile, core.muls(tile, tile, step), begin)
             queue.copy_out(self.out.span(place, count), tile)
+
+
+class LinSpace(Range):
+    """So many numbers evenly from start to stop, which scalar units make a step of."""
+
+    op_type = "LinSpace"
+
+    def __init__(
+        self,
+        profile: Profile,
+        start: GlobalTensor,
+        stop: GlobalTensor,
+        num: GlobalTensor,
+        out: GlobalTensor,
+    ) -> None:
+        super().__init__(profile, start, num, stop, out)
+        self.reads = (start, stop, num)
+
+    def numbers(self, core: Core) -> tuple[Any, Any]:
+        """The first number and what lies between two."""
+        first, last = super().numbers(core)
+        return first, (last - first) * (1 / max(1, self.out.numel - 1))

@@ -245,30 +245,30 @@ def subs(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue 
 def arranged(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue) -> Any:
     """``start``, and on in steps, as many as the output has room for."""
     count = ceil(((end - start) / step).real)
-    return _ranged(host, start, end, step, count)
+    return _ranged(host, "Range", (start, end, step), count)
 
 
 def arranged_through(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue) -> Any:
     """The same, the end among them where the steps meet it."""
-    return _ranged(host, start, end, step, floor(((end - start) / step).real) + 1)
+    count = floor(((end - start) / step).real) + 1
+    return _ranged(host, "Range", (start, end, step), count)
 
 
 def spaced(host: Host, *, start: ScalarValue, end: ScalarValue, steps: int) -> Any:
     """So many numbers from ``start`` to ``end`` itself, evenly."""
-    step = (end - start) / max(1, steps - 1)
-    return _ranged(host, start, end + step, step, steps)
+    return _ranged(host, "LinSpace", (start, end, steps), steps)
 
 
-def _ranged(host: Host, start: ScalarValue, end: ScalarValue, step: ScalarValue, count: int) -> Any:
+def _ranged(host: Host, op_type: str, limits: tuple[ScalarValue, ...], count: int) -> Any:
     """Numbers in float32, cast to what the caller wants, or to what the limits are."""
-    out, limits = host.told("out"), (start, end, step)
+    out = host.told("out")
     shape = (max(0, count),) if out is None else out.shape
-    whole = all(isinstance(each, int) for each in limits)
+    whole = op_type == "Range" and all(isinstance(each, int) for each in limits)
     dtype = out.dtype if out is not None else INT64 if whole else FLOAT
     if not prod(shape):
         return host.empty(shape, dtype)
     given = [host.constant(each, FLOAT) for each in limits]
-    found = host.run("Range", *given, outputs=(host.empty(shape, FLOAT),))
+    found = host.run(op_type, *given, outputs=(host.empty(shape, FLOAT),))
     return host.cast(found, dtype)
 
 

@@ -103,11 +103,11 @@ def put(
     host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, accumulate: bool
 ) -> Any:
     """Elements put into a tensor, or added to it, at places among all its elements."""
-    kind = "ScatterAdd" if accumulate else "ScatterUpdate"
+    kind = "ScatterNdAdd" if accumulate else "ScatterNdUpdate"
     found = host.own(x)
-    rows = found.view(x.numel, 1)
-    places, values = index.view(index.numel), source.view(source.numel, 1)
-    host.run(kind, rows, places, values, outputs=(rows,))
+    flat = found.view(x.numel)
+    places, values = index.view(index.numel, 1), source.view(source.numel)
+    host.run(kind, flat, places, values, outputs=(flat,))
     return found
 
 

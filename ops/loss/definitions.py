@@ -55,6 +55,7 @@ _LABELS = (whole("reduction"), whole("ignoreIndex", "ignore_index"))
 _REDUCTIONS = (known_reduction, "reduction")
 _SMOOTH = ((attribute_at_least, "beta", 0),)
 
+
 # fmt: off
 OPERATORS = family(
     "loss",
@@ -80,7 +81,7 @@ OPERATORS = family(
     ),
     host=(
         _loss("aclnnMseLoss", "mse"),
-        _loss("aclnnMseLossOut", "mse"),
+        _loss("aclnnMseLossOut", "mse_out"),
         _loss("aclnnL1Loss", "l1", checks=((no_mean_of_whole, "self", "reduction"),)),
         _loss("aclnnSmoothL1Loss", "smooth_l1", *_BETA, out="result", checks=_SMOOTH),
         _loss("aclnnSoftMarginLoss", "soft_margin"),
@@ -107,25 +108,16 @@ OPERATORS = family(
                 "*one", "out", "n c h w"), _REDUCTIONS, (one_element, "totalWeight"))),
     ),
     kernel=(
-        Operator("BinaryCrossEntropy", "x y weight? -> output"),
-        Operator("KLDivV2", "x target -> y", _TOLD_LOG, (), ("KLDiv",)),
         Operator("KlDivLossGrad", "grad target -> y", (*_TOLD_LOG, *_SCALE)),
-        Operator("KlDivTargetGrad", "grad x target -> y", (*_TOLD_LOG, *_SCALE)),
         Operator("L1LossGrad", "grads predict label -> y", _SCALE),
-        Operator("LpLoss", "predict label -> y"),
-        Operator("MseLoss", "predict label -> y"),
         Operator("MseLossGrad", "predict label dout -> y", _SCALE),
         Operator("SigmoidCrossEntropyWithLogits", "predict target -> loss"),
         Operator("SigmoidCrossEntropyWithLogitsGrad", "predict target dout -> gradient"),
         Operator("SigmoidCrossEntropyWithLogitsV2", "predict target weight? pos_weight? -> loss"),
         Operator("SigmoidCrossEntropyWithLogitsGradV2",
             "predict target dout weight? pos_weight? -> gradient", _SCALE),
-        Operator("SigmoidCrossEntropyWithLogitsTargetGrad",
-            "predict dout weight? pos_weight? -> gradient", _SCALE),
-        Operator("SmoothL1LossV2", "predict label -> loss", _SIGMA, (), ("SmoothL1Loss",)),
         Operator("SmoothL1LossGradV2", "predict label dout -> gradient", (*_SIGMA, *_SCALE), (),
             ("SmoothL1LossGrad",)),
-        Operator("SoftMarginLoss", "x target -> y"),
         Operator("SoftMarginLossGrad", "predict label dout -> gradient", _SCALE),
     ),
     likelihood=(

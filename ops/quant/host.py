@@ -175,20 +175,9 @@ def quantised(
     host: Host, x: GlobalTensor, scale: GlobalTensor, zero: GlobalTensor | None = None, *, axis: int
 ) -> Any:
     """Whole numbers: x by the scale of its place along an axis, and the zero point."""
-    spread = [1] * len(x.shape)
-    if scale.numel > 1:
-        spread[axis % max(1, len(x.shape))] = scale.numel
     told = host.told("out")
-    kind = told.dtype if told else INT8
-    wide = host.run("RealDiv", host.cast(x, FLOAT), host.cast(scale, FLOAT).view(*spread))
-    whole = host.run("Round", wide)
-    if zero is not None:
-        whole = host.run("Add", whole, host.cast(zero, FLOAT).view(*spread))
-    if kind is not INT32:
-        low, high = (-128, 127) if kind is INT8 else (0, 255)
-        whole = host.together("Maximum", whole, low, dtype=FLOAT)
-        whole = host.together("Minimum", whole, high, dtype=FLOAT)
-    return host.cast(host.cast(whole, INT32), kind)
+    out = host.empty(x.shape, told.dtype if told else INT8)
+    return host.run("Quantize", x, scale, zero, axis=axis, outputs=(out,))
 
 
 def grouped_quantised(

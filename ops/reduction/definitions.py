@@ -1,8 +1,9 @@
 """Sums, means, products, largest and smallest elements along axes."""
 
-from npusim.operators.checks import rank_in
+from npusim.operators.checks import attribute_at_least, rank_in
 from npusim.operators.definition import (
     Aclnn,
+    Attribute,
     Composed,
     Operator,
     family,
@@ -16,7 +17,7 @@ from npusim.operators.definition import (
 )
 from npusim.operators.dtype_checks import as_told, complex_of_something, through
 from npusim.operators.results import like
-from npusim.operators.shape_checks import axes_in
+from npusim.operators.shape_checks import axes_in, broadcast
 from npusim.ops.reduction import results
 
 _AXES = (ints("axes?"), flag("keep_dims?"))
@@ -44,10 +45,27 @@ def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
     return Operator(op_type, "x -> y", _AXES, aclnn, also, infer=results.reduced)
 
 
+def _folding(
+    name: str, tensors: str, more: tuple[Attribute, ...] = (), also: tuple[str, ...] = ()
+) -> Operator:
+    """A loss that its operator folds itself, where ``reduction`` isn't none."""
+    return Operator(
+        name,
+        tensors,
+        (*more, text("reduction?")),
+        also=also,
+        infer=results.loss_of,
+        band_class="loss",
+    )
+
+
 # fmt: off
 OPERATORS = family(
     "reduction",
-    checks={"kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<"))},
+    checks={
+        "kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<")),
+        "losses": ((broadcast, ">", "<", {"folds": True}), (attribute_at_least, "sigma", 0)),
+    },
     kernel=(
         _reduction("ReduceSum",
             Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total", checks=_TOLD,
@@ -108,6 +126,15 @@ OPERATORS = family(
             checks=_OWN_AXES),
         Composed("aclnnVarMean", "self -> varOut meanOut", _CORRECTED, "variance_and_mean",
             checks=_OWN_AXES),
+    ),
+    losses=(
+        _folding("BinaryCrossEntropy", "x y weight? -> output"),
+        _folding("KLDivV2", "x target -> y", (flag("log_target?"),), also=("KLDiv",)),
+        _folding("LpLoss", "predict label -> y", (whole("p?", None),)),
+        _folding("MSELossV2", "input target -> output"),
+        _folding("MseLoss", "predict label -> y"),
+        _folding("SmoothL1LossV2", "predict label -> loss", (real("sigma?"),), ("SmoothL1Loss",)),
+        _folding("SoftMarginLoss", "x target -> y"),
     ),
     norms=(
         Operator("ForeachNorm", "x* -> y*", (real("scalar?"),),

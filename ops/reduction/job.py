@@ -129,6 +129,10 @@ class Job:
             return 1
         return min(self.cores, blocks - block // self.cores * self.cores)
 
+    def tiles(self, core: Core, elements: int, depth: int) -> Tiles:
+        """The input's tiles in UB."""
+        return Tiles(core, self, elements, depth)
+
     @property
     def has_copy(self) -> bool:
         """Whether tiles are brought into another buffer before they are folded."""
@@ -176,6 +180,11 @@ class Tiles:
         for each in loaded if turned else ():
             self.core.turn_lines(each, each, turned)
         return self._prepared(*loaded)
+
+    def load_at(self, first: Place, count: int) -> LocalTensor:
+        """So many elements of the flattened input."""
+        flat = self.job.x.view(self.job.x.numel)
+        return self.load(flat.span(first, count), (count,))
 
     def release(self, tile: LocalTensor, source: GmSlice | None = None) -> None:
         """The tile has been folded; ``source`` is where it came from, if it is to be kept."""

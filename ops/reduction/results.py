@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.operators.results import described, numbers
+from npusim.operators.results import broadcasted, described, numbers
 
 if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
@@ -50,3 +50,10 @@ def one_number_each(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[T
 def sums_of_columns(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """A row."""
     return [described(given[0].shape[-1:], given[0].dtype)]
+
+
+def loss_of(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """One number, the mean by default; without a reduction what the inputs broadcast to."""
+    if attributes.get("reduction", "mean") == "none":
+        return broadcasted(given, attributes)
+    return [described((), given[0].dtype)]

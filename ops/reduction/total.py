@@ -18,7 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, LocalTensor, TPosition, TQue
-from npusim.ops.reduction.job import Job, Results, Tiles
+from npusim.ops.reduction.job import Job, Results
 from npusim.schedules.block_split import block_split
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
@@ -49,16 +49,20 @@ class TotalPlan:
         self.depth = 2 if self.share // self.tile > _MANY_TILES else 1
         self.scratch: tuple[GlobalTensor, ...] = ()
         if self.staged and self.block_dim > 1:
-            self.lanes = job.profile.buffers.block_bytes // job.dtype.itemsize
-            size = self.block_dim * self.lanes
-            buffer = GmBuffer("partial", size * job.dtype.itemsize)
-            self.scratch = (GlobalTensor(buffer, job.dtype, (self.block_dim, self.lanes)),)
+            self.meet()
+
+    def meet(self) -> None:
+        """All blocks leave what they found in workspace."""
+        self.atomic, job = False, self.job
+        self.lanes = job.profile.buffers.block_bytes // job.dtype.itemsize
+        buffer = GmBuffer("partial", self.block_dim * self.lanes * job.dtype.itemsize)
+        self.scratch = (GlobalTensor(buffer, job.dtype, (self.block_dim, self.lanes)),)
 
     def block_kind(self, block: int) -> Hashable:
         """Elements of a block, who adds with it, and whether it finishes what all found."""
         adders = self.job.adders(block, self.block_dim)
         finishes = bool(self.scratch) and block == self.finisher
-        return finishes, adders, self._length(block)
+        return finishes, adders, self.length(block)
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """A block's shares; then, behind a barrier, what all blocks found."""
@@ -72,15 +76,15 @@ class TotalPlan:
     def fold_share(self, core: Core) -> None:
         """A block's share: to the result, or to workspace where all blocks' meet."""
         job, block = self.job, core.get_block_idx()
-        tiles = Tiles(core, job, self.tile, self.depth)
+        tiles = job.tiles(core, self.tile, self.depth)
         results = Results(core, job, job.block)
         fold = job.kind.fold
-        start, length = block * self.share, self._length(block)
+        start, length = block * self.share, self.length(block)
         total = results.sums.get(job.dtype, 1)
         core.duplicate(total, fold.neutral_in(job.dtype))
         flat = job.x.view(job.x.numel)
         for first, count in core.tiles(start, length, self.tile, accumulates=True):
-            tile = tiles.load(flat.span(first, count), (count,))
+            tile = tiles.load_at(first, count)
             part = core.reduce(fold, results.part.get(job.dtype, 1), tile)
             core.accumulate(fold, total, part)
             kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
@@ -131,5 +135,6 @@ class TotalPlan:
         parts = min(job.cores, ceil(elements / least))
         return round_up(ceil(elements / parts), job.block)
 
-    def _length(self, block: int) -> int:
+    def length(self, block: int) -> int:
+        """Elements of a block."""
         return min(self.share, self.elements - block * self.share)

@@ -40,14 +40,9 @@ def modulated(
     shift: GlobalTensor | None = None,
 ) -> Any:  # fmt: skip
     """Rows stretched by 1 + scale and moved by shift, image by image."""
-    batch, _, width = x.shape
-    found = x
-    if scale is not None:
-        gain = host.together("Add", scale.view(batch, 1, width), 1.0, dtype=scale.dtype)
-        found = host.run("Mul", x, gain)
-    if shift is not None:
-        found = host.run("Add", found, shift.view(batch, 1, width))
-    return found if found is not x else host.run("TensorMove", x)
+    if scale is None and shift is None:
+        return host.run("TensorMove", x)
+    return host.run("Modulate", x, scale, shift)
 
 
 def stretched(
@@ -56,11 +51,7 @@ def stretched(
 ) -> Any:  # fmt: skip
     """x times a scale that runs along some axes, and a shift."""
     del count, whole_blob
-    at = axis % max(1, len(x.shape))
-    behind = len(x.shape) - at - len(scale.shape)
-    shape = (*scale.shape, *(1,) * max(0, behind))
-    found = host.run("Mul", x, scale.view(*shape))
-    return found if bias is None else host.run("Add", found, bias.view(*shape))
+    return host.run("Scale", x, scale, bias, axis=axis)
 
 
 def _unpooled(host: Host, grad: GlobalTensor, indices: GlobalTensor, axes: int) -> Any:

@@ -468,3 +468,21 @@ def test_a_range_starts_all_cores() -> None:
         longest = trace(kernel, profile, numerics=False)[0].program.instructions()
         names = Counter(each.name for each, times in longest for _ in range(times))
         assert names["vadds"] == 1 + (count > 64 * blocks)  # 64 elements a time, then the start
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_small_operands_run_along_axes(chip: str) -> None:
+    """One operator each, of tensors as a record has them: Modulate, Scale, Quantize."""
+    rng = np.random.default_rng(0)
+    sizes = ((3, 7, 33), (3, 33), (3, 33))
+    x, scale, shift = (rng.standard_normal(size).astype(np.float32) for size in sizes)
+    (got,) = run(chip, "Modulate", [x, scale, shift], [like(x)])
+    np.testing.assert_allclose(got, x * (1 + scale[:, None]) + shift[:, None], rtol=1e-5, atol=1e-5)
+    row = scale[0, :7]
+    (got,) = run(chip, "Scale", [x, row, row], [like(x)], axis=1)
+    np.testing.assert_allclose(got, x * row[:, None] + row[:, None], rtol=1e-5, atol=1e-5)
+    zero, steps = np.arange(7, dtype=np.int32), np.abs(row) / 20 + 0.01
+    (got,) = run(chip, "Quantize", [x, steps, zero], [like(x.astype(np.int8))], axis=1)
+    wide = np.clip(np.rint(x / steps[:, None]) + zero[:, None], -128, 127)
+    assert np.abs(got - wide).max() <= (0 if chip == "Ascend910B3" else 1)  # quotients may round
+    assert (got == wide).mean() > 0.95

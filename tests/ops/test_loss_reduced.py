@@ -194,3 +194,42 @@ def test_gradients_of_many_classes_are_no_faster() -> None:
         times.append(Device(A2).estimate("aclnnNLLLossBackward", **said).duration_us)
     assert times == sorted(times)
     assert times[-1] > 512 * 150_000 * 4 / 5.2e6  # bytes per us of L2
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind", "name", "types"),
+    [
+        (A2, "float32", "MseLoss", ["MSELossV2"]),
+        ("Ascend310P3", "float16", "MseLoss", ["MSELossV2"]),
+        ("Ascend910A", "float32", "MseLoss", ["MemSet", "MseLoss"]),
+        (A2, "float32", "L1Loss", ["MemSet", "LpLoss"]),
+        (A2, "float16", "L1Loss", ["LpLoss"]),
+        (A2, "bfloat16", "KlDiv", ["KLDivV2"]),
+        (A2, "float32", "MseLossOut", ["MSELossV2", "MemSet", "ReduceMean"]),
+    ],
+)
+def test_operators_fold_what_they_compute(
+    chip: str, kind: str, name: str, types: list[str]
+) -> None:
+    """The reduction is an attribute of the operator; results of half types meet in workspace."""
+    x = TensorSpec((300, 1000), kind)
+    more = {"logTarget": False} if name == "KlDiv" else {}
+    estimate = Device(chip).estimate(f"aclnn{name}", self=x, target=x, reduction=1, **more)
+    assert [task.name for task in estimate.tasks] == types
+
+
+def test_the_shares_of_mse_loss_v2() -> None:
+    """At least 4 KiB for each block, what is left over for the last. Source: its public tiling."""
+    blocks = []
+    for elements in (7, 1024, 1025, 4096, 40 * 1024 + 9, 1 << 20):
+        x = TensorSpec((elements,), "float32")
+        (task,) = Device(A2).estimate("aclnnMseLoss", self=x, target=x, reduction=2).tasks
+        blocks.append(task.block_dim)
+    assert blocks == [1, 1, 1, 4, 40, 40]
+
+
+def test_losses_of_nothing_are_filled_in() -> None:
+    x = np.empty((0, 3), np.float32)
+    for reduction, wanted in ((1, np.nan), (2, 0)):
+        found = Device(A2).run("aclnnMseLoss", self=x, target=x, reduction=reduction).outputs
+        np.testing.assert_array_equal(found["out"], wanted)

@@ -11,13 +11,13 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.schedules.rows.folds import PLANE_BYTES
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_PLANE_BYTES = 512  # that a repeat of vnchwconv turns
 _ELEMENTS = 256  # a multiple of them makes whole planes
 _DEPTH = 2
 
@@ -51,9 +51,9 @@ class Halves(Kernel):
         kind = self.out.dtype
         x = self.in_que.copy_in(self.x.span(first, count))
         out = self.out_que.alloc_tensor(kind, count)
-        core.turn_lines(out, x, ceil(count * x.dtype.itemsize / _PLANE_BYTES))
+        core.turn_lines(out, x, ceil(count * x.dtype.itemsize / PLANE_BYTES))
         core.move_blocks(out, out, count * kind.itemsize)
-        core.turn_lines(out, out, ceil(count * kind.itemsize / _PLANE_BYTES))
+        core.turn_lines(out, out, ceil(count * kind.itemsize / PLANE_BYTES))
         core.wrote(out)
         core.arrange(out, x, how=lambda values: values.astype(kind.numpy))
         self.in_que.free_tensor(x)

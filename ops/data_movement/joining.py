@@ -21,6 +21,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, T
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.join_tiling import JoinTiling, TurnedRows
+from npusim.schedules.rows.folds import PLANE_BYTES
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import RefusedTaskError
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _LINES = 16
 _PLANE = _LINES * _LINES  # halves that vnchwconv turns at a time
 _HALF_BYTES = 2
-_PLANE_BYTES = _PLANE * _HALF_BYTES
 _LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
 _TURNED_BYTES = (2, 4, 8)  # of elements that are made of halves
 _LINED_COUNTS = (2, 4, 8, 16)
@@ -95,7 +95,7 @@ class Interleaved(Kernel):
         out = self.out_que.alloc_tensor(kind, rows * self.width)
         padded = rows if self.lined is None else self.lined.padded(rows)
         sizes = [padded * width * kind.itemsize for width in self.widths]
-        planes = [ceil(nbytes / _PLANE_BYTES) for nbytes in sizes]
+        planes = [ceil(nbytes / PLANE_BYTES) for nbytes in sizes]
         # Where each of the lines takes rows that follow each other, they lie so far apart.
         aparts = [0 if self.lined is None else nbytes // _LINES for nbytes in sizes]
         if None in self.parts:

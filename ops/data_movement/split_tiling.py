@@ -92,7 +92,7 @@ class SplitTiling:
             tile_columns, tile_rows = columns, self.ub_elements // columns
             if rows // tile_rows < self.cores:
                 tile_rows = max(_FEW_ROWS, ceil(rows / self.cores))
-        return WholeTiles.dealt(rows, columns, tile_rows, tile_columns, self.cores)
+        return WholeTiles.dealt(rows, columns, min(tile_rows, rows), tile_columns, self.cores)
 
     @property
     def turned(self) -> TurnedRows | None:

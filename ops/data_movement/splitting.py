@@ -18,6 +18,7 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
 from npusim.ops.data_movement.split_tiling import SplitTiling, WholeTiles
+from npusim.schedules.rows.folds import PLANE_BYTES
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from npusim.ops.data_movement.join_tiling import TurnedRows
 
 _LINES = 16
-_PLANE_BYTES = 512  # 16 lines of 16 halves
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
 
 
@@ -127,7 +127,7 @@ class TurnedSplit(Kernel):
 
     def _turn(self, core: Core, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
         nbytes = self.lined.padded(rows) * width * self.kind.itemsize
-        core.turn_lines(dst, src, ceil(nbytes / _PLANE_BYTES), apart_bytes=nbytes // _LINES)
+        core.turn_lines(dst, src, ceil(nbytes / PLANE_BYTES), apart_bytes=nbytes // _LINES)
 
 
 class WholeSplit(Kernel):

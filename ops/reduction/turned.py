@@ -14,6 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ops.reduction.job import UB_SHARE, Job, Results, Tiles
+from npusim.schedules.rows.folds import PLANE_BYTES
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     Values = NDArray[np.generic]
 
 _LINES = 16
-_PLANE_BYTES = 2 * _LINES * _LINES  # that a repeat of vnchwconv turns
 _LEAST_ROWS = 64  # of a core
 _DEPTH = 2
 
@@ -85,7 +85,7 @@ def _folded(values: Values, length: int, function: np.ufunc) -> Values:
 
 
 def _planes(nbytes: int) -> int:
-    return ceil(nbytes / _PLANE_BYTES)
+    return ceil(nbytes / PLANE_BYTES)
 
 
 def _tile_rows(job: Job) -> int:

@@ -161,7 +161,7 @@ class ArgMax(Kernel):
             return
         # The mask of the last repeat, bit by bit but for a full word, of as many bits as floats.
         rest, word = length % lanes, core.costs.repeat_elements(FLOAT.itemsize)
-        core.scalar_loop(rest - word if rest > word else rest)
+        core.scalar_loop(rest - word if rest >= word else rest)
         while length > 1:
             core.emit_vector("vcmax", x.dtype, length, chained=True)
             core.noted(chosen)

@@ -527,7 +527,8 @@ def test_splits_for_all_shapes_are_dealt_out_as_their_tiling_does(
 
 
 @pytest.mark.parametrize(
-    ("rows", "widths"), [(3, (65_536, 40_960)), (700, (256, 64, 448)), (40, (50_000, 50_000))]
+    ("rows", "widths"),
+    [(1, (6144, 2048)), (3, (65_536, 40_960)), (700, (256, 64, 448)), (40, (50_000, 50_000))],
 )
 def test_parts_of_whole_blocks_leave_before_the_next_tile_is_loaded(
     rows: int, widths: tuple[int, ...]

@@ -76,6 +76,10 @@ def test_masks_of_the_last_repeat_begin_with_a_full_word(chip: str) -> None:
     places = np.zeros(64, np.int32)
     halves, floats = (cycles(chip, "ArgMaxV2", [x], [places], dimension=1) for x in (half, whole))
     assert halves < 1.05 * floats
+    word, more = (np.zeros((64, columns), np.float16) for columns in (64, 65))
+    assert cycles(chip, "ArgMaxV2", [word], [places], dimension=1) < cycles(
+        chip, "ArgMaxV2", [more], [places], dimension=1
+    )
 
 
 def test_a_long_row_is_searched_in_segments() -> None:

@@ -51,6 +51,8 @@ the paper on Pangu Pro MoE, `enable_mc2` by default in MindIE's configuration). 
 all but the vocabulary, which is that of the model here. How the host launched a step is
 vllm-ascend's default at the date of a row, where the row doesn't say: operators until May 2025, graphs between
 attentions (ACL graph, `PIECEWISE`) until May 2026, one graph for decoding since (`FULL_AND_PIECEWISE`).
+Tokens are decoded by FusedInferAttentionScore in packed sequences, as vllm-ascend has it; the vendor's engine takes ATB's paged
+attention instead, which isn't modelled (the row with 336 sequences). Guards that a case without graphs shares are met by it too.
 CloudMatrix384 read prompts on 32 dies, 5,655 tokens/s a package with experts as they were balanced and 6,688 with
 experts balanced perfectly, which they are here; it decoded on 320 dies with a draft of one token that 70 % accept. Of
 these 64 have shared and redundant experts, where here 256 have one expert each and the shared one; their micro-batches

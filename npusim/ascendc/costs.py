@@ -147,21 +147,28 @@ class InstructionCosts:
         return self.profile.scalar.argument_cycles
 
     def kernel_head(
-        self, *, tiling_of: int, buffers: int = 0, prepares: bool = False, guarded: int = 0
+        self,
+        *,
+        tiling_of: int,
+        buffers: int = 0,
+        prepares: bool = False,
+        guarded: int = 0,
+        begins_us: float = 0.0,
     ) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
         ``tiling_of`` are the blocks that read tiling data, of which they choose among variants; 0
         in kernels for one shape. They reserve ``buffers``; ``prepares`` where it works out axes, or
         can wait for all cores; ``guarded`` are the operands of which a block finds out how much it
-        has.
+        has. ``begins_us`` comes on top.
         """
         launch = self.profile.launch
         cycles = launch.kernel_head_cycles + guarded * launch.guard_cycles
         if tiling_of:
             cycles += launch.tiling_head_cycles + (tiling_of - 1) * launch.tiling_per_block_cycles
         cycles += buffers * launch.buffer_cycles
-        return cycles + (launch.preparing_us * self.profile.clock_mhz if prepares else 0.0)
+        begins_us += launch.preparing_us if prepares else 0.0
+        return cycles + begins_us * self.profile.clock_mhz
 
     def code_fetch(
         self,

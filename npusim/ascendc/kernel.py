@@ -48,6 +48,7 @@ class Kernel(ABC):
     ``division`` is how the work is divided, where that says which blocks are alike. ``guarded``
     counts the operands of which a block only finds out when it runs how much it has: those of
     kernels whose cut the compiler derives for a shape, if not all blocks have as much to do.
+    ``begins_us`` is what it takes to begin beside what all kernels take.
     ``runs_on`` names what runs it where that is no AI core.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
@@ -71,6 +72,7 @@ class Kernel(ABC):
     block_dim: int
     division: Division | None = None
     guarded: int = 0
+    begins_us: float = 0.0
     reads: tuple[GlobalTensor, ...]
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()

@@ -156,6 +156,7 @@ def _groups(
         buffers=reserved if kernel.chooses else 0,
         prepares=(kernel.hard_sync and for_any_shape) or (kernel.finds_axes and not code.one_shape),
         guarded=kernel.guarded,
+        begins_us=kernel.begins_us,
     )
     fetching = costs.code_fetch(
         blocks,

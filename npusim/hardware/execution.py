@@ -253,6 +253,13 @@ class Launch(Group):
             "ones that find out along which axes operands repeat"
         ),
     )
+    attention_us: Microseconds = Field(
+        0.0,
+        description=(
+            "to begin kernels of attention whose cube and vector cores meet by flags, beside what "
+            "others take"
+        ),
+    )
     variants_code_us: Microseconds = Field(
         0.0,
         description=(

@@ -45,5 +45,4 @@ class Asking(NamedTuple):
 
 LIBRARY = Asking(2, 1)
 ONE_BY_ONE = Asking(2, 1, ahead=False)  # single tokens
-FLAGS = Asking(0, 0)  # the cube core knows by itself what comes next: latent attention
-FLAGS_IN_TURN = Asking(0, 0, ahead=False)  # packed sequences whose heads are rows of one block
+FLAGS = Asking(0, 0)  # the cube core knows by itself what comes next: latent attention, packed sequences

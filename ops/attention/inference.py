@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.task import Task, made
-from npusim.library.asking import FLAGS, FLAGS_IN_TURN, LIBRARY, ONE_BY_ONE
+from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, NotCoveredError, Shift
@@ -109,13 +109,12 @@ def kernel_of(task: Task, call: Call) -> Kernel:
 def _packed_kernel(task: Task, call: Call) -> Kernel:
     """Packed sequences go by the tiling of prompts, which splits no keys.
 
-    A cluster's vector cores have half the rows of a block each, and messages are flags. Rounds
-    follow one another: a second on the way, as the public kernel has it, is faster than measured.
+    A cluster's vector cores have half the rows of a block each, and messages are flags.
     """
     size = call.key.pages.size if call.key.pages else 1
     most = _PACKED_KEYS - _PACKED_KEYS % min(size, _PACKED_KEYS)
     return Attention(task.profile, call, op_type=task.op_type, keys=most, trimmed=False,
-                     asking=FLAGS_IN_TURN, shared=True)  # fmt: skip
+                     asking=FLAGS, shared=True)  # fmt: skip
 
 
 def _latent_kernel(task: Task, call: Call) -> Kernel:

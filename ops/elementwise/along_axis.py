@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ops.elementwise.arithmetic import rounded
+from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.values.dtypes import INT8, UINT8
 
@@ -45,6 +46,16 @@ def _quantize(
     return f.min(f.max(found, limits[0]), limits[1]) if limits else found
 
 
+def _fake(
+    f: Formula, x: Term, scale: Operand, zero: Operand, quant_min: float, quant_max: float
+) -> tuple[Term, Term]:
+    """x as it comes back from whole numbers of a range, and where it was in that range."""
+    whole = f.add(rounded(f, f.div(x, scale)), zero)
+    outside = f.add(step(f, f.sub(whole, quant_max)), step(f, f.sub(quant_min, whole)))
+    kept = f.min(f.max(whole, quant_min), quant_max)
+    return f.mul(f.sub(kept, zero), scale), f.sub(1.0, outside)
+
+
 def _by_image(task: Task, x: GlobalTensor, small: GlobalTensor) -> Sequence[int]:
     del task
     return (x.shape[0], 1, small.shape[-1])
@@ -73,7 +84,7 @@ def _made(row: Compute, places: Places) -> Callable[[Task], tuple[Kernel, ...]]:
         if row.op_type == "Quantize":
             kind = task.outputs[0].dtype if task.outputs else INT8
             used = replace(row, result=kind, attributes={"limits": _LIMITS.get(kind, ())})
-        return kernel_of(used).from_task(replace(task, inputs=(x, *small), attributes={}))
+        return kernel_of(used).from_task(replace(task, inputs=(x, *small)))
 
     return make
 
@@ -81,3 +92,14 @@ def _made(row: Compute, places: Places) -> Callable[[Task], tuple[Kernel, ...]]:
 Modulate = _made(Compute("Modulate", _modulate, half_in_float=True, like=(0,)), _by_image)
 Scale = _made(Compute("Scale", _scale, half_in_float=True, like=(0,)), _from_axis)
 Quantize = _made(Compute("Quantize", _quantize, half_in_float=True, like=(0,)), _on_axis)
+FakeQuantAffineCachemask = _made(
+    Compute(
+        "FakeQuantAffineCachemask",
+        _fake,
+        outputs=2,
+        half_in_float=True,
+        like=(0,),
+        attributes={"quant_min": 0, "quant_max": 255},
+    ),
+    _on_axis,
+)

@@ -392,6 +392,8 @@ OPERATORS = family(
     ),
     fusion=(Operator("AutomaticBufferFusionOp", kernel="unnamed_kernel"),),
     along_axis=(
+        Operator("FakeQuantAffineCachemask", "x scale zero_point -> y mask",
+            (whole("axis"), whole("quant_min?"), whole("quant_max?")), checks=((needs, "y"),)),
         Operator("Modulate", "x scale? shift? -> y", infer=like, checks=()),
         Operator("Quantize", "x scales zero_points? -> y", (whole("axis?"),),
             checks=((needs, "y"),)),

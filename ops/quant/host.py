@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import FLOAT, INT8, INT32, UINT64
+from npusim.values.dtypes import BOOL, FLOAT, INT8, UINT8, UINT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -152,23 +153,33 @@ def fake_quantised(
     least: int, most: int, axis: int | None = None, enabled: float = 1.0,
 ) -> Any:  # fmt: skip
     """x as it comes back from whole numbers of a range, and where it was in that range."""
-    del enabled
-    if axis is not None:
-        spread = [1] * len(x.shape)
-        spread[axis % max(1, len(x.shape))] = scale.numel
-        scale, zero = scale.view(*spread), zero.view(*spread)
+    told = host.told("mask")
+    if enabled < 1:  # as it is, and everything counts as inside
+        yes = host.constant(1, UINT8)
+        truth = replace(yes, dtype=BOOL)
+        return host.run("TensorMove", x), host.run("Fill", None, truth, dims=list(x.shape))
+    whole, turn = x.view(*x.shape or (1,)), list(range(max(1, len(x.shape))))
+    if axis is None:
+        spread = [whole.shape[0]]
+        scale, zero = (
+            host.run("BroadcastTo", each.view(1), shape=spread) for each in (scale, zero)
+        )
     else:
-        scale, zero = scale.view(1), zero.view(1)
-    wide = host.cast(x, FLOAT)
-    by, at = host.cast(scale, FLOAT), host.cast(host.cast(zero, INT32), FLOAT)
-    whole = host.run("Add", host.run("Round", host.run("RealDiv", wide, by)), at)
-    inside = host.run(
-        "LogicalAnd", host.together("GreaterEqual", whole, least, dtype=FLOAT),
-        host.together("LessEqual", whole, most, dtype=FLOAT),
+        at = axis % len(turn)
+        turn[0], turn[at] = turn[at], turn[0]
+    turned = turn != sorted(turn)
+    given = host.run("Transpose", whole, perm=turn) if turned else whole
+    results = (
+        host.empty(given.shape, x.dtype),
+        host.empty(given.shape, told.dtype if told else BOOL),
+    )
+    found = host.run(
+        "FakeQuantAffineCachemask", given, scale, zero, outputs=results,
+        axis=0, quant_min=least, quant_max=most,
     )  # fmt: skip
-    kept = host.together("Minimum", host.together("Maximum", whole, least, dtype=FLOAT), most,
-                         dtype=FLOAT)  # fmt: skip
-    return host.run("Mul", host.run("Sub", kept, at), by), inside
+    if turned:
+        found = tuple(host.run("Transpose", each, perm=turn) for each in found)
+    return tuple(each.view(*x.shape) for each in found)
 
 
 def quantised(

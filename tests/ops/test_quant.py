@@ -212,3 +212,17 @@ def test_rows_of_a_norm_come_together_as_many_as_room_is_for() -> None:
         return kernel.layout.tile_rows  # type: ignore[attr-defined,no-any-return]
 
     assert [tile_rows(each) for each in (100, 256, 2049, 4096, 8192)] == [16, 16, 5, 2, 1]
+
+
+def test_fake_quantisation_that_is_not_enabled_gives_its_input_back() -> None:
+    x = np.linspace(-5, 5, 24, dtype=np.float32).reshape(4, 6)
+    said = {"self": x, "scale": np.float32([0.5]), "zeroPoint": np.int32([1])}
+    said |= {"quantMin": 0, "quantMax": 3}
+    name, device = "aclnnFakeQuantPerTensorAffineCachemask", Device("Ascend910B3")
+    found = device.run(name, **said, fakeQuantEnbled=0.0).outputs
+    np.testing.assert_array_equal(found["out"], x)
+    assert found["mask"].all()
+    result = device.run(name, **said, fakeQuantEnbled=1.0)
+    whole = np.rint(x / 0.5) + 1
+    np.testing.assert_allclose(result.outputs["out"], (np.clip(whole, 0, 3) - 1) * 0.5)
+    np.testing.assert_array_equal(result.outputs["mask"], (whole >= 0) & (whole <= 3))

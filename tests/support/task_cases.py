@@ -489,6 +489,23 @@ def norms(pick: Pick, op_type: str) -> Task:
     return Task(xs, results, {"p": order, "scalar": order})
 
 
+def spread(pick: Pick, op_type: str) -> Task:
+    found = reduction(pick, op_type)
+    (x,) = found.inputs
+    assert x is not None
+    axes = tuple(found.attributes["axes"])
+    mean = np.broadcast_to(x.mean(axes, keepdims=True, dtype=np.float32), x.shape)
+    return Task([x, mean.astype(x.dtype)], found.outputs, {"axes": axes, "correction": 0})
+
+
+def renorm(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(1, 4, 20_000), pick.kind()
+    dim = pick.of(0, len(shape) - 1)
+    left = (size if axis == dim else 1 for axis, size in enumerate(shape))
+    told = {"p": pick.of(1.0, 2.0, 2.5, np.inf), "dim": dim, "maxnorm": 2.0}
+    return Task([pick.numbers(*shape, kind=kind)], [empty(*left, kind=kind)], told)
+
+
 def softmax(pick: Pick, op_type: str) -> Task:
     shape, kind = _rows(pick), pick.kind()
     if pick.of(False, False, True):
@@ -533,6 +550,21 @@ def layer_norm_gradient(pick: Pick, _: str) -> Task:
     grad, x, gamma = (pick.numbers(*each, kind=kind) for each in (shape, shape, columns))
     inputs = [grad, x, pick.positive(*rows), pick.numbers(*rows), gamma]
     return Task(inputs, [empty(*shape, kind=kind), empty(*shape)])
+
+
+def layer_norm_gradients(pick: Pick, _: str) -> Task:
+    shape, kind = _rows(pick), pick.kind()
+    grad, x, gamma = (pick.numbers(*each, kind=kind) for each in (shape, shape, shape[-1:]))
+    inputs = [grad, x, pick.positive(*shape[:-1], 1), pick.numbers(*shape[:-1], 1), gamma]
+    return Task(inputs, [empty(*shape, kind=kind), empty(shape[-1]), empty(shape[-1])])
+
+
+def layer_norm_by_hand(pick: Pick, _: str) -> Task:
+    shape, kind = _rows(pick), pick.kind()
+    x, gamma, beta = (pick.numbers(*each, kind=kind) for each in (shape, shape[-1:], shape[-1:]))
+    sizes = np.array(shape[-1:], np.int32)
+    columns = (empty(*shape[:-1], 1) for _ in range(2))
+    return Task([x, sizes, gamma, beta], [empty(*shape, kind=kind), *columns])
 
 
 def layer_norm_parameters(pick: Pick, _op_type: str) -> Task:
@@ -1328,9 +1360,13 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("BroadcastTo", "BroadcastToD", "Expand", "ExpandD", "Tile", "TileD"), repeat),
     "TransData": trans_data,
     **dict.fromkeys(("ForeachNorm", "LpNormReduceV2", "LpNormUpdateV2", "LpNormV2"), norms),
+    **dict.fromkeys(("ReduceStdV2Update", "ReduceStdWithMean"), spread),
+    "Renorm": renorm,
     "SoftmaxGradExt": scaled_softmax_gradient,
     **dict.fromkeys(("LayerNorm", "LayerNormV3"), layer_norm),
     **dict.fromkeys(("LayerNormXBackpropV2", "LayerNormXBackpropV3"), layer_norm_gradient),
+    "LayerNormGradV3": layer_norm_gradients,
+    "LayerNormV4": layer_norm_by_hand,
     "LayerNormBetaGammaBackpropV2": layer_norm_parameters,
     **dict.fromkeys(("RmsNorm", "AddRmsNorm", "AddRmsNormBias", "InplaceAddRmsNorm"), rms_norm),
     "RmsNormGrad": rms_norm_gradient,

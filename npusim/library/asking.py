@@ -45,4 +45,4 @@ class Asking(NamedTuple):
 
 LIBRARY = Asking(2, 1)
 ONE_BY_ONE = Asking(2, 1, ahead=False)  # single tokens
-FLAGS = Asking(0, 0)  # the cube core knows by itself what comes next: latent attention, packed sequences
+FLAGS = Asking(0, 0)  # the cube core knows what comes next: latent and packed attention

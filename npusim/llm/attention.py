@@ -7,6 +7,7 @@ IncreFlashAttention, and where there are none either, products with a softmax be
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +60,38 @@ def grouped_attention(
         _turn(to, heads, tokens, max(1, round(heads.size * model.rotated)))
     if model.causal:
         _store(to, tokens, heads, block)
-    if batch.sequences:
-        keys = batch.context + batch.queries
-        sizes = batch.sequences, batch.queries, min(keys, window or keys)
-        _attend_apart(to, heads, *sizes, block, layout.dcp)
-    if batch.prompts and layout.dcp > 1:
-        _attend_chunks_apart(to, heads, batch, block, layout.dcp)
-    elif batch.prompts:
-        _attend_prompts(to, heads, batch, block, window, causal=model.causal)
+    keys = batch.context + batch.queries
+    sizes = batch.sequences, batch.queries, min(keys, window or keys)
+    if batch.sequences and batch.prompts and layout.dcp == 1 and not window and model.causal:
+        chunks = batch.prompts, batch.chunk, batch.before + batch.chunk
+        _attend_packed(to, heads, [sizes, chunks], block)
+    else:
+        _attend_groups(to, heads, batch, layout, block, window, sizes, causal=model.causal)
     width = heads.queries * heads.size
     if gate:
         half = tensor(to.precision.activations, tokens, width)
         to.work.run(part("Sigmoid", (half,), (half,)), part("Mul", (half, half), (half,)))
     to.product(tokens, width, model.hidden)
+
+
+def _attend_groups(
+    to: Projections,
+    heads: Heads,
+    batch: Batch,
+    layout: Layout,
+    block: int,
+    window: int,
+    decoding: tuple[int, int, int],
+    *,
+    causal: bool,
+) -> None:
+    """What decodes, and then the prompts."""
+    if batch.sequences:
+        _attend_apart(to, heads, *decoding, block, layout.dcp)
+    if batch.prompts and layout.dcp > 1:
+        _attend_chunks_apart(to, heads, batch, block, layout.dcp)
+    elif batch.prompts:
+        _attend_prompts(to, heads, batch, block, window, causal=causal)
 
 
 def _turn(to: Projections, heads: Heads, tokens: int, size: int) -> None:
@@ -182,43 +202,52 @@ def _attend(
     *,
     causal: bool = True,
 ) -> None:
-    """Attention to keys in pages of `block` tokens, or to keys that lie together.
-
-    Sequences are packed, beside a mask (vllm-ascend, attention/attention_v1.py).
-    """
-    if not causal:
+    """Attention to keys in pages of `block` tokens, or to keys that lie together."""
+    if causal:
+        _attend_packed(to, heads, [(sequences, queries, keys)], block)
+    else:
         attend_all(to, heads, sequences, queries, keys)
-        return
+
+
+def _attend_packed(
+    to: Projections, heads: Heads, groups: list[tuple[int, int, int]], block: int
+) -> None:
+    """Some sequences of so many queries and keys, and others: one call, packed, beside a mask.
+
+    Source: vllm-ascend attention/attention_v1.py; what decodes beside prompts is in their call.
+    """
     kind = to.precision.activations
-    width = heads.queries * heads.size
-    query = tensor(kind, sequences, queries, width)
-    pages = ceil(keys / block)
     named = {
         "num_heads": heads.queries,
         "num_key_value_heads": heads.keys,
         "scale_value": heads.size**-0.5,
     }
+    each = [sizes for count, *sizes in groups for _ in range(count)]
     packed: dict[str, Any] = {
         "input_layout": "TND",
-        "actual_seq_lengths": [queries * (number + 1) for number in range(sequences)],
-        "actual_seq_lengths_kv": [keys] * sequences,
+        "actual_seq_lengths": list(accumulate(queries for queries, _ in each)),
+        "actual_seq_lengths_kv": [keys for _, keys in each],
         "sparse_mode": 3,
     }
-    rows = tensor(kind, sequences * queries, heads.queries, heads.size)
-    page = tensor(to.precision.cache, sequences * pages, block, heads.keys * heads.size)
+    rows = tensor(kind, packed["actual_seq_lengths"][-1], heads.queries, heads.size)
+    pages = [ceil(keys / block) for _, keys in each]
+    page = tensor(to.precision.cache, sum(pages), block, heads.keys * heads.size)
     given = (rows, page, page, None, tensor(INT8, _MASK, _MASK))
     between: tuple[None, ...] = (None,) * 9
-    table = tensor(INT32, sequences, pages)
+    table = tensor(INT32, len(each), max(pages))
     fused = part("FusedInferAttentionScore", (*given, *between, table), (rows,), **named, **packed)
-    cache = tensor(kind, sequences, keys, heads.keys * heads.size)
     said: dict[str, Any] = {**named, "input_layout": "BSH"}
-    older = (
-        part("IncreFlashAttention", (query, cache, cache), (query,), **said)
-        if queries == 1
-        else part("PromptFlashAttention",
-                  (query, cache, cache, None, tensor(BOOL, queries, keys)), (query,), **said)
-    )  # fmt: skip
-    to.work.first_of([fused], [older], _composed(query, heads, keys))
+    older, composed = list[Part](), list[Part]()
+    for sequences, queries, keys in groups:
+        query = tensor(kind, sequences, queries, heads.queries * heads.size)
+        cache = tensor(kind, sequences, keys, heads.keys * heads.size)
+        if queries == 1:
+            older.append(part("IncreFlashAttention", (query, cache, cache), (query,), **said))
+        else:
+            masked = query, cache, cache, None, tensor(BOOL, queries, keys)
+            older.append(part("PromptFlashAttention", masked, (query,), **said))
+        composed += _composed(query, heads, keys)
+    to.work.first_of([fused], older, composed)
 
 
 def attend_all(to: Projections, heads: Heads, sequences: int, queries: int, keys: int) -> None:

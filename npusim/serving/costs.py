@@ -1,8 +1,8 @@
 """What a step costs, tabulated: a few steps are timed, and what lies between is interpolated.
 
 A decoding step is a line in the tokens of all contexts together. A step with prompts costs what
-its tokens cost as prompts, and on top what the decoding sequences' contexts cost; it is never
-shorter than without prompts.
+its tokens cost as prompts, and on top what the decoding sequences' contexts cost beside prompts, as
+far as the device didn't wait for the host; it is never shorter than without prompts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class StepCosts:
     """Milliseconds by counts.
 
     ``decode[b]`` for b sequences without context, ``context[b]`` for each token of theirs
-    together; ``prompt[t]`` for t tokens of prompts, ``behind[t]`` for each token in front of them.
+    together; ``prompt[t]`` for t tokens of prompts, ``behind[t]`` for each token in front of them,
+    ``waits[t]`` what of it the device waits for the host (empty: nothing). ``mixed`` is what each
+    token of context costs in a step with prompts, None where that is as without.
     `band` are the factors of the 80 % band of a decoding step in the middle, `prompt_band` those of
     the largest step of prompts.
     """
@@ -41,6 +43,8 @@ class StepCosts:
     context: Sequence[float]
     prompt: Sequence[float]
     behind: Sequence[float]
+    waits: Sequence[float] = field(default_factory=tuple)  # no class attributes: LaterCosts
+    mixed: float | None = field(default_factory=lambda: None)
     band: tuple[float, float] = field(default_factory=lambda: (1.0, 1.0))
     prompt_band: tuple[float, float] = field(default_factory=lambda: (1.0, 1.0))
 
@@ -51,6 +55,8 @@ class StepCosts:
             context=lambda: [each * self.band[1] for each in self.context],
             prompt=lambda: [each * self.prompt_band[1] for each in self.prompt],
             behind=lambda: [each * self.prompt_band[1] for each in self.behind],
+            waits=lambda: self.waits,
+            mixed=lambda: None if self.mixed is None else self.mixed * self.band[1],
             band=lambda: self.band, prompt_band=lambda: self.prompt_band,
         )  # fmt: skip
 
@@ -59,9 +65,10 @@ class StepCosts:
         if not prompts:
             return self.decode[sequences] + self.context[sequences] * tokens
         both = min(prompts + sequences, len(self.prompt) - 1)
-        further = self.context[sequences] * tokens
+        further = (self.context[sequences] if self.mixed is None else self.mixed) * tokens
         read = self.prompt[both] + self.behind[both] * before
-        return max(read, self.decode[sequences]) + further
+        hidden = min(further, self.waits[both]) if self.waits else 0.0
+        return max(read - hidden, self.decode[sequences]) + further
 
 
 class LaterCosts(StepCosts):
@@ -121,20 +128,33 @@ def step_costs(
     def decoding() -> _Decoding:
         return _decoding(decoded, sizes, longest, tokens_per_step)
 
+    def mixed_ms() -> float | None:
+        """What a token of context costs beside a prompt, where attention takes both at once."""
+        size, near = sizes[min(2, len(sizes) - 1)], _LEAST_CONTEXT
+        far = max(2 * near, longest)
+        chunk = min(_FEW_PROMPTS[0], max_tokens)
+        short, long = (
+            timed(Batch(size, each, prompts=1, chunk=chunk, drafted=draft), graph=graph)
+            for each in (near, far)
+        )
+        busy = [each.step_ms - each.host_ms for each in (short, long)]
+        return max(0.0, busy[1] - busy[0]) / (size * (far - near))
+
     @cache
-    def reading() -> tuple[list[float], list[float], tuple[float, float]]:
+    def reading() -> _Reading:
         places = _FEW_PROMPTS if coarse else _PROMPTS
         return _reading(read, places, prompt, max_tokens, max_tokens + max_sequences)
 
     return LaterCosts(
         decode=lambda: _table(sizes, decoding()[0], max_sequences),
         context=lambda: _shares(sizes, decoding()[1], max_sequences),
-        prompt=lambda: reading()[0], behind=lambda: reading()[1],
-        band=lambda: decoding()[2], prompt_band=lambda: reading()[2],
+        prompt=lambda: reading()[0], behind=lambda: reading()[1], waits=lambda: reading()[3],
+        mixed=mixed_ms, band=lambda: decoding()[2], prompt_band=lambda: reading()[2],
     )  # fmt: skip
 
 
 _Decoding = tuple[list[float], list[float], tuple[float, float]]
+_Reading = tuple[list[float], list[float], tuple[float, float], list[float]]
 
 
 def _shares(sizes: Sequence[int], slopes: Sequence[float], most: int) -> list[float]:
@@ -174,10 +194,10 @@ def _band(of: LlmStep) -> tuple[float, float]:
 
 def _reading(
     read: Callable[[int, int], LlmStep], places: Sequence[int], usual: int, largest: int, most: int
-) -> tuple[list[float], list[float], tuple[float, float]]:
+) -> _Reading:
     """Milliseconds of prompts by their tokens, up to `most`, and of a token in front of them.
 
-    The band is that of the largest step.
+    The band is that of the largest step; at last comes what the device waits for the host.
     """
     counts = _up_to(places, min(places[-1], largest))
     alone = [read(count, 0) for count in counts]
@@ -188,7 +208,9 @@ def _reading(
     device = _table(counts, [each.step_ms - each.host_ms for each in alone], most)
     begun_ms = min(each.host_ms for each in alone)
     table += [max(last_ms, each + begun_ms) for each in device[len(table) :]]
-    return table, [further * count for count in range(most + 1)], _band(alone[-1])
+    waits = _table(counts, [each.host_ms - begun_ms for each in alone], counts[-1])
+    waits += [0.0] * (most + 1 - len(waits))
+    return table, [further * count for count in range(most + 1)], _band(alone[-1]), waits
 
 
 def _prompts(tokens: int, usual: int, before: int) -> Batch:

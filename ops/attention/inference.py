@@ -113,8 +113,14 @@ def _packed_kernel(task: Task, call: Call) -> Kernel:
     """
     size = call.key.pages.size if call.key.pages else 1
     most = _PACKED_KEYS - _PACKED_KEYS % min(size, _PACKED_KEYS)
-    return Attention(task.profile, call, op_type=task.op_type, keys=most, trimmed=False,
-                     asking=FLAGS, shared=True)  # fmt: skip
+    return _begun(Attention(task.profile, call, op_type=task.op_type, keys=most, trimmed=False,
+                            asking=FLAGS, shared=True), task.profile)  # fmt: skip
+
+
+def _begun(kernel: Attention, profile: Profile) -> Attention:
+    """Kernels of all ways in one take long to begin."""
+    kernel.begins_us = profile.launch.attention_us
+    return kernel
 
 
 def _latent_kernel(task: Task, call: Call) -> Kernel:
@@ -124,8 +130,8 @@ def _latent_kernel(task: Task, call: Call) -> Kernel:
     }  # fmt: skip
     parts = parts_of(task.profile, call) if max(call.query.rows) <= ROWS else 1
     if parts > 1:
-        return SplitAttention(task.profile, call, parts, **given)
-    return Attention(task.profile, call, trimmed=False, **given)
+        return _begun(SplitAttention(task.profile, call, parts, **given), task.profile)
+    return _begun(Attention(task.profile, call, trimmed=False, **given), task.profile)
 
 
 def _on_one_core(task: Task, call: Call) -> Kernel:

@@ -58,7 +58,6 @@ class Attention(Kernel):
         shared: bool = False,
     ) -> None:
         self.op_type, self.call, self.asking = op_type, call, asking
-        self.begins_us = 0.0 if asking.objects else profile.launch.attention_us
         cores = profile.cores.cube_cores
         vectors = profile.cores.vector_cores // cores
         lanes, self.shares = 1 if shared else lanes or vectors, vectors if shared else 1

@@ -164,7 +164,9 @@ def layout_of(task: Task) -> str:
         raise task.refused(f"a query of {len(query)} axes without a layout")
     if stats is not None:
         return "BNSD" if stats[1:3] == query[1:3] else "BSND"
-    key = task.present(2)[1].shape
+    others = [each.shape for each in task.inputs[1:] if each is not None]
+    # Beside queries there may be their ropes, which are narrower than keys.
+    key = next((each for each in others if each[-1:] == query[-1:]), task.present(2)[1].shape)
     return _likely(query, key, _scores(task)) if len(key) == len("BNSD") else "BSND"
 
 
@@ -177,15 +179,14 @@ def _scores(task: Task) -> tuple[int, ...]:
 def _likely(query: tuple[int, ...], key: tuple[int, ...], scores: tuple[int, ...]) -> str:
     """The layout of four axes: a mask knows how many tokens there are.
 
-    Without one there are fewer heads than tokens, unless there is a single token, fewer heads of
-    keys than of queries, and no fewer keys than queries.
+    Without one there are fewer heads than tokens, fewer of keys than of queries, and no fewer keys
+    than queries.
     """
     tokens = [axis for axis in (1, 2) if (query[axis], key[axis]) == scores]
     if len(tokens) == 1:
         return "BSND" if tokens == [1] else "BNSD"
     if query[1:3] == key[1:3]:
-        fewer = query[1] < query[2] if 1 not in query[1:3] else query[2] == 1
-        return "BNSD" if fewer else "BSND"
+        return "BNSD" if query[1] < query[2] else "BSND"
     if query[2] == key[2]:
         return "BNSD" if key[1] < query[1] else "BSND"
     return "BSND" if query[2] % max(1, key[2]) == 0 else "BNSD"

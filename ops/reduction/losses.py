@@ -142,7 +142,7 @@ class ReducedLoss(Reduction):
         each = kernel_of(self.row)(profile, *operands, made(shape, FLOAT, "losses"), **said)
         kind = _Total(SUM, before="abs", share=share)
         nest, result = Nest.of(shape, range(len(shape))), out.view(out.numel)
-        job = _Losses(profile, kind, nest, x.view(x.numel), result, None, each)
+        job = _Losses(profile, kind, nest, x.view(x.numel), result, each=each)
         self.reads, self.writes = given, (out,)
         self.plan = self.planned(job, shape)
         self.block_dim, self.scratch = self.plan.block_dim, self.plan.scratch

@@ -107,9 +107,9 @@ def test_decoding_on_a3_takes_what_profiles_say() -> None:
 @pytest.mark.parametrize(
     ("heads", "shared", "sequences", "keys", "masked", "measured_us", "off"),
     [
-        (4, 1, 1, 4864, True, 61.2, 0.3),
-        (16, 2, 8, 16384, False, 171.4, 0.1),
-        (16, 2, 8, 16384, True, 173.4, 0.1),
+        (4, 1, 1, 4864, True, 61.2, 0.1),
+        (16, 2, 8, 16384, False, 171.4, 0.2),
+        (16, 2, 8, 16384, True, 173.4, 0.2),
     ],
 )
 def test_pages_are_read_as_fast_as_profiles_say(

@@ -385,7 +385,9 @@ def test_latent_keys_are_split_where_sequences_are_few(count: int) -> None:
     np.testing.assert_allclose(out.astype(np.float64), laid_out(want, "BSND", float), atol=3e-3)
     many = [np.concatenate([each] * 6) for each in tensors]
     six_times = cycles(CHIP, "MLA", many, [np.zeros_like(many[0])], inputLayout="BSND")
-    assert cycles(*given, inputLayout="BSND") < 0.7 * six_times
+    chip = load_profile(CHIP)
+    begins = chip.launch.attention_us * chip.clock_mhz
+    assert cycles(*given, inputLayout="BSND") - begins < 0.7 * (six_times - begins)
 
 
 def test_padded_sequences_count_as_far_as_they_go() -> None:
@@ -416,7 +418,7 @@ def test_a_layout_that_nobody_names_follows_from_the_mask() -> None:
     assert [time([each, each]) for _, each in layouts] == bare
 
 
-def test_a_layout_that_nobody_names_has_one_token_rather_than_one_head() -> None:
+def test_a_layout_that_nobody_names_goes_by_keys_and_not_by_ropes() -> None:
     """Beside latent queries there are their ropes, of as many tokens and heads."""
     q, q_rope = (np.zeros((4, 1, 32, size), np.float16) for size in (512, 64))
     k, k_rope = (np.zeros((4, 1000, 1, size), np.float16) for size in (512, 64))

@@ -110,7 +110,8 @@ def test_the_reference_does_the_same(layout: str) -> None:
     def build() -> tuple[Any, Any]:
         return kernels(CHIP, "FusedInferAttentionScore", inputs, outputs, given)
 
-    assert_like_the_reference(build, load_profile(CHIP), rounding=64)
+    # A round is on its way while the one before is finished: loops begin the last one first.
+    assert_like_the_reference(build, load_profile(CHIP), rounding=64, typical=layout == "TND")
 
 
 @pytest.mark.parametrize(("layout", "cores"), [("TND", 4), ("BSH", 20)])

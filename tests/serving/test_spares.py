@@ -75,11 +75,11 @@ def test_who_has_least_to_read_gets_the_request_in_a_plan_too() -> None:
         sizer = Sizer(uneven, read_model(CONFIG))
         candidate = candidate_of(Layout())
         ready = sizer.deployed(candidate, candidate.layout)
-        found = sizer.at(ready, 60.0, number=400)
-        assert found.requests == 400
-        assert found.output_tokens == pytest.approx(400 * 50, rel=0.1)
+        found = sizer.at(ready, 40.0, number=2000)
+        assert found.requests == 2000
+        assert found.output_tokens == pytest.approx(2000 * 50, rel=0.1)
         waits[router] = found.ttft_ms.mean
-    assert sizer.together(60.0) == 2
+    assert sizer.together(40.0) == 3
     assert waits["least_loaded"] < waits["round_robin"]
 
 

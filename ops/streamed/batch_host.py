@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT
@@ -59,7 +60,15 @@ def gradients(
 
 
 def statistics(host: Host, x: GlobalTensor, *, eps: float) -> Any:
-    """The mean of every channel, and the reciprocal of its deviation."""
+    """The mean of every channel, and the reciprocal of its deviation.
+
+    Nothing has a mean of 0 and no deviation (ops-math math/reduce_std_with_mean, op_api).
+    """
+    if not x.numel:
+        lines = [x.shape[1]]
+        return tuple(
+            host.run("Fill", None, host.constant(value, FLOAT), dims=lines) for value in (0.0, nan)
+        )
     wide, axes = host.cast(x, FLOAT), [0, *range(2, len(x.shape))]
     mean = host.run("ReduceMean", wide, axes=axes)
     line = mean.view(*(1 if axis in axes else size for axis, size in enumerate(x.shape)))

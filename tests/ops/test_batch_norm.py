@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from npusim import Device
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.task import Task
 from npusim.hardware import load_profile
@@ -148,3 +149,12 @@ def test_small_planes_go_together_where_cores_share_the_batch() -> None:
     # 336 pixels of float32 fit: six planes of 7 by 7, one of 14 by 14.
     assert [together(32, 28, 7, 7), together(32, 7, 7, 7), together(32, 16, 14, 14)] == [4, 6, 1]
     assert together(16, 31, 7, 7) == 1
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A"])
+def test_statistics_of_nothing(chip: str) -> None:
+    """The host fills them in: a mean of 0, and no deviation."""
+    found = Device(chip).run("aclnnBatchNormStats", input=np.zeros((0, 3, 4), np.float32), eps=1e-5)
+    assert found.outputs is not None
+    np.testing.assert_array_equal(found.outputs["mean"], np.zeros(3))
+    assert np.isnan(found.outputs["invstd"]).all()

@@ -16,6 +16,7 @@ from npusim.values.dtypes import dtype
 from npusim.values.errors import AclnnError
 from npusim.values.promotion import castable, promote
 from support.references.in_c import CLibrary, Done, twin
+from support.references.on_device import strangers
 from support.references.row import Array, Draw, Row, as_dtype, dtypes_of, exact, outputs_of
 
 # How far results may be from those of float64, as a share of them and of one.
@@ -155,6 +156,8 @@ def compare(call: Called, device: Device, library: CLibrary | None = None) -> st
         kind = "" if status.is_modelled else " not modelled"
         return f"{int(status.code)}{kind}: {status.message}"
     estimate = device.estimate(call.row.api, **described)
+    other = strangers(call.row.api, (task.name for task in estimate.tasks))
+    assert not other, f"{call.row.api} is {other}, which the device's host code doesn't launch"
     given = {
         name: twin(each) if isinstance(each, np.ndarray) else each
         for name, each in (call.arguments.items() if library else ())

@@ -100,6 +100,11 @@ class Call:
                 "attention",
                 f"{query.tensor.shape}, {key.tensor.shape} and {value.tensor.shape} don't fit",
             )
+        for whole, further in zip((query, key), self.rope or (), strict=False):
+            if (whole.rows, whole.heads) != (further.rows, further.heads):
+                raise KernelError(
+                    "attention", f"{whole.tensor.shape} and {further.tensor.shape} don't fit"
+                )
 
     @property
     def group(self) -> int:

@@ -7,8 +7,9 @@ compiler makes it of such a formula; MSELossV2, in Ascend C, has its own. Source
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -190,6 +191,8 @@ class ReducedMse(ReducedLoss):
 
 def _kernels(row: Compute, base: type[ReducedLoss], task: Task) -> tuple[Kernel, ...]:
     """One number where the reduction says so or, in a record without it, where one comes out."""
+    operands = len(signature(row.formula).parameters) - 1 - len(row.attributes)
+    task = replace(task, inputs=(*task.inputs, *(None,) * (operands - len(task.inputs))))
     chosen, x = task.attributes.get("reduction"), task.present(1)[0]
     whole = task.outputs and task.outputs[0].numel == 1
     if chosen == "none" or x.numel == 1 or not (chosen or whole or not task.outputs):

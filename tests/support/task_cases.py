@@ -146,6 +146,46 @@ def case_of(op_type: str) -> Case:
 # -- element by element ----------------------------------------------------------------------------
 
 
+def losses(pick: Pick, op_type: str) -> Task:
+    """Of every element, or folded into one number; probabilities where logarithms are taken."""
+    shape, kind = pick.shape(), pick.half()
+    shares = op_type == "BinaryCrossEntropy"
+    first = pick.positive(*shape).clip(0.1, 0.9) if shares else pick.numbers(*shape)
+    second = pick.positive(*shape).clip(0.1, 0.9)
+    reduction = pick.of("none", "mean", "sum")
+    out = shape if reduction == "none" else ()
+    inputs = [each.astype(kind) for each in (first, second)]
+    told = {"reduction": reduction, **({"p": 1} if op_type == "LpLoss" else {})}
+    return Task(inputs, [empty(*out, kind=kind)], told)
+
+
+def along_axis(pick: Pick, op_type: str) -> Task:
+    """Numbers of an axis beside all elements, or of an image."""
+    sizes, kind = (pick.size(), pick.size(40), pick.size(20)), pick.half()
+    x = pick.numbers(*sizes, kind=kind)
+    if op_type == "Modulate":
+        line = (sizes[0], sizes[2])
+        small = [pick.numbers(*line, kind=kind) for _ in range(2)]
+        return Task([x, *small], [empty(*sizes, kind=kind)])
+    line = (sizes[1],)
+    if op_type == "Scale":
+        small = [pick.numbers(*line, kind=kind) for _ in range(2)]
+        return Task([x, *small], [empty(*sizes, kind=kind)], {"axis": 1, "num_axes": 1})
+    whole = pick.numbers(*line, kind=np.int32)
+    scales = pick.positive(*line) + np.float32(0.5)
+    if op_type == "Quantize":
+        return Task([x, scales, whole], [empty(*sizes, kind=np.int8)], {"axis": 1})
+    told = {"axis": 1, "quant_min": -128, "quant_max": 127}
+    outputs = [empty(*sizes, kind=kind), empty(*sizes, kind=bool)]
+    return Task([x, scales.astype(kind), whole], outputs, told)
+
+
+def even_steps(pick: Pick, _: str) -> Task:
+    count = pick.size(5000)
+    ends = [np.array(each, np.float32) for each in (-1.5, 2.0)]
+    return Task([*ends, np.array(count, np.int32)], [empty(count)])
+
+
 def formula(pick: Pick, op_type: str) -> Task:
     """Operands as the formula takes them: some broadcast, some single elements by definition."""
     row = kernel_class(op_type).row  # type: ignore[attr-defined]
@@ -1255,6 +1295,7 @@ def of_images(pick: Pick, op_type: str) -> Task:
 
 
 FOLDERS: dict[str, Case] = {
+    "loss": losses,
     "linear_algebra": decomposed,
     "search": searched,
     "attention": attention,
@@ -1359,6 +1400,8 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("Pad", "PadD", "PadV3", "StridedSliceGrad"), pad),
     **dict.fromkeys(("BroadcastTo", "BroadcastToD", "Expand", "ExpandD", "Tile", "TileD"), repeat),
     "TransData": trans_data,
+    "LinSpace": even_steps,
+    **dict.fromkeys(("FakeQuantAffineCachemask", "Modulate", "Quantize", "Scale"), along_axis),
     **dict.fromkeys(("ForeachNorm", "LpNormReduceV2", "LpNormUpdateV2", "LpNormV2"), norms),
     **dict.fromkeys(("ReduceStdV2Update", "ReduceStdWithMean"), spread),
     "Renorm": renorm,

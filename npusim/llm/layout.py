@@ -37,13 +37,7 @@ class Layout:
     dcp: int = 1
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("tp", self.tp),
-            ("pp", self.pp),
-            ("dp", self.dp),
-            ("ep", self.experts),
-            ("dcp", self.dcp),
-        ):
+        for name, value in self.sizes.items():
             if not 1 <= value <= 4096:
                 raise ArgumentError(f"--{name} {value}", "Say 1 to 4096.")
         if self.experts not in (1, self.tp * self.dp):
@@ -55,6 +49,13 @@ class Layout:
                 + " or ".join(f"--ep {each}" for each in sorted({1, self.tp * self.dp}))
                 + ".",
             )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many ranks there are of each kind, by the options of the command line."""
+        return {
+            "tp": self.tp, "pp": self.pp, "dp": self.dp, "ep": self.experts, "dcp": self.dcp,
+        }  # fmt: skip
 
     @property
     def cards(self) -> int:
@@ -107,11 +108,8 @@ class Layout:
             )
 
     def __str__(self) -> str:
-        parts = (
-            ("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts),
-            ("DCP", self.dcp),
-        )  # fmt: skip
-        words = [f"{name}{size}" for name, size in parts if size > 1] or ["TP1"]
+        words = [f"{name.upper()}{size}" for name, size in self.sizes.items() if size > 1]
+        words = words or ["TP1"]
         return " ".join([*words, "SP"] if self.sp else words)
 
 

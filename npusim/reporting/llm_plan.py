@@ -216,15 +216,12 @@ def serve_command(found: LlmPlanResult, option: Option) -> str:
     served = option.served
     words = ["npusim llm serve", shlex.quote(workload.config), f"-s {candidate.soc}"]
     layout = candidate.layout
-    sizes = {
-        "tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "ep": layout.experts, "dcp": layout.dcp,
-    }  # fmt: skip
-    words += [f"--{name} {size}" for name, size in sizes.items() if size > 1]
+    words += [f"--{name} {size}" for name, size in layout.sizes.items() if size > 1]
     words += ["--sp"] if layout.sp else []
     if (answers := candidate.decode) is not None:
         working, behind = option.needed
-        behind_it = f"tp={answers.tp},pp={answers.pp},dp={answers.dp},ep={answers.experts}"
-        behind_it += f",dcp={answers.dcp}" if answers.dcp > 1 else ""
+        sizes = answers.sizes.items()
+        behind_it = ",".join(f"{name}={size}" for name, size in sizes if name != "dcp" or size > 1)
         words += [f"--decode {behind_it},sp=1" if answers.sp else f"--decode {behind_it}"]
         words += [f"--replicas {working} --decode-replicas {behind}"]
     words += [f"--dtype {candidate.dtype}"] if candidate.dtype else []

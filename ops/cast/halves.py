@@ -7,11 +7,10 @@ chips (ops-math, math/cast/op_api); the schedule is an assumption, that of inter
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
-from npusim.schedules.rows.folds import PLANE_BYTES
+from npusim.schedules.rows.folds import planes, turn_planes
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ class Halves(Kernel):
         kind = self.out.dtype
         x = self.in_que.copy_in(self.x.span(first, count))
         out = self.out_que.alloc_tensor(kind, count)
-        core.turn_lines(out, x, ceil(count * x.dtype.itemsize / PLANE_BYTES))
+        core.turn_lines(out, x, planes(count * x.dtype.itemsize))
         core.move_blocks(out, out, count * kind.itemsize)
-        core.turn_lines(out, out, ceil(count * kind.itemsize / PLANE_BYTES))
+        turn_planes(core, out, out, count)
         core.wrote(out)
         core.arrange(out, x, how=lambda values: values.astype(kind.numpy))
         self.in_que.free_tensor(x)

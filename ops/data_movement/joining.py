@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, T
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.join_tiling import JoinTiling, TurnedRows
-from npusim.schedules.rows.folds import PLANE_BYTES
+from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import RefusedTaskError
 
@@ -95,13 +95,13 @@ class Interleaved(Kernel):
         out = self.out_que.alloc_tensor(kind, rows * self.width)
         padded = rows if self.lined is None else self.lined.padded(rows)
         sizes = [padded * width * kind.itemsize for width in self.widths]
-        planes = [ceil(nbytes / PLANE_BYTES) for nbytes in sizes]
+        repeats = [planes(nbytes) for nbytes in sizes]
         # Where each of the lines takes rows that follow each other, they lie so far apart.
         aparts = [0 if self.lined is None else nbytes // _LINES for nbytes in sizes]
         if None in self.parts:
             core.duplicate(out, 0.0)
         begin = 0
-        given = zip(self.parts, self.widths, planes, aparts, strict=True)
+        given = zip(self.parts, self.widths, repeats, aparts, strict=True)
         for part, width, turned, apart in given:
             if part is not None:
                 x = self.in_que.copy_in(part.span(first * width, rows * width))
@@ -109,7 +109,7 @@ class Interleaved(Kernel):
                 self._place(core, out, x, begin, width)
                 self.in_que.free_tensor(x)
             begin += width
-        for turned in planes:
+        for turned in repeats:
             core.turn_lines(out, out, turned, apart_bytes=sum(aparts))
         cut = self.dst.span(first * self.width, rows * self.width)
         self.out_que.copy_out(cut, out)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import accumulate
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
@@ -18,7 +18,7 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
 from npusim.ops.data_movement.split_tiling import SplitTiling, WholeTiles
-from npusim.schedules.rows.folds import PLANE_BYTES
+from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class TurnedSplit(Kernel):
 
     def _turn(self, core: Core, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
         nbytes = self.lined.padded(rows) * width * self.kind.itemsize
-        core.turn_lines(dst, src, ceil(nbytes / PLANE_BYTES), apart_bytes=nbytes // _LINES)
+        core.turn_lines(dst, src, planes(nbytes), apart_bytes=nbytes // _LINES)
 
 
 class WholeSplit(Kernel):

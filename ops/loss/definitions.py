@@ -55,7 +55,6 @@ _LABELS = (whole("reduction"), whole("ignoreIndex", "ignore_index"))
 _REDUCTIONS = (known_reduction, "reduction")
 _SMOOTH = ((attribute_at_least, "beta", 0),)
 
-
 # fmt: off
 OPERATORS = family(
     "loss",

@@ -54,9 +54,7 @@ def _loss(op_type: str) -> Callable[..., GlobalTensor]:
     ) -> GlobalTensor:
         operands = _alike(host, *given)
         x, name = operands[0], op_type
-        if (
-            x is not None and not x.numel and reduction != NONE
-        ):  # the host fills in what is left of no losses
+        if x is not None and not x.numel and reduction != NONE:  # the host fills in what is left
             value = 0.0 if reduction == SUM or (reduction == BATCH_MEAN and x.shape[0]) else nan
             filled: GlobalTensor = host.run("Fill", None, host.constant(value, x.dtype), dims=[1])
             return filled.view()
@@ -74,12 +72,15 @@ def _alike(host: Host, *given: GlobalTensor | None) -> list[GlobalTensor | None]
     shape = np.broadcast_shapes(*(each.shape for each in present))
     kind = host.joint_dtype(*present)
     cast = (each if each is None else host.cast(each, kind) for each in given)
-    return [
-        each
-        if each is None or each.shape == shape
-        else host.run("BroadcastTo", each, shape=list(shape))
-        for each in cast
-    ]
+    return [each if each is None else _spread(host, each, shape) for each in cast]
+
+
+def _spread(host: Host, x: GlobalTensor, shape: tuple[int, ...]) -> GlobalTensor:
+    """The operand in a shape that it broadcasts to, by a task where it has another."""
+    if x.shape == shape:
+        return x
+    found: GlobalTensor = host.run("BroadcastTo", x, shape=list(shape))
+    return found
 
 
 def _is_v2(host: Host, *given: GlobalTensor | None) -> bool:
@@ -182,8 +183,7 @@ def kl_div_backward(
     """The gradient of the input."""
     if np.broadcast_shapes(x.shape, target.shape) != x.shape:
         raise KernelError("KlDivLossGrad", "gradients of an input that is spread aren't modelled")
-    if target.shape != x.shape:
-        target = host.run("BroadcastTo", target, shape=list(x.shape))
+    target = _spread(host, target, x.shape)
     scale = _scale(reduction, x)
     found: GlobalTensor = host.run(
         "KlDivLossGrad", grad, target, log_target=log_target, scale=scale
@@ -206,9 +206,7 @@ def kl_div_target_backward(
     """
     grad, x, target = (host.cast(each, FLOAT) for each in (grad, x, target))
     shape = np.broadcast_shapes(x.shape, target.shape)
-    spread = target
-    if target.shape != shape:
-        spread = host.run("BroadcastTo", target, shape=list(shape))
+    spread = _spread(host, target, shape)
     divisor = 1 / _scale(reduction, x, target)
     if reduction in (MEAN, BATCH_MEAN):
         grad = host.run("RealDiv", grad, host.constant(divisor, FLOAT))

@@ -159,10 +159,7 @@ class MoeGatingTopK(Kernel):
         """A row in float32."""
         tile = self.ins.copy_in(source)  # type: ignore[arg-type]
         wide = self.bufs[name].get(FLOAT, tile.numel)
-        if tile.dtype is FLOAT:
-            core.move(wide, tile)
-        else:
-            core.cast(wide, tile)
+        _converted(core, wide, tile)
         self.ins.free_tensor(tile)
         return wide
 
@@ -210,11 +207,7 @@ class MoeGatingTopK(Kernel):
         (ids, table), count = self.told, self.choice.count
         token = core.load_scalar(ids.window(((row, 1),), (), ()))
         listed = self.lists.copy_in(table.window(((token, count),), (count,), (1,)))
-        experts = self.id_que.alloc_tensor(INT32, count)
-        if listed.dtype is INT32:
-            core.move(experts, listed)
-        else:
-            core.cast(experts, listed)
+        experts = _converted(core, self.id_que.alloc_tensor(INT32, count), listed)
         self.lists.free_tensor(listed)
         return experts
 
@@ -294,10 +287,9 @@ class MoeGatingTopK(Kernel):
         return core.cast(y, found, RoundMode.CAST_RINT)
 
 
-class MoeGatingTopKHash(MoeGatingTopK):
-    """The same, where a table may list the experts of tokens by their numbers."""
-
-    op_type = "MoeGatingTopKHash"
+def _converted(core: Core, target: LocalTensor, tile: LocalTensor) -> LocalTensor:
+    """A tile in the dtype of the target."""
+    return core.move(target, tile) if tile.dtype is target.dtype else core.cast(target, tile)
 
 
 def _choice(task: Task, x: GlobalTensor, bias: GlobalTensor | None) -> Choice:
@@ -356,4 +348,5 @@ def moe_gating_top_k_hash(task: Task) -> tuple[Kernel, ...]:
     if listed is not None and not ((listed >= 0) & (listed < choice.experts)).all():
         raise task.unfit(f"experts beyond the {choice.experts} of x")
     results, out = _results(task, x, choice.count)
-    return (MoeGatingTopKHash(task.profile, x, bias, results, out, choice, told),)
+    kind = MoeGatingTopK.called("MoeGatingTopKHash")
+    return (kind(task.profile, x, bias, results, out, choice, told),)

@@ -101,9 +101,13 @@ class Products:
         )
         for a, b in ((below, first), (last, below)):
             self.matmul.multiply(below, a, b, _HALF, _HALF, _HALF)
-            stored = Event(self.core, Pipe.FIXP, Pipe.MTE2)
-            stored.set()
-            stored.wait()
+            self._stored()
+
+    def _stored(self) -> None:
+        """Loads from here on wait for what was stored before."""
+        done = Event(self.core, Pipe.FIXP, Pipe.MTE2)
+        done.set()
+        done.wait()
 
     def _out(self, part: Part, place: Place) -> GmMatrix:
         """A chunk's rows of a head among the results."""
@@ -140,9 +144,7 @@ class Products:
             yield core.cross_core_wait_flag(WRITTEN)
             keys = self._group(spaces.keys, place)
             self._added(new, self._turned(inner), keys, of.values, of.keys, place.tokens)
-            stored = Event(core, Pipe.FIXP, Pipe.MTE2)
-            stored.set()
-            stored.wait()
+            self._stored()
             core.cross_core_set_flag(ADDED, Pipe.FIXP)
 
     def within(self, part: Part) -> Steps:

@@ -29,6 +29,8 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npusim.ascendc import GmSlice
     from npusim.ascendc.gm_slices import Place
     from npusim.hardware.profile import Profile
@@ -189,9 +191,18 @@ class ReducedMse(ReducedLoss):
         return _WholeBlocks(job, shape)
 
 
-def _kernels(row: Compute, base: type[ReducedLoss], task: Task) -> tuple[Kernel, ...]:
-    """One number where the reduction says so or, in a record without it, where one comes out."""
+def _folding(row: Compute) -> Callable[[Task], tuple[Kernel, ...]]:
+    """What makes the kernels of a loss: of one kernel class, and of so many operands."""
+    base = ReducedMse if row.op_type == "MSELossV2" else ReducedLoss
+    members = {"op_type": row.op_type, "row": row, "__doc__": base.__doc__}
     operands = len(signature(row.formula).parameters) - 1 - len(row.attributes)
+    return partial(_kernels, row, type(row.op_type, (base,), members), operands)
+
+
+def _kernels(
+    row: Compute, folded: type[ReducedLoss], operands: int, task: Task
+) -> tuple[Kernel, ...]:
+    """One number where the reduction says so or, in a record without it, where one comes out."""
     task = replace(task, inputs=(*task.inputs, *(None,) * (operands - len(task.inputs))))
     chosen, x = task.attributes.get("reduction"), task.present(1)[0]
     whole = task.outputs and task.outputs[0].numel == 1
@@ -200,13 +211,7 @@ def _kernels(row: Compute, base: type[ReducedLoss], task: Task) -> tuple[Kernel,
     share = {"sum": 1.0, "batchmean": 1 / max(1, x.shape[0])}.get(str(chosen), 1 / x.numel)
     known = {name: task.attributes[name] for name in row.attributes if name in task.attributes}
     out = task.outputs[0] if task.outputs else made((), x.dtype)
-    folded = type(
-        row.op_type, (base,), {"op_type": row.op_type, "row": row, "__doc__": base.__doc__}
-    )
     return (folded(task.profile, *task.inputs, out, share=share, **known),)
 
 
-KERNELS = {
-    row.op_type: partial(_kernels, row, ReducedMse if row.op_type == "MSELossV2" else ReducedLoss)
-    for row in FOLDED
-}
+KERNELS = {row.op_type: _folding(row) for row in FOLDED}

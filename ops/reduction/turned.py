@@ -10,11 +10,10 @@ it in UB, 64 rows or more for each core).
 from __future__ import annotations
 
 from functools import partial
-from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ops.reduction.job import UB_SHARE, Job, Results, Tiles
-from npusim.schedules.rows.folds import PLANE_BYTES
+from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -66,11 +65,11 @@ class TurnedPlan:
     def _tile(self, core: Core, first: Index, rows: int) -> None:
         job, length = self.job, self.length
         source = job.x.window(((first, length),), (rows * length,), (1,))
-        planes = _planes(rows * length * job.x.dtype.itemsize)
-        tile = self.tiles.load(source, (rows * length,), turned=planes)
+        repeats = planes(rows * length * job.x.dtype.itemsize)
+        tile = self.tiles.load(source, (rows * length,), turned=repeats)
         sums = self.results.sums.get(job.dtype, rows)
         core.fold_by_instruction(job.kind.fold.pairwise, tile, rows, length - 1)
-        core.turn_lines(sums, tile, _planes(rows * job.dtype.itemsize))
+        core.turn_lines(sums, tile, planes(rows * job.dtype.itemsize))
         fold = partial(_folded, length=length, function=job.kind.fold.function)
         core.wrote(sums)
         core.arrange(sums, tile, how=fold)
@@ -82,10 +81,6 @@ def _folded(values: Values, length: int, function: np.ufunc) -> Values:
     rows = values.reshape(*values.shape[:-1], -1, length)
     found: Values = function.reduce(rows, axis=-1, dtype=values.dtype)
     return found
-
-
-def _planes(nbytes: int) -> int:
-    return ceil(nbytes / PLANE_BYTES)
 
 
 def _tile_rows(job: Job) -> int:

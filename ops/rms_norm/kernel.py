@@ -31,9 +31,7 @@ def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
 
 
 def _add_rms_norm(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
-    total = f.add(x, other)
-    y, rstd = _rms_norm(f, total, gamma, epsilon)
-    return y, rstd, total
+    return _add_rms_norm_bias(f, x, other, gamma, None, epsilon)
 
 
 def _add_rms_norm_bias(

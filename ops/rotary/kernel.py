@@ -230,7 +230,7 @@ class Rotary(Kernel):
         """Every element in the place of the one that it is turned with."""
         if self.mode == INTERLEAVED:
             core.record_vector("vgather", dst, self._count(dst))
-            core.arrange(dst, src, how=_neighbours_of)
+            core.arrange(dst, src, how=neighbours_of)
         else:
             blocks = self.padded // 2 * self.wide.itemsize // core.block_bytes
             for _ in range(2):
@@ -281,7 +281,7 @@ class RotaryGrad(Rotary):
         """The sine of each element's partner, with its sign."""
         core.record_vector("vmuls", sin, self.padded // 2, rows=sin.numel // self.length)
         signs = self._signs()
-        partners = _neighbours_of if self.mode == INTERLEAVED else self._halves_exchanged
+        partners = neighbours_of if self.mode == INTERLEAVED else self._halves_exchanged
         core.arrange(sin, sin, how=lambda values: partners(values) * signs)
 
 
@@ -370,7 +370,7 @@ def _groups(shape: tuple[int, ...], angles: tuple[int, ...]) -> list[tuple[int, 
     return found or [(1, True)]
 
 
-def _neighbours_of(values: NDArray[Any]) -> NDArray[Any]:
+def neighbours_of(values: NDArray[Any]) -> NDArray[Any]:
     """Elements 2 i and 2 i + 1 exchanged."""
     pairs = values.reshape(*values.shape[:-1], -1, 2)
     return pairs[..., ::-1].reshape(values.shape)

@@ -17,6 +17,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.operators.results import numbers
+from npusim.ops.rotary.kernel import neighbours_of
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32
 
@@ -156,7 +157,7 @@ class InplacePartialRotaryMul(Kernel):
         total = y if y.dtype is FLOAT else self.wide["y"].get(FLOAT, *x.shape)
         core.mul(total, x, cos)
         core.record_vector("vgather", x, head[1] * width, rows=token[1])
-        core.arrange(x, x, how=_exchanged)
+        core.arrange(x, x, how=neighbours_of)
         core.mul(x, x, sin)
         core.record_vector("vmuls", x, x.numel)
         core.arrange(x, x, how=_signed)
@@ -166,12 +167,6 @@ class InplacePartialRotaryMul(Kernel):
         if y is not total:
             core.cast(y, total, RoundMode.CAST_RINT)
         self.queues["y"].copy_out(self._part(self.out, token, head).by_rows(), y)
-
-
-def _exchanged(values: NDArray[Any]) -> NDArray[Any]:
-    """Elements 2 i and 2 i + 1 in each other's places."""
-    pairs = values.reshape(*values.shape[:-1], -1, 2)
-    return pairs[..., ::-1].reshape(values.shape)
 
 
 def _signed(values: NDArray[Any]) -> NDArray[Any]:

@@ -175,6 +175,11 @@ class TopKTopPSample(Kernel):
         return tuple((way, len(rows)) for way, rows in self._rows_of(block_idx))
 
     @cached_property
+    def found(self) -> NDArray[np.int64]:
+        """Every row's token."""
+        return np.array([each.token for each in self.chosen])
+
+    @cached_property
     def remaining(self) -> NDArray[np.float32]:
         """Logits that are left, -inf for all others."""
         assert self.logits.array is not None
@@ -236,19 +241,19 @@ class _Rows:
 
     def _top(self, row: Index) -> None:
         """The k largest of all, their probabilities, as many as come to p, and theirs anew."""
-        core = self.core
+        core, kept = self.core, self.of.count
         for number, (start, count) in enumerate(self._parts(_PART)):
             given = self.ins.copy_in(self._at(self.of.logits, row, start, count))
             wide = core.cast(self.work.get(FLOAT, count), given)
             self.ins.free_tensor(given)
-            self._sort_in(wide, number, self.of.count)
+            self._sort_in(wide, number, kept)
         core.record_vector("vreducev2", self._list(), 2 * MOST, rows=2)
-        self._normalise(self.of.count)
-        core.emit_scalar("ld_ub", loads=self.of.count, operations=2 * self.of.count)
-        self._normalise(self.of.count)
-        self._divide(row, self.of.count)
+        self._normalise(kept)
+        core.emit_scalar("ld_ub", loads=kept, operations=2 * kept)
+        self._normalise(kept)
+        self._divide(row, kept)
         if self.of.wanted:
-            self._put(self.of.count)
+            self._put(kept)
 
     def _parts(self, most: int) -> list[tuple[int, int]]:
         return [(at, min(most, self.of.length - at)) for at in range(0, self.of.length, most)]
@@ -433,9 +438,8 @@ class _Rows:
         tile = self.outs.alloc_tensor(INT64, 1)
         core.emit_scalar("st_ub", stores=1)
         if core.numerics:
-            tokens = np.array([each.token for each in self.of.chosen])
             target = tile.target(core.depth)
-            target[...] = tokens[values_of(row)].reshape(target.shape)
+            target[...] = self.of.found[values_of(row)].reshape(target.shape)
         core.wrote(tile)
         place = self.of.tokens.view(self.of.rows).window(((row, 1),), (1,), (1,))
         self.outs.copy_out(place, tile)

@@ -122,9 +122,14 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
     return core.arrange(dst, src, how=partial(fold.function.reduce, axis=-1))
 
 
+def planes(nbytes: int) -> int:
+    """Repeats of vnchwconv that turn so many bytes."""
+    return ceil(nbytes / PLANE_BYTES)
+
+
 def turn_planes(core: Core, dst: LocalTensor, src: LocalTensor, elements: int) -> None:
     """One vnchwconv over as many planes as these elements of ``dst`` fill."""
-    core.turn_lines(dst, src, ceil(elements * dst.dtype.itemsize / PLANE_BYTES))
+    core.turn_lines(dst, src, planes(elements * dst.dtype.itemsize))
 
 
 def spread_by_turning(

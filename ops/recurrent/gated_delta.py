@@ -123,7 +123,7 @@ class RecurrentGatedDeltaRule(Kernel):
         self.state_in = TQue(TPosition.VECIN, 1, "state")
         self.state_out, self.attention = (TQue(TPosition.VECOUT, 1, n) for n in ("new", "out"))
         self.old, self.product, self.small = (TBuf(n) for n in ("old", "product", "small"))
-        block = self.rows * self.keys
+        block = self.rows * round_up(self.keys, _BLOCK)
         for queue in (self.state_in, self.state_out):
             core.pipe.init_buffer(queue, 1, block * size)
         core.pipe.init_buffer(self.attention, 1, self.rows * size)

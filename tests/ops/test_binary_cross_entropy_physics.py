@@ -85,23 +85,34 @@ def test_twice_the_elements_are_never_faster(chip: str, count: int, kind: str) -
         before = now
 
 
-def tiling_of(chip: str, count: int, kind: str) -> tuple[int, bool, int]:
-    """Cores, double buffering and passes: what a few more elements may change."""
+def stores_of(chip: str, count: int, kind: str) -> tuple[int, list[str]]:
+    """How many cores there are, and what the first of them stores."""
     result = physics.estimate(chip, CROSS_ENTROPY, shapes(count, kind=kind))
-    passes = sum(each.pipe == "MTE3" for each in result.timeline.slices(result.timeline.cores[:1]))
-    return result.tasks[0].block_dim, passes > 1, passes
+    slices = result.timeline.slices(result.timeline.cores[:1])
+    return result.tasks[0].block_dim, [each.detail for each in slices if each.pipe == "MTE3"]
 
 
 @SOME
 @given(any_chip, st.integers(1, 10**6), st.floats(0, 0.2), st.sampled_from(["float32", "float16"]))
+@example("Ascend910B3", 389_121, 0.016, "float16")
+@example("Ascend310P1", 120_300, 0.001, "float32")
 def test_more_elements_are_never_faster_while_the_tiling_stays(
     chip: str, count: int, more: float, kind: str
 ) -> None:
-    """Across a step of the tiling they can be: fewer cores to launch, loads that overlap."""
+    """Across a step of the tiling they can be: fewer cores to launch, loads that overlap.
+
+    Where each core's share becomes larger, the last core's becomes smaller, which leaves the others
+    more of the bandwidth; and a last pass that becomes a turn of the loop has waited for its code
+    with the first turn. Either is worth little.
+    """
     larger = count + int(count * more)
-    if tiling_of(chip, count, kind) == tiling_of(chip, larger, kind):
+    (cores, stores), (other_cores, other_stores) = (
+        stores_of(chip, each, kind) for each in (count, larger)
+    )
+    if (cores, len(stores)) == (other_cores, len(other_stores)):
         both = [shapes(count, kind=kind), shapes(larger, kind=kind)]
-        physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, both, slack=1e-3)
+        slack = 1e-3 if stores == other_stores else 0.02
+        physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, both, slack=slack)
 
 
 @settings(max_examples=40, deadline=None)

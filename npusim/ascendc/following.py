@@ -244,7 +244,7 @@ class Follower(Order):
     def _runs(self, place: GmSlice) -> Runs:
         """The bytes of a slice in the turn that runs now."""
         size = place.tensor.dtype.itemsize
-        length, _ = place.bursts()
+        length, _ = place.runs()
         starts = np.add.outer(place.starts(self._core.depth), place.offsets()).reshape(-1)
         return Runs(starts[::length] * size, length * size)
 

@@ -12,6 +12,7 @@ from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.ascendc.turns import Turn
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class GmSlice:
         self.steps = steps
         self.rows_apart = False
         self.skips = False
-        self.whole_blocks = False
+        self.whole_blocks = 0
         self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
         self._affine: dict[
@@ -94,14 +95,14 @@ class GmSlice:
         for item, stride in places:
             self._place(item, stride)
 
-    def rounded_up(self) -> GmSlice:
-        """The same tile moved in whole 32-byte blocks.
+    def rounded_up(self, block_bytes: int) -> GmSlice:
+        """The same tile moved in whole blocks.
 
         A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites
         it, so rows are stored in order, each over the padding of the one before.
         """
         rounded = copy(self)
-        rounded.whole_blocks = True
+        rounded.whole_blocks = block_bytes
         return rounded
 
     def of(self, tensor: Held) -> GmSlice:
@@ -209,8 +210,24 @@ class GmSlice:
         return prod(self.shape)
 
     def bursts(self) -> tuple[int, int]:
-        """(elements per contiguous run, number of runs) of one iteration."""
-        run, axis, stop = 1, len(self.shape), len(self.shape) - 1 if self.rows_apart else 0
+        """(elements per contiguous run, number of runs) that one iteration moves.
+
+        Rows that whole blocks fill up to the next one are one run.
+        """
+        axis = len(self.shape)
+        if self.whole_blocks and axis > 1 and not self.rows_apart and self.steps[-1] == 1:
+            whole = round_up(self.shape[-1], self.whole_blocks // self.tensor.dtype.itemsize)
+            if self.steps[-2] == whole:
+                return self._runs(whole, axis - 1)
+        return self.runs()
+
+    def runs(self) -> tuple[int, int]:
+        """The same of what is asked for."""
+        return self._runs(1, len(self.shape))
+
+    def _runs(self, run: int, axis: int) -> tuple[int, int]:
+        """Runs of ``run`` elements behind ``axis``, put together as far as they are one."""
+        stop = len(self.shape) - 1 if self.rows_apart else 0
         while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
             axis -= 1
             run *= self.shape[axis]

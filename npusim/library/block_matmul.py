@@ -225,7 +225,8 @@ class BlockMatmul:
         columns = (0, 1) if alone else block.columns
         places = () if alone else (*source.start, (columns[0], 1))
         tile = self._scales.alloc_tensor(source.dtype, columns[1])
-        core.load_l1(tile, source.tensor.window(places, (columns[1],), (1,)).rounded_up())
+        window = source.tensor.window(places, (columns[1],), (1,))
+        core.load_l1(tile, window.rounded_up(core.block_bytes))
         self._scales.enque(tile)
         scale = self._scales.deque(tile)
         core.fixpipe(target, block.tensor, scale=scale, unit_flag=self._unit_flag)
@@ -437,7 +438,7 @@ class _Bias:
         """The bias of some columns."""
         source = bias.tensor.window((*bias.start, (columns[0], 1)), (columns[1],), (1,))
         tile = self._l1.alloc_tensor(self._dtype, columns[1])
-        self._core.load_l1(tile, source.rounded_up())
+        self._core.load_l1(tile, source.rounded_up(self._core.block_bytes))
         self._l1.enque(tile)
         row = self._table.alloc_tensor(self._sums, columns[1])
         self._core.load_bias(row, self._l1.deque(tile))

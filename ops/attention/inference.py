@@ -51,6 +51,7 @@ _LEAST_KEYS = 1024
 _PACKED_KEYS = 512  # of packed sequences
 _LATENT_KEYS = 512
 _HALF_ROWS = 64
+_ALL_WAYS = ("FusedInferAttentionScore",)  # one kernel for prompts and tokens
 _BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
 _CUBE_KEYS = 256  # fewer are multiplied by the vector unit, where heads share no keys
 _UB_SCORES = 10240  # of a round where heads share keys
@@ -102,8 +103,10 @@ def kernel_of(task: Task, call: Call) -> Kernel:
         return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False,
                          asking=ONE_BY_ONE, lanes=_lanes(task.profile, grouped))  # fmt: skip
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
-    return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
-                     trimmed=False, asking=LIBRARY)  # fmt: skip
+    prompts = Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
+                        trimmed=False, asking=LIBRARY)  # fmt: skip
+    packed = task.op_type in _ALL_WAYS and layout_of(task) == "TND"
+    return _begun(prompts, task.profile) if packed else prompts
 
 
 def _packed_kernel(task: Task, call: Call) -> Kernel:
@@ -118,7 +121,7 @@ def _packed_kernel(task: Task, call: Call) -> Kernel:
 
 
 def _begun(kernel: Attention, profile: Profile) -> Attention:
-    """Kernels of all ways in one take long to begin."""
+    """Kernels of all ways in one take long to begin, where sequences are packed or keys latent."""
     kernel.begins_us = profile.launch.attention_us
     return kernel
 

@@ -49,10 +49,14 @@ class Space:
         return GmMatrix(self.tensor, ((self._start(core, job), 1),), round_up(columns, _GRAIN))
 
     def window(self, core: Core, job: Job, row: Place, rows: int, columns: int) -> GmSlice:
-        """Some rows of it."""
+        """Some rows of it, in whole blocks as they lie there.
+
+        Source: ops-transformer, PromptFlashAttention, where a tile's last columns are rounded up to
+        blocks (singleProcessSInnerSizeTail) and copied so.
+        """
         step = round_up(columns, _GRAIN)
         places = ((self._start(core, job), 1), (row, step))
-        return self.tensor.window(places, (rows, columns), (step, 1))
+        return self.tensor.window(places, (rows, columns), (step, 1)).rounded_up(core.block_bytes)
 
     def _start(self, core: Core, job: Job) -> int:
         number = (core.get_block_idx() * self.lanes + job.lane) * self.slots

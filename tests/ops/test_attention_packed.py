@@ -146,3 +146,41 @@ def test_what_the_pages_refuse_of_packed_sequences() -> None:
     slopes = DEVICE.check(f"{name}V2", **call, pseType=2, realShiftOptional="fp32[4]")
     assert slopes.verdict == "unknown"
     assert Device("Ascend310P3").check(f"{name}V4", **call).code == 561003
+
+
+def test_ragged_sequences_take_as_long_as_whole_blocks() -> None:
+    """Scores and weights lie in rows of whole blocks, which are moved at once."""
+
+    def duration_us(length: int) -> float:
+        tokens, ends = 10 * length, [length * number for number in range(1, 11)]
+        tensors = {
+            "query": f"bf16[{tokens},14,64]",
+            "key": [f"bf16[{tokens},2,64]"],
+            "value": [f"bf16[{tokens},2,64]"],
+        }
+        said = {"numHeads": 14, "numKeyValueHeads": 2, "scaleValue": 0.1, "inputLayout": "TND"}
+        lengths = dict.fromkeys(("actualSeqLengthsOptional", "actualSeqLengthsKvOptional"), ends)
+        return DEVICE.estimate(
+            "aclnnFusedInferAttentionScoreV3", **tensors, **said, **lengths
+        ).duration_us
+
+    assert duration_us(207) == pytest.approx(duration_us(208), rel=0.02)
+    assert duration_us(209) == pytest.approx(duration_us(208), rel=0.02)
+
+
+def test_packed_prompts_begin_as_late_as_packed_tokens() -> None:
+    """One kernel does both; other layouts begin earlier."""
+    begins = DEVICE.profile.launch.attention_us
+    said: dict[str, Any] = {"numHeads": 4, "numKeyValueHeads": 4, "scaleValue": 0.1}
+    packed_us, plain_us = (
+        DEVICE.estimate(
+            "aclnnFusedInferAttentionScoreV3", query=f"bf16{shape}", key=[f"bf16{shape}"],
+            value=[f"bf16{shape}"], inputLayout=layout, **said, **lengths,
+        ).duration_us
+        for layout, shape, lengths in (
+            ("TND", [256, 4, 128],
+             {"actualSeqLengthsOptional": [256], "actualSeqLengthsKvOptional": [256]}),
+            ("BSND", [1, 256, 4, 128], {}),
+        )
+    )  # fmt: skip
+    assert packed_us - plain_us == pytest.approx(begins, rel=0.2)

@@ -43,7 +43,7 @@ class Copies(Issuer):
         """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
 
         A run that isn't a multiple of 32 bytes is refused, except where it ends its tensor
-        (allocations are padded) and where the kernel asks for ``source.rounded_up()``.
+        (allocations are padded) and where the kernel asks for ``source.rounded_up``.
         """
         gm = dst if isinstance(dst, GmSlice) else src
         if not isinstance(gm, GmSlice):
@@ -80,7 +80,8 @@ class Copies(Issuer):
             self._copy(dst, src)
         else:
             dst, src = (
-                each.rounded_up() if isinstance(each, GmSlice) else each for each in (dst, src)
+                each.rounded_up(self.block_bytes) if isinstance(each, GmSlice) else each
+                for each in (dst, src)
             )
             self.data_copy(dst, src)
 

@@ -48,7 +48,7 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
         if found is not None:
             return found
     costs = _Costs(profile, shape)
-    usual = _usual_base(profile, shape)
+    usual = usual_base(profile, shape)
     estimates = {way: costs.cycles(way, usual) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
     more = () if shape.dtype.is_float else (_BROADEST,)
@@ -105,7 +105,7 @@ def estimated_cycles(profile: Profile, found: Partition) -> float:
     return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))[0]
 
 
-def _usual_base(profile: Profile, shape: Shape) -> tuple[int, int]:
+def usual_base(profile: Profile, shape: Shape) -> tuple[int, int]:
     """Rows and columns of a block that fills L0C: broad ones, unless operands are turned.
 
     Then the blocks are tall where that loads less, or m alone is long. Source: ops-nn, MatMulV3,

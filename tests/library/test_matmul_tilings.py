@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npusim import TensorSpec
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.matmul import dealt_blocks
 from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
@@ -254,3 +255,42 @@ def test_any_product_of_whole_numbers_fits(
     found = whole_numbers(m, k, n, turned, beside=beside)
     assert_all_results_once(found)
     assert_fits("Ascend910B2", found.blocks, found.shape)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "base"),
+    [
+        (1274, 4096, 2560, (False, True), (128, 256)),  # 100 blocks: four rounds aren't few
+        (1260, 4096, 2560, (False, False), (128, 256)),
+        (5040, 1024, 4096, (False, True), (256, 128)),  # m alone is long
+        (1500, 896, 896, (False, True), (256, 128)),  # 42 blocks in two rounds
+        (1033, 4001, 1500, (False, False), (96, 256)),  # 54 would leave 18 idle in three rounds
+        (4999, 1021, 3001, (True, True), (256, 128)),
+    ],
+)
+def test_the_third_version_deals_blocks_of_one_size(
+    m: int, k: int, n: int, turned: tuple[bool, bool], base: tuple[int, int]
+) -> None:
+    """As its tiling says (ops-nn, matmul_v3_base_tiling.cpp): rounds of blocks that fill L0C."""
+    chip = "Ascend910B2"
+    shape = Shape(1, m, n, k, *turned, False, FLOAT16, 2)
+    found = dealt_blocks.partition(load_profile(chip), shape)
+    assert (found.rows, found.columns) == base
+    assert_all_results_once(found)
+    assert_fits(chip, found.blocks, shape)
+    counts = [len(found.shares(core)) for core in range(found.block_dim)]
+    assert max(counts) - min(counts) <= 1
+    # 24 cores that work side by side read four rows of blocks and six columns, not all of them.
+    first = [found.shares(core)[0] for core in range(found.block_dim)]
+    assert len({each.row for each in first}) <= 4
+    assert len({each.column for each in first}) <= 6
+
+
+@given(m=st.integers(1, 6000), k=st.integers(1, 3000), n=st.integers(1, 6000), turned=st.booleans())
+@settings(max_examples=60)
+def test_dealt_blocks_cover_any_product(m: int, k: int, n: int, turned: bool) -> None:
+    shape = Shape(1, m, n, k, turned, not turned, False, FLOAT16, 2)
+    for chip in ("Ascend910B2", "Ascend910B4"):
+        found = dealt_blocks.partition(load_profile(chip), shape)
+        assert_all_results_once(found)
+        assert_fits(chip, found.blocks, shape)

@@ -34,9 +34,11 @@ _RAGGED_SPREAD = 3.0
 
 
 def applies_to(profile: Profile, shape: Shape) -> bool:
-    """True where the search is made: not for large products, which go in blocks of one size."""
+    """True where the search is made: not for batches of large products."""
     if profile.software.matmul_load_bytes_per_cycle is None or not shape.dtype.is_float:
         return False
+    if shape.batch == 1:
+        return True
     loads = (shape.m + shape.n) * shape.k * shape.dtype.itemsize * 2
     large = min(shape.m, shape.n, shape.k) > _LARGE
     return not large or loads <= profile.buffers.l1_bytes * profile.cores.cube_cores
@@ -47,8 +49,11 @@ def partition(profile: Profile, shape: Shape, cores: int) -> Partition | None:
     search, model = _Search(profile, shape, cores), CycleModel(profile, shape)
     ranked = ((model.rank(each), place, each) for place, each in enumerate(search.candidates()))
     _, _, found = min(ranked, default=(None, None, None))
-    if found is None:
-        return None
+    return None if found is None else partition_of(profile, shape, found, cores)
+
+
+def partition_of(profile: Profile, shape: Shape, found: Found, cores: int) -> Partition:
+    """A tiling in elements."""
     cube = profile.cube
     rows, columns = found.rows * cube.fractal_m, found.columns * cube.fractal_n
     return Partition(shape, found.grid.groups, rows, columns, _blocks(profile, shape, found), cores)

@@ -13,6 +13,7 @@ from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
+from npusim.ops.matmul import dealt_blocks
 from npusim.ops.matmul.shapes import Partition, Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
 from npusim.ops.matmul.tiling import partition
@@ -206,9 +207,22 @@ def product_kernels(
         return [SplitMatMul(profile, problem, split, bias=bias, hf32=hf32, op_type=op_type)]
     return [
         MatMul(
-            profile, problem, bias=bias, epilogue=epilogue, hf32=hf32, op_type=op_type, adds=adds
+            profile,
+            problem,
+            bias=bias,
+            epilogue=epilogue,
+            hf32=hf32,
+            op_type=op_type,
+            tiling=_tiling_of(profile, op_type),
+            adds=adds,
         )
     ]
+
+
+def _tiling_of(profile: Profile, op_type: str) -> Callable[[Profile, Shape], Partition]:
+    """How a kernel cuts its products: that of MatMulV3 on A2 deals blocks of one size."""
+    dealt = op_type == "MatMulV3" and profile.cores.style == "split"
+    return dealt_blocks.partition if dealt else partition
 
 
 def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class Share:
 class Partition:
     """A grid of rectangles: matrices, rows and columns of one (the last ones get what remains).
 
-    ``cores`` share them, one after the other where there are more rectangles than cores.
+    ``cores`` share them, one after the other where there are more rectangles than cores. They go
+    down one column after the other, or through a ``window`` of so many rows and columns of them at
+    a time, along its diagonals.
     """
 
     shape: Shape
@@ -58,6 +60,7 @@ class Partition:
     columns: int
     blocks: MatmulTiling
     cores: int
+    window: tuple[int, int] | None = None  # rows, columns
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -75,10 +78,10 @@ class Partition:
         return [self._share(index) for index in range(core, prod(self.grid), self.block_dim)]
 
     def _share(self, index: int) -> Share:
-        """A rectangle; those with the same columns follow each other."""
+        """A rectangle."""
         _, high, wide = self.grid
         group, place = divmod(index, high * wide)
-        column, row = divmod(place, high)
+        row, column = self._place(place)
         each, more = divmod(self.shape.batch, self.groups)
         first = group * each + min(group, more)
         row, column = row * self.rows, column * self.columns
@@ -90,3 +93,20 @@ class Partition:
             column,
             min(self.columns, self.shape.n - column),
         )
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Row and column of a rectangle among those of a matrix."""
+        _, high, wide = self.grid
+        if self.window is None:
+            column, row = divmod(index, high)
+            return row, column
+        rows, columns = self.window
+        band, index = divmod(index, rows * wide)
+        rows = min(rows, high - band * rows)
+        first = 0
+        while index >= rows * min(columns, wide - first):
+            index -= rows * min(columns, wide - first)
+            first += columns
+        columns = min(columns, wide - first)
+        along = (index + index // lcm(rows, columns)) % columns
+        return band * self.window[0] + index % rows, first + along

@@ -1,10 +1,10 @@
 """How a matrix product is partitioned among the cube cores, and the blocks that each works in.
 
 Every core gets a rectangle of C, of one or several matrices of the batch. Kernels for one shape
-have tilings of their own (static_tiling), those of A2 the vendor's search where an edge is short
-(cache_tiling). Of what remains, large products and chips without a fixpipe, the cycles of the
-busiest pipe are compared, products, loads through L2 and stores, within the capacities, in whole
-fractals and whole lines of L2.
+have tilings of their own (static_tiling), those of A2 the vendor's searches: for large products
+(basic_blocks) and for others (cache_tiling). Of what remains, batches of large products and chips
+without a fixpipe, the cycles of the busiest pipe are compared, products, loads through L2 and
+stores, within the capacities, in whole fractals and whole lines of L2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
-from npusim.ops.matmul import cache_tiling
+from npusim.ops.matmul import basic_blocks, cache_tiling
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.static_tiling import static_partition, static_serves
 from npusim.values.arithmetic import round_up
@@ -44,11 +44,13 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
             return static
     cores = cores or profile.cores.cube_cores
     if cache_tiling.applies_to(profile, shape):
-        found = cache_tiling.partition(profile, shape, cores)
+        large = cores == profile.cores.cube_cores and basic_blocks.applies_to(profile, shape)
+        found = basic_blocks.partition(profile, shape, cores) if large else None
+        found = found or cache_tiling.partition(profile, shape, cores)
         if found is not None:
             return found
     costs = _Costs(profile, shape)
-    usual = _usual_base(profile, shape)
+    usual = usual_base(profile, shape)
     estimates = {way: costs.cycles(way, usual) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
     more = () if shape.dtype.is_float else (_BROADEST,)
@@ -105,7 +107,7 @@ def estimated_cycles(profile: Profile, found: Partition) -> float:
     return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))[0]
 
 
-def _usual_base(profile: Profile, shape: Shape) -> tuple[int, int]:
+def usual_base(profile: Profile, shape: Shape) -> tuple[int, int]:
     """Rows and columns of a block that fills L0C: broad ones, unless operands are turned.
 
     Then the blocks are tall where that loads less, or m alone is long. Source: ops-nn, MatMulV3,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npusim import TensorSpec
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.matmul import basic_blocks, dealt_blocks
 from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
@@ -254,3 +255,98 @@ def test_any_product_of_whole_numbers_fits(
     found = whole_numbers(m, k, n, turned, beside=beside)
     assert_all_results_once(found)
     assert_fits("Ascend910B2", found.blocks, found.shape)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "base"),
+    [
+        (1274, 4096, 2560, (False, True), (128, 256)),  # 100 blocks: four rounds aren't few
+        (1260, 4096, 2560, (False, False), (128, 256)),
+        (5040, 1024, 4096, (False, True), (256, 128)),  # m alone is long
+        (1500, 896, 896, (False, True), (256, 128)),  # 42 blocks in two rounds
+        (1033, 4001, 1500, (False, False), (96, 256)),  # 54 would leave 18 idle in three rounds
+        (4999, 1021, 3001, (True, True), (256, 128)),
+    ],
+)
+def test_the_third_version_deals_blocks_of_one_size(
+    m: int, k: int, n: int, turned: tuple[bool, bool], base: tuple[int, int]
+) -> None:
+    """As its tiling says (ops-nn, matmul_v3_base_tiling.cpp): rounds of blocks that fill L0C."""
+    chip = "Ascend910B2"
+    shape = Shape(1, m, n, k, *turned, False, FLOAT16, 2)
+    found = dealt_blocks.partition(load_profile(chip), shape)
+    assert (found.rows, found.columns) == base
+    assert_all_results_once(found)
+    assert_fits(chip, found.blocks, shape)
+    counts = [len(found.shares(core)) for core in range(found.block_dim)]
+    assert max(counts) - min(counts) <= 1
+    # 24 cores that work side by side read four rows of blocks and six columns, not all of them.
+    first = [found.shares(core)[0] for core in range(found.block_dim)]
+    assert len({each.row for each in first}) <= 4
+    assert len({each.column for each in first}) <= 6
+
+
+@given(m=st.integers(1, 6000), k=st.integers(1, 3000), n=st.integers(1, 6000), turned=st.booleans())
+@settings(max_examples=60)
+def test_dealt_blocks_cover_any_product(m: int, k: int, n: int, turned: bool) -> None:
+    shape = Shape(1, m, n, k, turned, not turned, False, FLOAT16, 2)
+    for chip in ("Ascend910B2", "Ascend910B4"):
+        found = dealt_blocks.partition(load_profile(chip), shape)
+        assert_all_results_once(found)
+        assert_fits(chip, found.blocks, shape)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "grid", "base"),
+    [
+        (1274, 2560, 2560, (False, True), (4, 6), (112, 224)),  # 3 x 2 blocks for every core
+        (2048, 1152, 1152, (False, True), (8, 3), (256, 128)),
+        (512, 4304, 1152, (False, True), (4, 6), (128, 192)),
+        (5041, 1536, 1024, (False, True), (3, 8), (128, 128)),
+    ],
+)
+def test_large_products_go_in_basic_blocks(
+    m: int, k: int, n: int, turned: tuple[bool, bool], grid: tuple[int, int], base: tuple[int, int]
+) -> None:
+    """Of the vendor's second version: as many blocks for every core (cann-ops, basic blocks)."""
+    found = found_for("Ascend910B2", m, k, n, turned=turned)
+    assert found.grid[1:] == grid
+    assert (found.blocks.base_m, found.blocks.base_n) == base
+    shares = [found.shares(core)[0] for core in range(found.block_dim)]
+    assert max(each.rows for each in shares) % base[0] == 0
+
+
+def test_rows_that_are_no_whole_blocks_go_another_way() -> None:
+    """The search for large products takes rows of whole 32 bytes alone."""
+    chip = load_profile("Ascend910B2")
+    for k, large in ((4304, True), (4305, False), (4312, False)):
+        shape = Shape(1, 2048, 1152, k, False, True, False, FLOAT16, 2)
+        assert basic_blocks.applies_to(chip, shape) is large
+    assert not basic_blocks.applies_to(
+        chip, Shape(1, 256, 8192, 8192, False, True, False, FLOAT16, 2)
+    )
+
+
+@given(
+    m=st.integers(257, 6000),
+    k=st.integers(17, 300),
+    n=st.integers(17, 300),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    bias=st.booleans(),
+    wide=st.booleans(),
+)
+@settings(max_examples=40)
+def test_basic_blocks_cover_any_product(
+    m: int, k: int, n: int, turned: tuple[bool, bool], bias: bool, wide: bool
+) -> None:
+    kind = FLOAT if wide else FLOAT16
+    rows = (m + 15) // 16 * 16 if turned[0] else m
+    shape = Shape(1, rows, 16 * n, 16 * k, *turned, False, kind, kind.itemsize, False, 0, bias)
+    for chip in ("Ascend910B2", "Ascend910B4"):
+        profile = load_profile(chip)
+        if not basic_blocks.applies_to(profile, shape):
+            continue
+        found = basic_blocks.partition(profile, shape, profile.cores.cube_cores)
+        assert found is not None
+        assert_all_results_once(found)
+        assert_fits(chip, found.blocks, shape)

@@ -1,0 +1,55 @@
+"""How MatMulV3 lays out products on A2 and A3: blocks of C of one size, dealt to the cores in turn.
+
+Every core takes the next block when its turn comes, all of k at once, so the time goes in rounds:
+100 blocks are five on 24 cores. Blocks fill L0C, broad or tall; where there are few rounds, their
+rows shrink so far that none is added. Source: hicann/ops-nn, matmul/mat_mul_v3,
+op_host/op_tiling/matmul_v3_base_tiling.cpp and op_kernel/mat_mul_base_block.h. Left out are its
+ways for few blocks, for sums that are cut, for matrices that vector cores turn into fractals
+first, and windows of blocks that L2 holds where 100 MB don't suffice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.library.matmul_tiling import MatmulTiling
+from npusim.ops.matmul.shapes import Partition
+from npusim.ops.matmul.tiling import partition as searched
+from npusim.ops.matmul.tiling import usual_base
+from npusim.values.arithmetic import round_up
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.ops.matmul.shapes import Shape
+
+_LEAST = 256  # rows and columns of C; few blocks go another way
+_FEW_ROUNDS = 4  # in which rows of blocks are made equal
+_BALANCED_CORES = 24  # elsewhere they aren't
+_WINDOW_ROWS = 4  # rows of blocks that are worked on at a time
+
+
+def partition(profile: Profile, shape: Shape) -> Partition:
+    """Blocks for all cores, or what the other kernels' search finds where there are too few."""
+    cores, (base_m, base_n) = profile.cores.cube_cores, usual_base(profile, shape)
+    number = ceil(shape.m / base_m) * ceil(shape.n / base_n)
+    if shape.batch > 1 or number < cores or min(shape.m, shape.n) < _LEAST:
+        return searched(profile, shape)
+    base_m = _balanced(shape, base_m, base_n, cores)
+    spare = (profile.buffers.bias_table_bytes or 0) if shape.has_bias else 0
+    blocks = MatmulTiling.of_blocks(profile, shape.dtype, (base_m, base_n), base_m, shape.k, spare)
+    blocks = replace(blocks, keep_a=False, keep_b=False)
+    window = _WINDOW_ROWS, cores // _WINDOW_ROWS
+    return Partition(shape, 1, base_m, base_n, blocks, cores, window)
+
+
+def _balanced(shape: Shape, base_m: int, base_n: int, cores: int) -> int:
+    """Rows of a block that fill the rounds which there are anyway.
+
+    Source: OptimizeLoadBalanceBasicKernel there.
+    """
+    high, wide = ceil(shape.m / base_m), ceil(shape.n / base_n)
+    if cores != _BALANCED_CORES or shape.turned_a or high * wide >= _FEW_ROUNDS * cores:
+        return base_m
+    return round_up(ceil(shape.m / (round_up(high * wide, cores) // wide)), 16)

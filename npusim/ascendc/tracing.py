@@ -146,8 +146,8 @@ def _groups(
     busy = _last_with_work(kinds, running)
     played = [running[blocks[0]] for blocks in kinds.values()]
     _issue(played, costs)
-    for_any_shape = not kernel.op_type.endswith("D")
-    one_shape = code.one_shape or not for_any_shape or profile.software.compiled_for_shape
+    for_any_shape = not (code.one_shape or kernel.op_type.endswith("D"))
+    one_shape = not for_any_shape or profile.software.compiled_for_shape
     told = kernel.cores == "cube" or (one_shape and kernel.generated)  # sizes, by its code
     blocks = min(kernel.block_dim, apart)
     reserved = max(core.pipe.reserved for block in played for core in block.cores)

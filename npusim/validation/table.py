@@ -72,6 +72,8 @@ _SPELLED = {"true": "yes", "1": "yes", "false": "no", "0": "no"}  # of the colum
 _JUST_MADE = "warm"
 _LOOP = "loop"
 _CLEARS = ("AtomicAddrClean",)  # what they clear no tensor of theirs tells, but their blocks
+# Those whose rows are dealt out otherwise where they are compiled for their shapes.
+_DEALT_BY_SHAPE = ("ArgMaxV2", "ArgMin")
 _BETWEEN = "between"
 _FLUSHED = "flushed"
 _STARTS: Mapping[tuple[str, str], str] = {
@@ -293,6 +295,8 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
     attributes = _attributes(record.get("attrs", ""))
     if record["op"] in _CLEARS and (blocks := _number(record, "block_dim")):
         attributes = {"block_dim": blocks} | attributes
+    if record["op"] in _DEALT_BY_SHAPE and _state(record) == "static":
+        attributes = {"compiled_for_shape": True} | attributes
     if record.get("hf32") == "YES":
         attributes = {"enable_hf32": True} | attributes
     return in_slots(TaskSpec(record["op"], inputs, made, attributes))

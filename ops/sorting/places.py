@@ -24,12 +24,16 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64, DType
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _SEGMENT = 8192  # elements of a row that are worked on at a time, where the axis isn't the last
 _RESERVED_BYTES = 8192  # of UB, for results
+_BLOCK_ROWS = 8  # that code for any shape gives to one core
 _TILING_NUMBERS = 19  # that a core reads from its tiling before it starts
 # Of the scalar unit: to keep the better of two extremes, in segments of a row, and for a row.
 _COMPARE_OPERATIONS = 8
@@ -49,6 +53,8 @@ class ArgMax(Kernel):
         x: GlobalTensor,
         places: GlobalTensor,
         values: GlobalTensor | None = None,
+        *,
+        one_shape: bool = False,
     ) -> None:
         before, axis, behind = x.shape
         if not compares(profile, x.dtype) or places.dtype is not INT32:
@@ -65,15 +71,19 @@ class ArgMax(Kernel):
             each = x.dtype.itemsize + (self.wide is not x.dtype) * self.wide.itemsize
             most = (profile.buffers.ub_bytes - _RESERVED_BYTES) // each // lanes * lanes
             self.segment = min(axis, most)
-            self.grid = Grid((before,), (1,), cores)
+            apart = one_shape or values is not None or profile.software.compiled_for_shape
+            each = 1 if apart else _rows_of_a_core(before, x.dtype, cores)
+            self.grid = Grid((before,), (each,), cores)
         elif before >= cores or before >= behind // lanes:
             self.grid = Grid((before, behind), (1, min(behind, _SEGMENT)), cores, 0)
         else:
             each = min(round_up(ceil(behind / cores), lanes), _SEGMENT)
             self.grid = Grid((before, behind), (1, each), cores, 1)
         self.division = self.grid
-        # Compiled for any shape, it is launched on all cores, unless there is but one row.
+        # Code that takes rows one by one is launched on all cores, unless there is but one row.
         self.block_dim = cores if before > 1 or behind > 1 else 1
+        if behind == 1 and self.grid.extent[0] > 1:
+            self.block_dim = self.grid.used_cores
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -99,7 +109,8 @@ class ArgMax(Kernel):
         if not alone:
             source = made(view, FLOAT)
             tasks += cast(task, x.view(*view), source)
-        tasks.append(cls(task.profile, source, own, values))
+        one_shape = bool(task.attributes.get("compiled_for_shape", False))
+        tasks.append(cls(task.profile, source, own, values, one_shape=one_shape))
         if own is not places:
             tasks += cast(task, own, places)
         return tuple(tasks)
@@ -137,15 +148,25 @@ class ArgMax(Kernel):
             core.pipe.init_buffer(wide, 1, self.segment * self.wide.itemsize)
         core.pipe.init_buffer(out_que, 1, 2 * core.block_bytes)
         core.pipe.init_buffer(best, 1, core.block_bytes)
-        for piece in self.grid.pieces(core):
-            (row,) = piece.starts
+        for row in self._rows_of(core):
             chosen = core.duplicate(best.get(self.kept, 2), 0)
             for start, length in core.tiles(0, self.axis, self.segment, sequential=True):
-                x = in_que.copy_in(self.x.window(((row, self.axis), (start, 1)), (length,), (1,)))
+                places = (*((each, self.axis) for each in row), (start, 1))
+                x = in_que.copy_in(self.x.window(places, (length,), (1,)))
                 self._fold(core, chosen, self._widened(core, wide, x))
                 self._keep(core, chosen, x, start)
                 in_que.free_tensor(x)
             self._store(core, out_que, chosen, row)
+
+    def _rows_of(self, core: Core) -> Iterator[tuple[Index, ...]]:
+        """The rows of a core, each by numbers whose sum it is."""
+        for piece in self.grid.pieces(core):
+            (first,), (rows,) = piece.starts, piece.shape
+            if rows == 1:
+                yield (first,)
+            else:
+                for turn in core.loop(rows):
+                    yield first, turn
 
     def _fold(self, core: Core, chosen: LocalTensor, x: LocalTensor) -> None:
         """Extremes of every repeat, with places; then of those, until one is left.
@@ -184,17 +205,20 @@ class ArgMax(Kernel):
         held[..., 1] = np.where(better, place[..., 0] + first, held[..., 1])
         held[..., 0] = np.where(better, value, held[..., 0])
 
-    def _store(self, core: Core, out_que: TQue, chosen: LocalTensor, row: Any) -> None:
+    def _store(
+        self, core: Core, out_que: TQue, chosen: LocalTensor, row: tuple[Index, ...]
+    ) -> None:
+        where = tuple((each, 1) for each in row)
         core.emit_scalar("st_ub", stores=1)
         place = core.duplicate(out_que.alloc_tensor(INT32, 1), 0)
         if core.numerics:
             place.target(core.depth)[...] = chosen.values(core.depth)[..., 1:]
-        out_que.copy_out(self.places.span(row, 1), place)
+        out_que.copy_out(self.places.window(where, (1,), (1,)), place)
         if self.values is not None:
             value = core.duplicate(out_que.alloc_tensor(self.values.dtype, 1), 0.0)
             if core.numerics:
                 value.target(core.depth)[...] = chosen.values(core.depth)[..., :1]
-            out_que.copy_out(self.values.span(row, 1), value)
+            out_que.copy_out(self.values.window(where, (1,), (1,)), value)
 
     def _columns(self, core: Core) -> None:
         size, most = self.x.dtype.itemsize, self.grid.extent[1]
@@ -257,6 +281,16 @@ class ArgMax(Kernel):
         better = better | (now == 0)
         where[...] = np.where(better, now, where)
         held[...] = np.where(better, values, held)
+
+
+def _rows_of_a_core(rows: int, kind: DType, cores: int) -> int:
+    """Rows that a core takes in code for any shape: blocks of eight; fewer are one core's.
+
+    Source: op_tiling/arg_max_v2.cc, which is older than BFLOAT16: 66 rows of that ran on 5 cores of
+    910B3, in blocks of sixteen.
+    """
+    block = 2 * _BLOCK_ROWS if kind is BFLOAT16 else _BLOCK_ROWS
+    return rows if rows < block else round_up(ceil(rows / cores), block)
 
 
 def compares(profile: Profile, kind: DType) -> bool:

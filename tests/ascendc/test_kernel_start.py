@@ -298,6 +298,28 @@ def test_reductions_for_any_shape_are_mixed_and_those_and_rows_have_many_variant
     assert (first - without > start_us + 0.9 * found.launch.variants_code_us) == many
 
 
+@pytest.mark.parametrize("op", ["ReduceSum", "LogSoftmaxV2", "LayerNormV3"])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 13), (37, 999), (500, 101)])
+def test_what_is_compiled_for_its_shapes_has_no_other_variants(
+    op: str, shape: tuple[int, int]
+) -> None:
+    x, line = TensorSpec(shape, "float32"), TensorSpec(shape[1:], "float32")
+    column = TensorSpec((shape[0], 1), "float32")
+    norm = op == "LayerNormV3"
+    outputs = (x, column, column) if norm else (column,) if op == "ReduceSum" else (x,)
+    task = TaskSpec(op, (x, line, line) if norm else (x,), outputs, {} if norm else {"axes": [1]})
+    found = profile(CHIP)
+    none = dict.fromkeys(("preparing_us", "variants_code_us", "variants_per_block_us"), 0.0)
+    without = found.model_copy(update={"launch": found.launch.model_copy(update=none)})
+    compiled, plain, any_shape = (
+        simulate_task(chip, task, "in_graph", role=Role(one_shape=one_shape)).duration_us
+        for chip, one_shape in ((found, True), (without, True), (found, False))
+    )
+    assert compiled == pytest.approx(plain)
+    launch = found.launch  # of a graph the code is far
+    assert any_shape - compiled > 0.9 * (launch.variants_code_us - launch.code_far_us)
+
+
 @pytest.mark.parametrize("op", ["NLLLoss", "TopKV2", "AdaptiveAvgPool3dGrad", "ReduceSum"])
 def test_what_profiles_list_as_mix_aiv_is_launched_so(op: str) -> None:
     rows = [each for each in read_rows(MEASURED) if each.op == op and each.soc == CHIP]

@@ -55,7 +55,7 @@ def test_every_number_of_a_family_is_found_with_what_it_is() -> None:
     assert found["ops/reduction/total.py"].meaning.startswith("whole ones, beyond which")
     assert "reduce_atomic_schedule" in found["ops/reduction/total.py"].source
     left = {each.name for each in switches(["ops/layer_norm", "ops/reduction"])}
-    assert left == {"fuses", "by_lanes", "many_variants"} <= set(SWITCHES)
+    assert left == {"fuses", "by_lanes", "many_variants", "most_columns"} <= set(SWITCHES)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,52 @@ def test_groups_of_rows(rows: int, columns: int) -> None:
     assert_time_needs_no_numbers(*given, results(x))
 
 
+@pytest.mark.parametrize(
+    ("kind", "columns", "at_once", "together"),
+    [
+        (np.float16, 499, 0, True),
+        (np.float16, 500, 25, False),  # (196,608 - 256 - 4,096 - 2,048) / (14 * 512 + 264)
+        (np.float16, 1152, 11, False),
+        (np.float16, 1153, 10, False),
+        (np.float16, 2040, 6, False),
+        (np.float16, 2041, 4, False),  # an instruction doesn't step over it: folded singly
+        (np.float32, 1152, 5, False),
+        (np.float32, 7001, 1, False),
+    ],
+)
+def test_added_rows_come_as_many_at_a_time_as_the_tiling_says(
+    kind: Any, columns: int, at_once: int, *, together: bool
+) -> None:
+    x, gamma, beta = operands(3000, columns, kind=kind)
+    outputs = [np.zeros_like(x), *results(x)[1:], np.zeros_like(x)]
+    (kernel,), _ = kernels("Ascend910B2", "AddLayerNorm", [x, x, gamma, beta], outputs)
+    layout: Any = getattr(kernel, "layout", None)
+    assert layout.one_by_one == (not together)
+    assert together or layout.rows_at_once == at_once >= layout.tile_rows >= at_once // 2
+    assert layout.folds_singly == (together or kind is np.float32 or columns > 2040)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.integers(1, 300),
+    columns=st.sampled_from([1, 33, 499, 500, 1153, 2041]),
+    kind=st.sampled_from([np.float16, np.float32]),
+)
+def test_added_rows(rows: int, columns: int, kind: Any) -> None:
+    x, gamma, beta = operands(rows, columns, kind=kind)
+    other = numbers(rows, columns, seed=3).astype(kind)
+    total = x.astype(float) + other.astype(float)
+    _, _, y = normalised(total)
+    outputs = [np.zeros_like(x), *results(x)[1:], np.zeros_like(x)]
+    given = ("Ascend910B2", "AddLayerNorm", [x, other, gamma, beta])
+    got = run(*given, outputs, epsilon=EPSILON)
+    loose = 1e-2 if kind is np.float16 else 1e-4
+    want = y * gamma.astype(float) + beta.astype(float)
+    np.testing.assert_allclose(got[0].astype(float), want, rtol=loose, atol=loose)
+    np.testing.assert_allclose(got[3].astype(float), total, rtol=loose, atol=loose)
+    assert_time_needs_no_numbers(*given, outputs)
+
+
 @settings(max_examples=20, deadline=None)
 @given(rows=st.integers(1, 300), columns=st.integers(1, 3000), chip=st.sampled_from(CHIPS))
 def test_any_rows_and_time_by_shapes(rows: int, columns: int, chip: str) -> None:

@@ -82,6 +82,37 @@ def test_masks_of_the_last_repeat_begin_with_a_full_word(chip: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind", "any_shape", "one_shape"),
+    [
+        (1, np.float32, 1, 1),
+        (7, np.float32, 1, 48),
+        (8, np.float32, 1, 48),
+        (9, np.float32, 2, 48),
+        (66, np.float32, 9, 48),
+        (66, np.float16, 9, 48),
+        (66, BFLOAT16, 5, 48),
+        (1009, np.float32, 43, 48),  # 24 rows each
+    ],
+)
+def test_code_for_any_shape_deals_out_blocks_of_rows(
+    rows: int, kind: Any, any_shape: int, one_shape: int
+) -> None:
+    x, places = np.zeros((rows, 100), kind), np.zeros(rows, np.int32)
+    for compiled, blocks in ((False, any_shape), (True, one_shape)):
+        told = {"dimension": 1, "compiled_for_shape": compiled}
+        (kernel,), _ = kernels("Ascend910B2", "ArgMaxV2", [x], [places], told)
+        assert kernel.block_dim == blocks
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=st.integers(1, 500), columns=st.integers(1, 400))
+def test_rows_in_blocks_are_found(rows: int, columns: int) -> None:
+    x = np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
+    (places,) = run("Ascend910B2", "ArgMaxV2", [x], [np.zeros(rows, np.int32)], dimension=1)
+    np.testing.assert_array_equal(places, x.argmax(axis=-1))
+
+
 def test_a_long_row_is_searched_in_segments() -> None:
     x = np.random.default_rng(0).standard_normal((2, 100_003)).astype(np.float32)
     out = [np.zeros(2, np.int32), np.zeros(2, np.float32)]

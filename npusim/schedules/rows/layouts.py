@@ -193,6 +193,7 @@ class RowsLayout(RowLayout):
         self.ragged = columns % self._step > 0 and not self.packed
         self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.rows_at_once = 1  # of these, that come and go together
+        self.folds_singly = True  # whether these are folded singly too
         self.tile_rows = 1
         self._element_bytes = 0
         self._axes, self._block = axes, block_bytes // (narrowest or itemsize)
@@ -305,7 +306,8 @@ class RowsLayout(RowLayout):
         if self.packed:
             fold_packed_rows(core, fold, dst, src)
         else:
-            fold_each_row(core, fold, dst, src, generated=self.generated, singly=self.one_by_one)
+            singly = self.one_by_one and self.folds_singly
+            fold_each_row(core, fold, dst, src, generated=self.generated, singly=singly)
 
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         if self.packed:

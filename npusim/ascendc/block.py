@@ -111,6 +111,10 @@ class Block:
     def _started(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """The kernel's code on a core; without waits in it, it has run when this returns."""
         self._enter(core)
+        progress, block = self._cluster.progress, self._cluster.block_idx
+        told = core.recording or not self._kernel.shares_all
+        if progress is not None and not told and progress.has_had(block):
+            return iter(())
         phases = self._kernel.process(core)
         core.chain.run()
         if phases is None:

@@ -8,6 +8,7 @@ have clusters of a single core.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from npusim.ascendc.issuer import Issuer
@@ -31,11 +32,20 @@ class CoreWait:
 class Progress:
     """How far the blocks up to ``last_block``, run one after the other, have come together.
 
-    ``reached`` has the first task that isn't computed yet, for each loop over tasks.
+    ``reached`` has the first task that isn't computed yet, for each loop over tasks, and ``first``
+    what says which task a block begins with.
     """
 
     last_block: int
     reached: dict[int, int] = field(default_factory=dict)
+    first: dict[int, Callable[[int], int]] = field(default_factory=dict)
+
+    def has_had(self, block: int) -> bool:
+        """Whether a block has tasks in every loop, and all of them are computed."""
+        return bool(self.first) and all(
+            first(block) < first(block + 1) <= self.reached.get(loop, 0)
+            for loop, first in self.first.items()
+        )
 
 
 class Cluster:

@@ -194,6 +194,7 @@ class Core(
         if count <= 0 or progress is None or not self.numerics:
             yield from self.loop(count, inner_bytes=inner_bytes)
             return
+        progress.first[self._shares] = first
         done = max(0, progress.reached.get(self._shares, start) - start)
         known = first(progress.last_block + 1) - start
         if done < count:

@@ -53,6 +53,8 @@ class Kernel(ABC):
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
+    ``shares_all`` says that all a block does lies in its :meth:`Core.share`, so that one whose
+    tasks were computed together with another's has nothing left to do.
     ``literal`` marks kernels that are always run as a reference, block by block and iteration by
     iteration; blocks that turn out to be alike are played together.
     """
@@ -67,6 +69,7 @@ class Kernel(ABC):
     hard_sync: bool = False
     broadcasts: bool = False
     independent: bool = False
+    shares_all: ClassVar[bool] = False
     literal: ClassVar[bool] = False
 
     block_dim: int

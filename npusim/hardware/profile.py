@@ -144,7 +144,8 @@ class Profile(Group):
 
     def vector_dtypes(self, intrinsic: str) -> tuple[str, ...]:
         """The dtypes that a vector intrinsic takes, spelled out; empty if the chip lacks it."""
-        expect(intrinsic, str, say("an intrinsic"))
+        if type(intrinsic) is not str:  # asked for every instruction: a message only where needed
+            expect(intrinsic, str, say("an intrinsic"))
         return self._vector_dtypes.get(intrinsic, ())
 
     def supports_vector(self, intrinsic: str, dtype_name: str) -> bool:

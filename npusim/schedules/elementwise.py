@@ -131,6 +131,7 @@ class ElementwiseKernel(Kernel):
     """
 
     generated: bool = True
+    shares_all = True
     coexisting: float = 3
     fills_cores: ClassVar[bool] = True  # a core gets a least share of the output, or it stays idle
     axes: ClassVar[Axes] = Axes.FUSED

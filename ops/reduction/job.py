@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,12 @@ class Job:
     out: GlobalTensor
     kept: GlobalTensor | None = None
     beside: GlobalTensor | None = None
+    dtype: DType = field(init=False)
+    """What is computed in."""
+
+    def __post_init__(self) -> None:
+        found = self.kind.compute_dtype(self.profile, self.x.dtype)
+        object.__setattr__(self, "dtype", found)
 
     @property
     def for_one_shape(self) -> bool:
@@ -76,11 +82,6 @@ class Job:
     def cores(self) -> int:
         """Cores that a vector kernel may use."""
         return self.profile.cores.vector_cores
-
-    @property
-    def dtype(self) -> DType:
-        """What is computed in."""
-        return self.kind.compute_dtype(self.profile, self.x.dtype)
 
     @property
     def block(self) -> int:

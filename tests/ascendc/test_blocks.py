@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
 from npusim.ascendc import Core, trace
 from npusim.ascendc import host_threads as blocks
+from npusim.ascendc.cluster import Progress
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
 from npusim.runtime.task import run_tasks
+from npusim.schedules.elementwise import ElementwiseKernel
+from npusim.schedules.rows.kernel import RowKernel
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError, RejectedError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
@@ -63,6 +67,66 @@ def test_threads_change_nothing(op: str, arguments: Any, monkeypatch: pytest.Mon
     alone = outputs(monkeypatch, 1, op, arguments)
     for threads in (2, 3, 64):
         assert outputs(monkeypatch, threads, op, arguments) == alone
+
+
+def rows(kind: str, *shape: int) -> Any:
+    random = np.random.default_rng(7)
+    return (random.standard_normal(shape, np.float32) * 3).astype(kind)
+
+
+RAGGED = [(2, 1), (41, 37), (83, 100), (127, 1001), (40, 8192), (81, 20_000), (3, 41, 130)]
+OVER_ROWS: list[tuple[str, Any]] = [
+    ("aclnnSoftmax", lambda x: {"self": x, "dim": -1}),
+    (
+        "aclnnLayerNorm",
+        lambda x: {
+            "input": x,
+            "normalizedShape": [x.shape[-1]],
+            "weightOptional": x[..., 0, :],
+            "biasOptional": x[..., -1, :],
+            "eps": 1e-5,
+        },
+    ),
+    ("aclnnGelu", lambda x: {"self": x}),
+    (
+        "aclnnReduceSum",
+        lambda x: {"self": x, "dims": [0], "keepDims": False, "dtype": str(x.dtype)},
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("op", OVER_ROWS, ids=lambda op: op[0])
+@pytest.mark.parametrize("shape", RAGGED)
+def test_blocks_together_and_each_by_itself_give_the_same_bits(
+    op: tuple[str, Any], shape: tuple[int, ...], kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rows(kind, *shape)
+    if op[0] == "aclnnLayerNorm":
+        x = x.reshape(-1, shape[-1])
+    arguments = op[1](x)
+    together = outputs(monkeypatch, 1, op[0], arguments)
+    assert outputs(monkeypatch, 3, op[0], arguments) == together
+    with monkeypatch.context() as alone:
+        for kernel in (ElementwiseKernel, RowKernel):
+            alone.setattr(kernel, "shares_all", False)
+        alone.setattr(Core, "computes_together", property(lambda _: False))
+        assert outputs(alone, 1, op[0], arguments) == together
+
+
+def test_blocks_whose_tasks_are_computed_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    had: list[bool] = []
+    asked = Progress.has_had
+
+    def watched(self: Progress, block: int) -> bool:
+        had.append(asked(self, block))
+        return had[-1]
+
+    monkeypatch.setattr(Progress, "has_had", watched)
+    use(monkeypatch, 1)
+    result = Device(CHIP).run("aclnnSoftmax", self=rows("float32", 83, 100), dim=1)
+    assert len(had) == result.tasks[0].block_dim == 28  # of three rows, and the last one of two
+    assert had == [False, *[True] * 26, False]
 
 
 def test_every_thread_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,10 +176,13 @@ class Reductions(Lanes):
         self.issue(fold.pairwise, here, (here, src))
         if self.numerics:
             values, target = src.values(depth), dst.total()
-            for turn in range(values.shape[depth - 1]):
-                one = values[(slice(None),) * home + (0,) * (depth - 1 - home) + (turn,)]
-                row.computation(target, one, out=target)
-                self.settle(target)
+            turns = values[(slice(None),) * home + (0,) * (depth - 1 - home)]
+            compute, settles = row.computation, not self.profile.features.inf_nan
+            rest = (axis for axis in range(turns.ndim) if axis != home)
+            for one in turns.transpose(home, *rest):  # thousands: as little as can be around it
+                compute(target, one, target)
+                if settles:
+                    self.settle(target)
         self.computed(row.__name__, dst, self.stack_size(home, depth))
         return dst
 

@@ -70,6 +70,7 @@ class RowKernel(Kernel):
     """An operator over rows: ``(profile, *inputs, *outputs, **attributes)``."""
 
     row: ClassVar[RowOperator]
+    shares_all = True
 
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object

@@ -1,8 +1,12 @@
 """Losses that are folded by the kernel that computes them: one number comes out.
 
 Shares and tiles are those of a sum of everything whose elements are computed first, as the tensor
-compiler makes it of such a formula; MSELossV2, in Ascend C, has its own. Source: ops-nn loss/*
-(op_api: the reduction is an attribute of the operator; mse_loss_v2_tiling.cpp, mse_loss_v2_sum.h).
+compiler makes it of such a formula; MSELossV2, in Ascend C, has its own. Half types are cast to
+float32 first and the sum is cast back: parts of it can't be added in memory then, so that a kernel
+for one shape folds everything on one core. Source: ops-nn loss/* (op_api: the reduction is an
+attribute of the operator; mse_loss_v2_tiling.cpp, mse_loss_v2_sum.h); public operator sources
+(tbe/impl/dynamic/kl_div_v2.py) and tensor compiler (parts are added in memory where what is folded
+is itself stored, as float32).
 """
 
 from __future__ import annotations

@@ -112,6 +112,10 @@ class Issuer:
         self.follower: Follower | None = None  # looks at every byte that is touched
         self.users_code = False  # whose copies are looked at before they are believed
 
+    def get_block_num(self) -> int:
+        """Number of blocks of the launch: one, for a core by itself."""
+        return 1
+
     def touched(self, place: object, *, writes: bool = False, adds: bool = False) -> None:
         """A copy of numbers reads a slice of global memory, ``writes`` it or ``adds`` to it."""
 

@@ -6,6 +6,7 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from npusim.runtime.task import run_tasks
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.roles import Role
 from npusim.validation.table import read_rows
-from support.kernels import Probe, profile
+from support.kernels import Probe, gm, profile
 from support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -318,6 +319,29 @@ def test_what_is_compiled_for_its_shapes_has_no_other_variants(
     assert compiled == pytest.approx(plain)
     launch = found.launch  # of a graph the code is far
     assert any_shape - compiled > 0.9 * (launch.variants_code_us - launch.code_far_us)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7, 48])  # up to as many as there are cores
+@pytest.mark.parametrize(("elements", "turns"), [(1, 1), (2, 0), (1000, 0)])
+def test_blocks_read_the_only_element_of_a_tensor_in_turn(
+    blocks: int, elements: int, turns: int
+) -> None:
+    """Once: behind the first they are as far apart as their turns."""
+    numbers = [gm(np.zeros(elements, np.float32), name) for name in ("a", "b")]
+
+    def body(core: Core) -> None:
+        for each in numbers:
+            core.load_scalar(each.span(0, 1))
+
+    def took(conflict: float) -> float:
+        found = profile(CHIP)
+        told = found.memory.model_copy(update={"load_conflict_cycles": conflict})
+        chip = found.model_copy(update={"memory": told})
+        kernels = [Probe(body, *numbers, blocks=blocks)]
+        return run_tasks(kernels, chip, empty_cache(chip)).duration_us
+
+    more = took(1000.0) - took(0.0)
+    assert more == pytest.approx(turns * (blocks - 1) * 1000 / profile(CHIP).clock_mhz, abs=1e-3)
 
 
 @pytest.mark.parametrize("op", ["NLLLoss", "TopKV2", "AdaptiveAvgPool3dGrad", "ReduceSum"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class Scalars(Issuer):
     """The scalar part of :class:`npusim.ascendc.core.Core`."""
+
+    _apart = False  # whether blocks have read one element in turn
 
     def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
         """One element of a tile (GetValue); waits for the vector unit if that has written the tile.
@@ -51,9 +54,18 @@ class Scalars(Issuer):
             tensor.element(index).target(depth)[...] = number
 
     def load_scalar(self, source: GmSlice) -> Scalar:
-        """One element of global memory, read by the scalar unit through its cache."""
+        """One element of global memory, read by the scalar unit through its cache.
+
+        A tensor's only one is what all blocks read as they begin, one after the other; from then on
+        they are as far apart.
+        """
         if self.recording:
-            self.recorder.emit(Pipe.SCALAR, "ld_gm", self.costs.gm_element())
+            cycles = self.costs.gm_element()
+            if prod(source.tensor.shape) == 1 and not self.depth and not self._apart:
+                at_once = min(self.get_block_num(), self.profile.cores.vector_cores)
+                cycles += self.costs.taking_turns(at_once)
+                self._apart = True
+            self.recorder.emit(Pipe.SCALAR, "ld_gm", cycles)
         if not self.numerics:
             return Scalar(self, None, self.depth)
         depth = self.depth

@@ -41,10 +41,11 @@ class Progress:
     first: dict[int, Callable[[int], int]] = field(default_factory=dict)
 
     def has_had(self, block: int) -> bool:
-        """Whether a block has tasks in every loop, and all of them are computed."""
-        return bool(self.first) and all(
-            first(block) < first(block + 1) <= self.reached.get(loop, 0)
-            for loop, first in self.first.items()
+        """Whether a block has tasks, and all of them are computed."""
+        if not any(first(block) < first(block + 1) for first in self.first.values()):
+            return False
+        return all(
+            first(block + 1) <= self.reached.get(loop, 0) for loop, first in self.first.items()
         )
 
 

@@ -170,35 +170,40 @@ class Core(
         """Whether blocks are computed whose tasks :meth:`share` puts together."""
         return self.numerics and self.cluster.progress is not None
 
-    def share(self, first: Callable[[int], int], *, inner_bytes: int = 0) -> Iterator[LoopIndex]:
+    def share(
+        self, first: Callable[[int], int], *, inner_bytes: int = 0, in_chains: bool = True
+    ) -> Iterator[LoopIndex]:
         """Loop over the block's tasks, from ``first(block)`` up to ``first(block + 1)``.
 
         As :meth:`loop`, with the number of the task as index. Where blocks are ``independent``, the
         host computes some blocks' tasks at once, so the body must depend on nothing but the task,
-        and what it adds to global memory goes to a place of the task, each by one copy.
+        and what it adds to global memory goes to a place of the task, each by one copy. Without
+        ``in_chains`` its steps are computed one by one, and fewer tasks fit the host's caches.
         """
         if self.loops:
             raise KernelError(self.kernel_name, "a block's share of the tasks is an outermost loop")
         start = first(self.get_block_idx())
         self._shares += 1
         self.in_share = True
-        for turn in self._tasks(first, start, inner_bytes):
+        most_bytes = _SHARE_BYTES if in_chains else _STACK_BYTES
+        for turn in self._tasks(first, start, inner_bytes, most_bytes):
             yield turn + start
         self.in_share = False
 
     def _tasks(
-        self, first: Callable[[int], int], start: int, inner_bytes: int
+        self, first: Callable[[int], int], start: int, inner_bytes: int, most_bytes: int
     ) -> Iterator[LoopIndex]:
         """The block's tasks and perhaps those of the next blocks; none where others had them."""
         count, progress = first(self.get_block_idx() + 1) - start, self.cluster.progress
+        if progress is not None:
+            progress.first[self._shares] = first
         if count <= 0 or progress is None or not self.numerics:
             yield from self.loop(count, inner_bytes=inner_bytes)
             return
-        progress.first[self._shares] = first
         done = max(0, progress.reached.get(self._shares, start) - start)
         known = first(progress.last_block + 1) - start
         if done < count:
-            most = self._batch(known - done, inner_bytes, _SHARE_BYTES)
+            most = self._batch(known - done, inner_bytes, most_bytes)
             step = ceil((known - done) / ceil((known - done) / most))  # turns of the same length
             turns = [(begin, min(begin + step, known)) for begin in range(done, count, step)]
             progress.reached[self._shares] = start + turns[-1][1]

@@ -16,7 +16,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -287,7 +287,9 @@ class GmSlice:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
         if not self.is_scattered:
             return self._view(depth)
-        return self._windows()[self.starts(depth)]
+        starts = self.starts(depth)
+        view = self._even(starts)
+        return self._windows()[starts] if view is None else view
 
     def own_place(self, depth: int) -> NDArray[Any] | None:
         """The memory itself, where it is evenly spaced and no two iterations meet in it."""
@@ -311,7 +313,11 @@ class GmSlice:
                 values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
                 self._windows()[starts[there]] = values[there]
                 return
-            self._windows()[starts] = values[last]
+            view = self._even(starts, apart=True)
+            if view is None:
+                self._windows()[starts] = values[last]
+            else:
+                view[...] = values[last]
         else:
             self._assign(self._view(depth), values[last], depth)
 
@@ -422,6 +428,28 @@ class GmSlice:
         shape = (data.size - self._extent + 1, *self.shape)
         return np.ndarray(shape, data.dtype, data, 0, strides)
 
+    def _even(self, starts: NDArray[np.int64], *, apart: bool = False) -> NDArray[Any] | None:
+        """The tiles at ``starts`` as a view where these turn out to be evenly spaced, else None.
+
+        As those of slices behind slices are, whose addresses are computed by ``//`` and ``%``.
+        ``apart`` asks for tiles that don't meet.
+        """
+        data, moves = self.memory(), []
+        for axis, turns in enumerate(starts.shape):
+            gaps = np.diff(starts, axis=axis)
+            if (gaps != (step := int(gaps.flat[0]) if gaps.size else 0)).any():
+                return None
+            moves.append((step, turns))
+        if not starts.size or min(step for step, _ in moves) < 0:
+            return None
+        first, last = int(starts.flat[0]), int(starts.flat[-1])
+        if first < 0 or last > data.size - self._extent or (apart and self._meets(moves)):
+            return None
+        steps = (*(step for step, _ in moves), *self.steps)
+        strides = tuple(step * data.itemsize for step in steps)
+        shape = (*starts.shape, *self.shape)
+        return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
+
     def starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""
         total = np.full((1,) * depth, self._base, np.int64)
@@ -453,9 +481,14 @@ class GmSlice:
         return even and not (starts & 1).any()
 
     def _overlaps(self) -> bool:
+        return self._meets(
+            (step, index.last - index.first) for index, step in self._affine.values()
+        )
+
+    def _meets(self, moves: Iterable[tuple[int, int]]) -> bool:
+        """Whether tiles overlap that so many turns move by so many elements each."""
         extent = self._extent
-        moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
-        for step, turns in moves:
+        for step, turns in sorted(moves):
             if turns > 1 and step < extent:
                 return True
             extent += (turns - 1) * step

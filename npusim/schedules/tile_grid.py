@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,15 +83,26 @@ class Grid:
 
     def pieces(self, core: Core) -> Iterator[Piece]:
         """The tiles of one core, alike ones as one loop."""
+        if core.computes_together and self.axis is None and not self.first_core:
+            yield from self._pieces_of_blocks(core)
+            return
         for parts, first, count in self._shares(core.get_block_idx()):
-            shape = tuple(part.extent for part in parts)
             for turn in core.loop(count):
-                indices = _taken_apart(turn + first, tuple(part.count for part in parts))
-                starts = tuple(
-                    index * part.extent + part.start
-                    for part, index in zip(parts, indices, strict=True)
-                )
-                yield Piece(shape, starts)
+                yield _piece(parts, turn + first)
+
+    def _pieces_of_blocks(self, core: Core) -> Iterator[Piece]:
+        """The same of this and the next cores at once.
+
+        The first tiles of a kind are those of the core that is the first to get one more.
+        """
+        turned, used = 0, self.used_cores
+        for parts in product(*(self._parts(axis) for axis in range(len(self.extent)))):
+            each, more = divmod(prod(part.count for part in parts), used)
+            for last, place in ((used, -turned), (turned, used - turned)):
+                first = partial(_first_tile, each, more, place, last)
+                for turn in core.share(first, in_chains=False):
+                    yield _piece(parts, turn)
+            turned = (turned + more) % used
 
     def _parts(self, axis: int) -> list[_Part]:
         size, extent = self.sizes[axis], self.extent[axis]
@@ -239,6 +251,22 @@ def whole_axes(
         extent[axis] = min(each, sizes[axis])
         break
     return tuple(extent)
+
+
+def _piece(parts: tuple[_Part, ...], number: Index) -> Piece:
+    """The tile of a number among those of its kind."""
+    indices = _taken_apart(number, tuple(part.count for part in parts))
+    starts = (index * part.extent + part.start for part, index in zip(parts, indices, strict=True))
+    return Piece(tuple(part.extent for part in parts), tuple(starts))
+
+
+def _first_tile(each: int, more: int, place: int, last: int, core: int) -> int:
+    """The first tile of a core, up to the ``last``, if that of core 0 is at ``place``.
+
+    All have ``each``, and those at the first ``more`` places one more.
+    """
+    at = max(0, min(core, last) + place)
+    return at * each + min(at, more)
 
 
 def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:

@@ -167,6 +167,8 @@ class BlockedCopy(Kernel):
     """
 
     op_type = "TransData"
+    independent = True
+    shares_all = True
     depth = 1
     merges = True  # planes that follow each other are one run
 
@@ -226,7 +228,8 @@ class BlockedCopy(Kernel):
             x = in_que.copy_in(source)
             out = out_que.alloc_tensor(self.kind, *target.shape)
             self.turn(core, out, x, piece.shape)
-            core.arrange(out, x, how=self._how(piece.shape, out.shape, core.depth))
+            how = self._how(piece.shape, out.shape, core.depth)
+            core.arrange(out, x, how=how, shows=True)
             in_que.free_tensor(x)
             out_que.copy_out(target, out)
 
@@ -306,7 +309,8 @@ class BlockedCopy(Kernel):
             plain = _turned(plain, depth, [order.index(axis) for axis in range(3)])
             missing = (images, slices * self.layout.c0, places)
             gaps = [(0, whole - part) for whole, part in zip(missing, shape, strict=True)]
-            plain = np.pad(plain, [(0, 0)] * depth + gaps)
+            if missing != tuple(shape):
+                plain = np.pad(plain, [(0, 0)] * depth + gaps)
             return _turned(plain.reshape(*stack, *wide), depth, into)
 
         def backward(values: NDArray[Any]) -> NDArray[Any]:

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
-from npusim.ascendc import Core, trace
+from npusim.ascendc import Core, GmSlice, trace
 from npusim.ascendc import host_threads as blocks
 from npusim.ascendc.cluster import Progress
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
+from npusim.ops.data_movement.blocked import BlockedCopy
 from npusim.runtime.task import run_tasks
 from npusim.schedules.elementwise import ElementwiseKernel
 from npusim.schedules.rows.kernel import RowKernel
@@ -95,6 +96,19 @@ OVER_ROWS: list[tuple[str, Any]] = [
 ]
 
 
+def assert_blocks_alone_give_the_same(op: str, arguments: Any, patch: pytest.MonkeyPatch) -> None:
+    together = outputs(patch, 1, op, arguments)
+    for threads in (3, 64):
+        assert outputs(patch, threads, op, arguments) == together
+    with patch.context() as alone:
+        for kernel in (ElementwiseKernel, RowKernel, BlockedCopy):
+            alone.setattr(kernel, "shares_all", False)
+        assert outputs(alone, 1, op, arguments) == together
+        alone.setattr(Core, "computes_together", property(lambda _: False))
+        alone.setattr(GmSlice, "_even", lambda *_, **__: None)
+        assert outputs(alone, 1, op, arguments) == together
+
+
 @pytest.mark.parametrize("kind", ["float32", "float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("op", OVER_ROWS, ids=lambda op: op[0])
 @pytest.mark.parametrize("shape", RAGGED)
@@ -102,16 +116,22 @@ def test_blocks_together_and_each_by_itself_give_the_same_bits(
     op: tuple[str, Any], shape: tuple[int, ...], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = rows(kind, *shape)
-    if op[0] == "aclnnLayerNorm":
-        x = x.reshape(-1, shape[-1])
-    arguments = op[1](x)
-    together = outputs(monkeypatch, 1, op[0], arguments)
-    assert outputs(monkeypatch, 3, op[0], arguments) == together
-    with monkeypatch.context() as alone:
-        for kernel in (ElementwiseKernel, RowKernel):
-            alone.setattr(kernel, "shares_all", False)
-        alone.setattr(Core, "computes_together", property(lambda _: False))
-        assert outputs(alone, 1, op[0], arguments) == together
+    x = x.reshape(-1, shape[-1]) if op[0] == "aclnnLayerNorm" else x
+    assert_blocks_alone_give_the_same(op[0], op[1](x), monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 17, 20), (2, 40, 20, 23), (3, 100, 57, 56), (5, 16, 1, 9)]
+)
+def test_layouts_turned_together_give_the_same_bits(
+    shape: tuple[int, ...], kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, weight = rows(kind, *shape), rows(kind, 19, shape[1], 3, 3)
+    whole = {name: [1, 1] for name in ("stride", "padding", "dilation")}
+    rest = {"transposed": False, "outputPadding": [0, 0], "groups": 1, "cubeMathType": 0}
+    arguments = {"input": x, "weight": weight, **whole, **rest}
+    assert_blocks_alone_give_the_same("aclnnConvolution", arguments, monkeypatch)
 
 
 def test_blocks_whose_tasks_are_computed_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

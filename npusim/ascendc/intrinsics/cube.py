@@ -105,6 +105,8 @@ class Cube(Copies):
                 left, right = rounding.to_hf32(left), rounding.to_hf32(right)
             if accumulate:
                 np.add(target, np.matmul(left, right), out=target, casting="unsafe")
+            elif _is_product(target, left, right):
+                np.matmul(left, right, out=target)
             else:
                 np.copyto(target, np.matmul(left, right), casting="unsafe")
             if bias is not None:
@@ -284,3 +286,10 @@ def _float_bits(scales: NDArray[Any]) -> NDArray[np.uint32]:
     if scales.dtype.itemsize == np.dtype(np.uint32).itemsize:
         return scales.view(np.uint32)
     return scales.astype(np.uint64).astype(np.uint32)
+
+
+def _is_product(target: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Whether BLAS may write a product where it belongs, as it would into new memory."""
+    stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    alike = target.dtype == left.dtype == right.dtype and target.shape[:-2] == stack
+    return alike and target.flags.c_contiguous

@@ -120,9 +120,11 @@ class Rearranging(Issuer):
         dst: LocalTensor,
         *sources: LocalTensor,
         how: Callable[..., NDArray[Any]] = lambda values: values,
+        shows: bool = False,
     ) -> LocalTensor:
         """dst = ``how`` of the sources' numbers behind the loops' axes, by the instructions before.
 
+        With ``shows`` the host makes no copy of those in other places, for what is stored next.
         KernelError where there is none that puts anything into ``dst``.
         """
         if self.recording and dst.slot not in self._filled:
@@ -135,5 +137,9 @@ class Rearranging(Issuer):
         if self.numerics:
             depth = self.depth
             found = how(*(each.values(depth) for each in sources))
-            dst.target(depth)[...] = found.reshape(found.shape[:depth] + dst.shape)
+            found = found.reshape(found.shape[:depth] + dst.shape)
+            if shows and dst.depth == depth:
+                dst.alias(found)
+            else:
+                dst.target(depth)[...] = found
         return dst

@@ -180,7 +180,7 @@ class Reductions(Lanes):
             compute, settles = row.computation, not self.profile.features.inf_nan
             rest = (axis for axis in range(turns.ndim) if axis != home)
             for one in turns.transpose(home, *rest):  # thousands: as little as can be around it
-                compute(target, one, target)
+                compute(target, one, out=target)
                 if settles:
                     self.settle(target)
         self.computed(row.__name__, dst, self.stack_size(home, depth))

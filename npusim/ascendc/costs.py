@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from npusim.hardware.groups import Path
     from npusim.hardware.profile import Profile
 
+TURNED_LINES = 16  # lines of 32 bytes that vnchwconv turns at a time, and the halves of each
+
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 

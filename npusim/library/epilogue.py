@@ -14,7 +14,7 @@ from npusim.engine.program import Pipe
 from npusim.library.channel_sums import ChannelSums
 from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.formula import Formula, Term
-from npusim.schedules.masks import keep
+from npusim.schedules.masks import BITS, keep
 from npusim.schedules.runner import Runner
 from npusim.values.dtypes import INT32
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 _DEPTH = 2  # slots of the queues
-_BITS = 8  # of a mask in a byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class WayOut:
         if summed:
             targets = [side.tensor for side in epilogue.totals]
             self.totals = ChannelSums(core, targets, blocks.base_n)
-        bits = 0 if epilogue.mask is None else 2 * _DEPTH / _BITS  # with what fills up rows
+        bits = 0 if epilogue.mask is None else 2 * _DEPTH / BITS  # with what fills up rows
         room = core.capacity_bytes("UB") - core.pipe.used_bytes.get("UB", 0)
         self._scale = TQue(TPosition.VECIN, 1, "scale")
         if epilogue.scale is not None:
@@ -134,7 +133,7 @@ class WayOut:
         self._mask = TQue(TPosition.VECIN, _DEPTH, "mask")
         if epilogue.mask is not None:
             rows_apart = blocks.base_n // core.profile.cube.fractal_n * core.block_bytes
-            core.pipe.init_buffer(self._mask, _DEPTH, self._tile // _BITS + rows_apart)
+            core.pipe.init_buffer(self._mask, _DEPTH, self._tile // BITS + rows_apart)
         for index, tensor in enumerate(epilogue.numbers):
             epilogue.scalars[index] = core.load_scalar(tensor.span(0, 1))
         self._runner = Runner(core, epilogue.formula.steps)
@@ -246,18 +245,16 @@ class WayOut:
 
 def mask_of(mask: GlobalTensor, product: Product, rows: Span, columns: Span) -> GmSlice:
     """The bits of this part of the product: those of a row of lanes lie side by side."""
-    c, lanes = product.c, product.c.lanes // _BITS
+    c, lanes = product.c, product.c.lanes // BITS
     start = tuple(
-        (place // _BITS, step)
-        if step % _BITS and isinstance(place, int)
-        else (place, step // _BITS)
+        (place // BITS, step) if step % BITS and isinstance(place, int) else (place, step // BITS)
         for place, step in c.start
     )
     bits = replace(
-        c, tensor=mask, start=start, step=c.step // _BITS, lanes=lanes, apart=c.apart // _BITS
+        c, tensor=mask, start=start, step=c.step // BITS, lanes=lanes, apart=c.apart // BITS
     )
-    first = columns[0] // _BITS
-    return bits.block(*rows, first, columns[1] // _BITS)
+    first = columns[0] // BITS
+    return bits.block(*rows, first, columns[1] // BITS)
 
 
 def _part_of(side: Side, product: Product, rows: Span, columns: Span) -> GmSlice:

@@ -18,6 +18,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.conversions import conversion_path
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.loops import looked_up, values_of
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.library.axis_maps import AxisMap
     from npusim.schedules.tile_grid import Piece
-
-_LINES = 16  # that vnchwconv turns at a time
-_HALF_BYTES = 2
 
 
 def mapped(
@@ -128,7 +126,7 @@ class Mapped(Kernel):
 
     def _extent(self, sizes: tuple[int, ...], room: int, cores: int) -> tuple[int, ...]:
         """Planes, and elements along each axis, of a tile."""
-        extent = [min(_LINES, sizes[0]) if self.turns else 1, *sizes[1:]]
+        extent = [min(TURNED_LINES, sizes[0]) if self.turns else 1, *sizes[1:]]
 
         def fits() -> bool:
             return sum(self._bytes(extent)) + 4 * self.block <= room
@@ -151,7 +149,7 @@ class Mapped(Kernel):
         return tuple(min(a, b) for a, b in zip(extent, sizes, strict=True))
 
     def _lanes(self, planes: int) -> int:
-        return round_up(planes, _LINES) if self.turns else planes
+        return round_up(planes, TURNED_LINES) if self.turns else planes
 
     def _bytes(self, extent: Sequence[int]) -> tuple[int, int, int, int]:
         """UB for the source, for the result, and for both in lanes."""
@@ -204,9 +202,9 @@ class Mapped(Kernel):
 
     def _turn(self, core: Core, tile: LocalTensor, elements: int) -> None:
         """Lines turned by vnchwconv, numbers of several halves in as many passes."""
-        halves = max(1, self.kind.itemsize // _HALF_BYTES)
+        halves = max(1, self.kind.itemsize // FLOAT16.itemsize)
         for _ in range(halves if self.turns else 0):
-            turned = round_up(elements * halves, _LINES * _LINES)
+            turned = round_up(elements * halves, TURNED_LINES * TURNED_LINES)
             core.emit_vector("vnchwconv", FLOAT16, turned, chained=core.is_last(tile))
             core.noted(tile)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
 
-_LARGEST = 127.0  # of int8
+LARGEST = 127.0  # of int8
 _BLOCK = 32
 _ELEMENT_BYTES = FLOAT.itemsize + INT32.itemsize + FLOAT16.itemsize
 
@@ -51,7 +51,7 @@ class RowQuantiser:
             magnitudes = self._magnitudes.get(FLOAT, row.numel)
         magnitudes = core.abs(magnitudes, row)
         largest = core.reduce_max(self._largest.get(FLOAT, 1), magnitudes)
-        step = core.get_value(largest) / _LARGEST
+        step = core.get_value(largest) / LARGEST
         core.set_value(scale.view(1), 0, step)
         core.muls(row, row, 1.0 / step)
         self.rounded(row, out)

@@ -8,6 +8,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from npusim.schedules.broadcasting import Plane
 
 _CORE_ALIGN = 128  # elements; a tile's limit is a multiple of it
-_COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PlaneTiling:
         coexisting: float,
         itemsize: int,
         *,
-        narrowest: int = _COMPUTE_BYTES // 2,
+        narrowest: int = FLOAT.itemsize // 2,
         split: BlockSplit | None = None,
     ) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces.
@@ -74,8 +74,8 @@ class PlaneTiling:
         padded by the most elements. ``split`` says what each block gets, where the schedule decides
         that by axes.
         """
-        block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
-        limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
+        block = profile.buffers.block_bytes // min(itemsize, FLOAT.itemsize)
+        limit = int(profile.buffers.ub_bytes // 2 / coexisting / FLOAT.itemsize)
         limit = limit // _CORE_ALIGN * _CORE_ALIGN
         total, cores = prod(plane.outer) * plane.rows, profile.cores.vector_cores
         parts, width = 1, plane.columns

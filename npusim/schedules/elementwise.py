@@ -20,6 +20,7 @@ from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tiling", "tile_limit"]
 
 _CORE_ALIGN = 128  # elements; a core's share and a tile are multiples of it
-_COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
 _MAX_TILE = 16383  # elements of 4 bytes that one repeat counter chain covers
 
 
@@ -76,7 +76,7 @@ def flat_tiling(
         )
         block_dim = ceil(elements / per_core)
 
-    align = _CORE_ALIGN * _COMPUTE_BYTES if least_bytes else block
+    align = _CORE_ALIGN * FLOAT.itemsize if least_bytes else block
 
     def limit(depth: int) -> int:
         return tile_limit(profile, coexisting, depth, align)
@@ -91,7 +91,7 @@ def flat_tiling(
 def tile_limit(profile: Profile, coexisting: float, depth: int, align_bytes: int) -> int:
     """The elements of the longest tile: ``depth`` times ``coexisting`` buffers share UB."""
     room = int(profile.buffers.ub_bytes // depth / coexisting) // align_bytes * align_bytes
-    return min(_MAX_TILE, room // _COMPUTE_BYTES)
+    return min(_MAX_TILE, room // FLOAT.itemsize)
 
 
 def _core_align(profile: Profile, itemsize: int) -> int:
@@ -118,7 +118,7 @@ def whole_tiles(
     each = ceil(elements / tile / profile.cores.vector_cores)
     block_dim = ceil(elements / tile / each)
     fits = [int(profile.buffers.ub_bytes // depth / coexisting) for depth in (1, 2)]
-    single, double = (nbytes // _COMPUTE_BYTES // _CORE_ALIGN * _CORE_ALIGN for nbytes in fits)
+    single, double = (nbytes // FLOAT.itemsize // _CORE_ALIGN * _CORE_ALIGN for nbytes in fits)
     if each == 1 and tile <= single:
         return FlatTiling(elements, tile, tile, block_dim, double_buffer=False)
     return FlatTiling(elements, each * tile, min(tile, double), block_dim, double_buffer=True)
@@ -243,7 +243,7 @@ class ElementwiseKernel(Kernel):
         """The same for whole shares of this and the next blocks at once, if none has had them."""
         tiling = self.tiling
         whole, rest = divmod(tiling.rows, tiling.per_core)
-        nbytes = int(self.coexisting * _COMPUTE_BYTES) * tiling.per_core
+        nbytes = int(self.coexisting * FLOAT.itemsize) * tiling.per_core
         for share in core.share(lambda block: min(block, whole), inner_bytes=nbytes):
             for first, length in core.tiles(0, tiling.per_core, tiling.tile):
                 yield self._flat_tile(length, (share, tiling.per_core), (first, 1))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
 
-_BITS = 8
+BITS = 8
 _ALIGN = 256  # elements whose mask fills a 32-byte block
 _MASK_LANES = 128  # elements that the mask register covers
 
@@ -41,7 +41,7 @@ class BitMaskKernel(Kernel):
         if mask.dtype.itemsize != 1:
             raise KernelError(self.op_type, f"the mask is {mask.dtype.name}, not UINT8")
         self.mask = replace(mask.view(mask.numel), dtype=UINT8)
-        if mask.numel * _BITS < x.numel:
+        if mask.numel * BITS < x.numel:
             problem = f"{mask.numel} bytes of mask for {x.numel} elements"
             raise RefusedTaskError(self.op_type, problem)
         self.reads, self.writes = (x, mask), (out,)
@@ -65,7 +65,7 @@ class BitMaskKernel(Kernel):
         kept_buf, self.chosen, ones = TBuf("kept"), TBuf("chosen"), TBuf("ones")
         for queue in (x_que, out_que):
             core.pipe.init_buffer(queue, self.depth, elements * itemsize)
-        core.pipe.init_buffer(mask_que, self.depth, ceil(elements / _BITS))
+        core.pipe.init_buffer(mask_que, self.depth, ceil(elements / BITS))
         core.pipe.init_buffer(kept_buf, 1, elements * itemsize)
         for buffer in (self.chosen, ones):
             core.pipe.init_buffer(buffer, 1, _MASK_LANES * FLOAT16.itemsize)
@@ -73,21 +73,21 @@ class BitMaskKernel(Kernel):
         self.prepare(core)
         for start, count, length in self._pieces(core):
             bits = mask_que.copy_in(self.mask.span(start, count))
-            x = x_que.copy_in(self.x.span(start * _BITS, length))
+            x = x_que.copy_in(self.x.span(start * BITS, length))
             kept = self.transform(core, kept_buf.get(self.x.dtype, length), x)
             out = out_que.alloc_tensor(self.out.dtype, length)
             self._select(core, out, bits, kept)
             mask_que.free_tensor(bits)
             x_que.free_tensor(x)
-            out_que.copy_out(self.out.span(start * _BITS, length), out)
+            out_que.copy_out(self.out.span(start * BITS, length), out)
 
     def _pieces(self, core: Core) -> Iterator[tuple[Index, int, int]]:
         """First byte of the mask, its bytes and their elements, for every tile of a block."""
         block, length = core.get_block_idx(), self.tiling.length(core.get_block_idx())
-        first = block * self.tiling.per_core // _BITS
-        whole, rest = divmod(length, _BITS)
-        for start, count in core.tiles(first, whole, max(1, self.tiling.tile // _BITS)):
-            yield start, count, count * _BITS
+        first = block * self.tiling.per_core // BITS
+        whole, rest = divmod(length, BITS)
+        for start, count in core.tiles(first, whole, max(1, self.tiling.tile // BITS)):
+            yield start, count, count * BITS
         if rest:
             for index in core.loop(1):
                 yield index + (first + whole), 1, rest
@@ -164,4 +164,4 @@ def _repeats(
         first = turn.first * lanes
         count = min(lanes, out.numel - first)
         part, source = (each.stretch(first, count).as_run(lanes) for each in (out, x))
-        yield part, source, bits.stretch(first // _BITS, ceil(count / _BITS)), count, lanes
+        yield part, source, bits.stretch(first // BITS, ceil(count / BITS)), count, lanes

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.broadcast_tiling import Tile, divisor_at_least, outer_places
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from npusim.schedules.broadcasting import Plane
 
 _ALIGN = 128  # elements
-_COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PackedTiling:
 
         ``split`` says what each block gets.
         """
-        room = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
+        room = int(profile.buffers.ub_bytes // 2 / coexisting / FLOAT.itemsize)
         limit = max(_ALIGN, room - _ALIGN)  # what is left over rounds slots up to whole blocks
         whole = plane.rows * plane.columns
         deep = bool(plane.outer) and whole <= limit and split.elements >= whole

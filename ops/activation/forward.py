@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HIGH_PERFORMANCE = "high_performance"
 """What ATC calls the faster one of an operator's implementations."""
 
-_CUBIC = 0.044715  # of the tanh form of Gelu
+CUBIC = 0.044715  # of the tanh form of Gelu
 _GELU_SLOPE = 2.0 * sqrt(2.0 / pi)
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
@@ -70,7 +70,7 @@ def gelu(f: Formula, x: Term, approximate: object) -> Term:
     Where an exponential can't become infinite, both it and its quotient are kept below one.
     """
     del approximate  # the device computes the tanh form for both
-    inner = f.add(x, f.mul(f.mul(f.mul(x, x), x), _CUBIC))
+    inner = f.add(x, f.mul(f.mul(f.mul(x, x), x), CUBIC))
     if f.profile.features.inf_nan:
         return f.div(x, f.add(f.exp(f.mul(inner, -_GELU_SLOPE)), 1.0))
     y = f.mul(inner, _GELU_SLOPE)

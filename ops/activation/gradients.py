@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from npusim.ops.activation.forward import sigmoid, tanh
+from npusim.ops.activation.forward import CUBIC, sigmoid, tanh
 from npusim.schedules.comparisons import half_step, step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT16
@@ -16,7 +16,6 @@ from npusim.values.dtypes import FLOAT16
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
 
-_CUBIC = 0.044715  # of the tanh form of Gelu
 _SLOPE = sqrt(2.0 / pi)
 
 
@@ -28,9 +27,9 @@ def _relu_grad(f: Formula, grad: Term, features: Term) -> Term:
 
 def gelu_grad(f: Formula, grad: Term, x: Term) -> Term:
     """The derivative of the tanh form."""
-    inner = f.add(f.mul(f.mul(f.mul(x, x), x), _CUBIC), x)
+    inner = f.add(f.mul(f.mul(f.mul(x, x), x), CUBIC), x)
     t = tanh(f, f.mul(inner, _SLOPE))
-    slope = f.add(f.mul(f.mul(x, x), 1.5 * _SLOPE * _CUBIC), 0.5 * _SLOPE)
+    slope = f.add(f.mul(f.mul(x, x), 1.5 * _SLOPE * CUBIC), 0.5 * _SLOPE)
     curved = f.mul(f.add(f.neg(f.mul(t, t)), 1.0), x)
     derivative = f.add(f.mul(f.add(t, 1.0), 0.5), f.mul(slope, curved))
     return f.mul(grad, derivative)

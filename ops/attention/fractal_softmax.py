@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import TBuf
+from npusim.ops.attention.softmax import TINY
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 WIDE = 16  # columns of a block of the cube's results
 _BLOCK = 8  # numbers in float32 that a block of 32 bytes has
-_TINY = 1e-37  # no sum is less
 _LARGEST, _SUM, _FACTOR, _PARTS = 0, 1, 3, 4  # what is kept; sums are those of two blocks of rows
 
 
@@ -80,7 +80,7 @@ class FractalSoftmax:
     def divide(self, x: LocalTensor, turn: int) -> None:
         """X by the sums of weights."""
         total = self._tiles[_SUM + turn][: x.shape[0]]
-        self._by_stat("vdiv", x, total, lambda a, b: a / np.maximum(b, b.dtype.type(_TINY)))
+        self._by_stat("vdiv", x, total, lambda a, b: a / np.maximum(b, b.dtype.type(TINY)))
 
     def _by_stat(
         self, name: str, x: LocalTensor, stat: LocalTensor, how: Callable[..., Numbers]

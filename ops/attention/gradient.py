@@ -21,7 +21,7 @@ from npusim.ops.attention.blocks import Dealing
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.cube import tiling
 from npusim.ops.attention.pipeline import Pipeline
-from npusim.ops.attention.softmax import VectorSide
+from npusim.ops.attention.softmax import TINY, VectorSide
 from npusim.ops.attention.spaces import SCORES, WEIGHTS, Space, Spaces
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
@@ -45,7 +45,6 @@ _KEYS = 512  # of a round: two tiles of scores share UB
 _SLOTS = 2
 _MOST_COLUMNS = 512  # of a head
 _GRAIN = 64  # elements that a core's share of a tensor is a multiple of
-_TINY = 1e-37  # no sum is less, so that rows without a key get gradients of zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +289,7 @@ class GradientSide(VectorSide):
         self._ins.free_tensor(top)
         core.exp(x, x)
         total = self._ins.copy_in(self._rows(call.sums, job, row, rows, LANES))
-        core.maxs(total, total, _TINY)
+        core.maxs(total, total, TINY)
         core.div(x, x, total[:, 0:1])
         self._ins.free_tensor(total)
         new = self._ins.copy_in(spaces.outputs.window(core, job, row, rows, job.keys))

@@ -29,7 +29,6 @@ _FEW_BITS = (INT8, INT4, INT32)  # of keys: eight numbers of 4 bits in an INT32
 _BY_CHANNEL, _BY_TOKEN, _BY_HEAD, _BY_TOKEN_AND_HEAD, _PAGED, _PAGED_HEADS = range(6)
 _MOST_QUERIES = 16  # beside scales of key and value
 _GRAIN, _NIBBLE_GRAIN = 32, 64  # columns
-_PACKED_IN = 8  # numbers of 4 bits
 _RIGHT, _BAND = 3, 4  # sparse modes
 _INNER = {
     "dequantscale1": "deqScale1", "quantscale1": "quantScale1", "dequantscale2": "deqScale2"

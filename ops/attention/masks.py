@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import GmSlice, Place
 
 TRIANGLE = 2048  # rows and columns of a compressed mask
-_PREFIX_ROWS = 3072  # of a compressed mask that has a part for prefixes: half zeros, half ones
 _FAR = 2**31 - 1
 _MOST_ROWS = 128  # of a block
 _ALIGNED_KEYS = 128  # what a band begins at is rounded down to

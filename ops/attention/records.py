@@ -20,6 +20,7 @@ from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
+from npusim.schedules.masks import BITS
 from npusim.values.dtypes import BOOL, FLOAT, INT8, UINT8
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _STATS = (8, 9)  # maxima and sums among the gradient's inputs
 _QUERY_ROPE, _SINK = 15, 17  # among the operator's inputs
 _SINK_OF_GRADIENT, _ROPES_OF_GRADIENT = 12, (13, 14)
 _PADDING_MASK = 5
-_BITS = 8
 
 
 def flash_attention_score(task: Task) -> tuple[Kernel, ...]:
@@ -316,10 +316,10 @@ def _dropout(task: Task, query: Heads, key: Heads) -> Dropout | None:
     if bits is None or keep >= 1.0:
         return None
     scores = query.heads * sum(q * k for q, k in zip(query.rows, key.rows, strict=True))
-    if len(set(key.rows)) > 1 or key.rows[0] % _BITS or len(set(query.rows)) > 1:
+    if len(set(key.rows)) > 1 or key.rows[0] % BITS or len(set(query.rows)) > 1:
         problem = f"dropout of rows of {key.rows} scores; multiples of 8 are modelled"
         raise NotCoveredError(task.op_type, problem)
-    if bits.numel * _BITS < scores or not keep > 0:
+    if bits.numel * BITS < scores or not keep > 0:
         raise task.refused(f"{bits.numel} bytes of dropout, keeping {keep}, for {scores} scores")
     return Dropout(replace(bits, shape=(bits.numel,)), keep)
 

@@ -19,6 +19,7 @@ from npusim.ascendc.events import Event
 from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
+from npusim.ops.attention.softmax import FLOOR, HIDDEN, TINY
 from npusim.values.dtypes import FLOAT, FLOAT16, UINT8
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ _LANES = 16  # elements of a row that are multiplied at a time; copies of a weig
 _BLOCK = 8  # numbers in float32 that a block of 32 bytes has
 _REPEAT = 64  # and an instruction takes at a time
 _MOST_ROWS = 512  # of values: 32 bytes for the weight of each
-_HIDDEN = -3.4028234663852886e38  # scores that the mask hides
-_FLOOR = -1e30  # no maximum is less
-_TINY = 1e-37  # no sum is less
 _FACTOR = 2  # the place of what sums before are multiplied with
 
 
@@ -144,7 +142,7 @@ class SingleTokens:
         """Scores into weights; their maximum and sum are kept."""
         core, (largest, total, factor, found, lower) = self._core, self._numbers
         core.reduce_max(found, x)
-        core.maxs(found, found, _FLOOR)
+        core.maxs(found, found, FLOOR)
         if not first:
             core.max(found, found, largest)
             core.sub(factor, largest, found)
@@ -169,7 +167,7 @@ class SingleTokens:
         self._mask.free_tensor(mask)
         kept = self._work.get(UINT8, *shape, part="kept")
         core.compare(kept, half, 0.0, CmpMode.NE if edge.inverted else CmpMode.EQ)
-        core.select(scores, kept, scores, _HIDDEN)
+        core.select(scores, kept, scores, HIDDEN)
 
     def _weighted(self, new: LocalTensor, weights: LocalTensor, values: LocalTensor) -> None:
         """Values times the weights of their rows, each of which fills a block."""
@@ -187,7 +185,7 @@ class SingleTokens:
     def _store(self, job: Job) -> None:
         """What was added up by the sum of weights."""
         core, out, (_, total, _, found, _) = self._core, self._call.out, self._numbers
-        core.maxs(found, total, _TINY)
+        core.maxs(found, total, TINY)
         core.duplicate(self._new, 1.0)
         core.muls(self._new, self._new, core.get_value(found))
         core.div(self._total, self._total, self._new)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Steps = Iterator[Barrier | CoreWait]
 
 _LEAST_ROWS = 8  # worked on at a time: a block of float32
-_HIDDEN = -3.4028234663852886e38  # scores that the mask hides
-_FLOOR = -1e30  # no maximum is less, so that rows without a key get weights of zero
-_TINY = 1e-37  # no sum is less, so that they get outputs of zero
+HIDDEN = -3.4028234663852886e38  # scores that the mask hides
+FLOOR = -1e30  # no maximum is less, so that rows without a key get weights of zero
+TINY = 1e-37  # no sum is less, so that they get outputs of zero
 _GRAIN = 32  # elements: a block of the mask
 
 
@@ -106,7 +106,7 @@ class VectorSide:
         maxima, sums = state.maxima(at, rows, height), state.sums(job.turn, at, rows, height)
         core.reduce_max(top, x)
         if job.first:
-            core.maxs(maxima, top, _FLOOR)
+            core.maxs(maxima, top, FLOOR)
         else:
             core.max(top, top, maxima)
             factor = state.factors(job.slot, at, rows, height)
@@ -167,7 +167,7 @@ class VectorSide:
                 self._outs.free_tensor(lower, by=Pipe.VECTOR)
         kept = self._kept.get(UINT8, rows, keys)
         core.compare(kept, half, 0.0, CmpMode.NE if first.inverted else CmpMode.EQ)
-        core.select(x, kept, x, _HIDDEN)
+        core.select(x, kept, x, HIDDEN)
 
     def _read_mask(self, half: LocalTensor, window: GmSlice) -> None:
         mask = self._masks.copy_in(window)
@@ -218,7 +218,7 @@ class VectorSide:
             self._ins.free_tensor(new)
             return
         sums = state.sums(job.turn, at, rows, height)
-        core.maxs(sums, sums, _TINY)
+        core.maxs(sums, sums, TINY)
         core.div(x, new if job.first else x, core.broadcast_column(sums))
         self._ins.free_tensor(new)
         for first, count, target in self._call.windows(self._call.out, job, row, rows):

@@ -19,6 +19,7 @@ from npusim.library.asking import ONE_BY_ONE
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
+from npusim.ops.attention.softmax import HIDDEN, TINY
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _LONG_KEYS = 2048  # where heads share keys: fewer aren't split
 _LEAST_KEYS = 512  # of a part
 _TILE = 8192  # elements that are merged at a time
 _STATS_BYTES = 1 << 14  # of maxima, and of sums, that are weighed at a time
-_LOWEST = -3.4028234663852886e38
-_TINY = 1e-37
 
 
 def parts_of(profile: Profile, call: Call) -> int:
@@ -211,7 +210,7 @@ class _Merge:
         core, parts = self._core, range(self._kernel.parts)
         top, total = (self._small.get(FLOAT, count, LANES, part=at) for at in range(2))
         weights = self._weights.get(FLOAT, len(parts), count, LANES)
-        core.duplicate(top, _LOWEST)
+        core.duplicate(top, HIDDEN)
         core.duplicate(total, 0.0)
         for part in parts:
             core.max(top, top, maxima[part])
@@ -221,6 +220,6 @@ class _Merge:
         core.mul(sums, sums, weights)
         for part in parts:
             core.add(total, total, sums[part])
-        core.maxs(total, total, _TINY)
+        core.maxs(total, total, TINY)
         for part in parts:
             core.div(sums[part], sums[part], total)

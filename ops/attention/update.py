@@ -15,6 +15,7 @@ from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
 from npusim.operators.checks import invalid, sizes
+from npusim.ops.attention.softmax import HIDDEN
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, UINT8
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _MOST_PARTS, _WIDEST, _LANES = 16, 512, 8
 _TOGETHER = 8  # parts in UB at a time are rounded up to this
-_LOWEST = -3.4028234663852886e38
 _KINDS = (FLOAT, FLOAT16, BFLOAT16)
 
 
@@ -86,7 +86,7 @@ class AttentionUpdate(Kernel):
             for line, tensor in zip(lines, self.sums, strict=True):
                 loaded = given.copy_in(tensor.window(((first, 1),), (rows,), (1,)))
                 core.compare(kept.get(UINT8, rows), loaded, inf, CmpMode.NE)
-                core.select(line, kept.get(UINT8, rows), loaded, _LOWEST)
+                core.select(line, kept.get(UINT8, rows), loaded, HIDDEN)
                 given.free_tensor(loaded)
             self._weigh(core, lines, [small.get(FLOAT, rows, part=at) for at in range(2)])
             if self.total is not None:

@@ -32,6 +32,7 @@ from npusim.ops.batch_norm_training.cut import (
     lines_of_tile,
 )
 from npusim.ops.batch_norm_training.maps import ChannelMap, Where
+from npusim.schedules.masks import BITS
 from npusim.values.dtypes import FLOAT, UINT8
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
-_BITS = 8
 _SMALL_PLANE = 512  # elements up to which a plane is one core's
 _TILES = 12  # that UB is laid out for: three in half of it, each with a second buffer
 _GRAIN = 128  # elements that a tile is counted in
@@ -112,7 +112,7 @@ class BNTrainingUpdate(ChannelMap):
         tensors = task.present(count + cls.adds)
         x = tensors[0]
         wholes = [tensor for tensor in task.outputs if tensor.numel == x.numel]
-        masks = [t for t in task.outputs if t.dtype is UINT8 and t.numel * _BITS == x.numel]
+        masks = [t for t in task.outputs if t.dtype is UINT8 and t.numel * BITS == x.numel]
         rest = tuple(t for t in task.outputs if t not in wholes and t not in masks)
         if not wholes or (cls.cuts and not masks):
             raise task.refused("no output has the shape of x, or the mask is missing")
@@ -152,7 +152,7 @@ class BNTrainingUpdate(ChannelMap):
 
     @property
     def result_bytes(self) -> float:
-        mask = self.buffer_num / _BITS if self.cuts else 0.0
+        mask = self.buffer_num / BITS if self.cuts else 0.0
         return super().result_bytes + mask
 
     def block_kind(self, block_idx: int) -> Hashable:
@@ -163,7 +163,7 @@ class BNTrainingUpdate(ChannelMap):
         super().reserve(core, elements)
         if self.cuts:
             self.mask_que = TQue(TPosition.VECOUT, self.buffer_num, "mask")
-            core.pipe.init_buffer(self.mask_que, self.buffer_num, -(-elements // _BITS))
+            core.pipe.init_buffer(self.mask_que, self.buffer_num, -(-elements // BITS))
             self.edge_que = TQue(TPosition.VECIN, 1, "edge")
             core.pipe.init_buffer(self.edge_que, 1, core.block_bytes)
             self.stored = Event(core, Pipe.MTE3, Pipe.MTE2, set_before=True)
@@ -215,7 +215,7 @@ class BNTrainingUpdate(ChannelMap):
         self, core: Core, y: LocalTensor, place: tuple[Index, Index, Index, int]
     ) -> None:
         assert self.mask is not None
-        bits = self.mask_que.alloc_tensor(UINT8, y.numel // _BITS)
+        bits = self.mask_que.alloc_tensor(UINT8, y.numel // BITS)
         core.compare(bits, y, self.zero, CmpMode.GT, packed=True)
         if self.waits:
             self._complete_block(core, place)
@@ -225,7 +225,7 @@ class BNTrainingUpdate(ChannelMap):
 
     def _shares_blocks(self, block_bytes: int) -> bool:
         """True where a plane's mask ends inside a block that another core writes to as well."""
-        plane_bytes = self.planes.rows * self.planes.lanes // _BITS
+        plane_bytes = self.planes.rows * self.planes.lanes // BITS
         return self.cut.slice_share < self.planes.slices and plane_bytes % block_bytes > 0
 
     def _complete_block(self, core: Core, place: tuple[Index, Index, Index, int]) -> None:
@@ -238,7 +238,7 @@ class BNTrainingUpdate(ChannelMap):
     def _mask_piece(self, place: tuple[Index, Index, Index, int]) -> GmSlice:
         assert self.mask is not None
         batch, piece, first, rows = place
-        row = self.planes.lanes // _BITS
+        row = self.planes.lanes // BITS
         plane = self.planes.rows * row
         places = ((batch, self.planes.slices * plane), (piece, plane), (first, row))
         return self.mask.view(self.mask.numel).window(places, (rows * row,), (1,))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.hardware.interconnect import Interconnect
 
 _REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
-_MOST_RANKS = 4096
+MOST_RANKS = 4096
 
 
 class Exchange(AiCpuKernel):
@@ -84,7 +84,7 @@ def _exchange(
 def _ranks(task: Task) -> int:
     links = links_of(task)
     ranks = task.whole_number("rank_size", links.server_ranks)
-    if not 1 <= ranks <= _MOST_RANKS:
+    if not 1 <= ranks <= MOST_RANKS:
         raise task.refused(f"{ranks} ranks")
     return ranks
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.hardware.interconnect import interconnect_of
+from npusim.ops.collective.exchange import MOST_RANKS
 from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host
-
-_MOST_RANKS = 4096
 
 
 def all_reduced(
@@ -86,12 +85,12 @@ def _ranks(host: Host, shown: int | None) -> int:
     host.assume("the product and the collective follow one another, and ranks begin together")
     host.assume("all ranks have equal tensors, and this one is the first")
     if shown is not None:
-        if not 1 <= shown <= _MOST_RANKS:
+        if not 1 <= shown <= MOST_RANKS:
             raise KernelError("", f"shapes of {shown} ranks")
         return shown
     sentence = f"{{value}} ranks on {links.title}"
     return int(host.chain.assumed("ranks", links.server_ranks, sentence, at_least=1,
-        at_most=_MOST_RANKS))  # fmt: skip
+        at_most=MOST_RANKS))  # fmt: skip
 
 
 def _lying(host: Host, weight: GlobalTensor) -> tuple[GlobalTensor, bool]:

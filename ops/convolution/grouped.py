@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.engine.program import Pipe
 from npusim.ops.convolution.geometry import pack_of
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
     from npusim.hardware.profile import Profile
 
-_LINES = 16  # rows that are turned at a time
-_TURNED_BYTES = 32 * _LINES  # that a repeat of vnchwconv turns
+_TURNED_BYTES = 32 * TURNED_LINES  # that a repeat of vnchwconv turns
 _CLEARED = 248 * 128  # elements that are cleared in front of every load, twice
 
 
@@ -64,7 +64,7 @@ class GroupedWeight(Kernel):
                 self.op_type, f"{plain.shape} in {groups} groups isn't {packed.shape}"
             )
         self.leaves_rows = bool(self.pack * self.out_of % high or groups % self.pack)
-        self.rows = min(_LINES, self.out_of)
+        self.rows = min(TURNED_LINES, self.out_of)
         self.held = self._held(profile)
         cores = profile.cores.vector_cores
         self.division = self.grid = Grid((groups, self.out_of), (1, self.rows), cores)
@@ -125,8 +125,11 @@ class GroupedWeight(Kernel):
 
     def _turn(self, core: Core, made: Any, given: Any) -> None:
         """Two passes of vnchwconv."""
-        nbytes = _LINES * self._channels(self.held) * self.taps * self.kind.itemsize
-        for repeats in (ceil(nbytes / _TURNED_BYTES), made.numel // _LINES // self.lanes or 1):
+        nbytes = TURNED_LINES * self._channels(self.held) * self.taps * self.kind.itemsize
+        for repeats in (
+            ceil(nbytes / _TURNED_BYTES),
+            made.numel // TURNED_LINES // self.lanes or 1,
+        ):
             core.turn_lines(made, given, repeats)
 
     def _put_in(

@@ -13,18 +13,18 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ops.data_movement.blocked import BlockedCopy
 from npusim.ops.data_movement.strided import turns_whole
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
 
-_LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
-_HALF_BYTES = 2
 _N, _C, _S = 0, 1, 2
 _VOLUMES = 6  # axes of volumes in blocks
 # Lines of a channel below which it is spaced by itself: in profiles of A2 the scalar unit is busy
@@ -42,9 +42,11 @@ class RowBlocks(BlockedCopy):
     def tiled(self, profile: Profile) -> Grid:
         layout, cores = self.layout, profile.cores.vector_cores
         images, channels, places = layout.sizes
-        room = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize - _LINES * self.block
-        width = min(round_up(channels, layout.c0), room // _LINES // layout.c0 * layout.c0)
-        step = _LINES if layout.padded[_S] != places or places % _LINES == 0 else 1
+        room = (
+            profile.buffers.ub_bytes // 2 // self.depth // self.itemsize - TURNED_LINES * self.block
+        )
+        width = min(round_up(channels, layout.c0), room // TURNED_LINES // layout.c0 * layout.c0)
+        step = TURNED_LINES if layout.padded[_S] != places or places % TURNED_LINES == 0 else 1
         share = round_up(ceil(places * images / cores), step)
         rows = max(step, min(room // width, share) // step * step)
         while images * ceil(places / rows) * ceil(channels / width) < cores and width > layout.c0:
@@ -59,7 +61,7 @@ class RowBlocks(BlockedCopy):
         if channels % self.layout.c0 == 0:
             core.move_blocks(out, x, elements * self.itemsize)
             return
-        repeats = ceil(elements * self.itemsize / (_LINES * _LINE_BYTES))
+        repeats = ceil(elements * self.itemsize / (TURNED_LINES * _LINE_BYTES))
         core.turn_lines(out, x, repeats)
         core.turn_lines(out, x, repeats)
 
@@ -98,9 +100,9 @@ class PlaneBlocks(BlockedCopy):
         # The vendor's kernel to blocks spaces whatever is wider, the one from blocks only what
         # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
         taken = not self.forward and turns_whole(profile, self.itemsize)
-        narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
+        narrow = (taken or self.itemsize == FLOAT16.itemsize) and places >= self._gate(profile)
         # Images of one place are copied as they lie, volumes aren't: nothing fills a line of them.
-        lines = len(self.packed.shape) != _VOLUMES or places >= _LINES
+        lines = len(self.packed.shape) != _VOLUMES or places >= TURNED_LINES
         self.once = narrow if compiled else lines and turns_whole(profile, self.itemsize)
         # Channels that are turned at once start at lines of their own, from where data_move_pad
         # stores them one by one; another pass takes short ones together for a store.
@@ -108,7 +110,7 @@ class PlaneBlocks(BlockedCopy):
         short = ragged > 0 and places < self._gate(profile)
         self.closed = self.once and not compiled and not self.forward and short
         # Shorter channels still are spaced one by one, behind one load, if they fill a line.
-        short = ragged > 0 and _LINES < places < _SHORT * _LINES
+        short = ragged > 0 and TURNED_LINES < places < _SHORT * TURNED_LINES
         self.spaced = short and self.once and not compiled
         self.merges = not self.once or self.closed or self.spaced
         # Kernels that were profiled on the first generation are older and load ahead.
@@ -122,8 +124,8 @@ class PlaneBlocks(BlockedCopy):
         """
         layout = self.layout
         images, channels, places = layout.sizes
-        line = room // _LINES // self.block * self.block
-        together, slices = min(images, _LINES), 1
+        line = room // TURNED_LINES // self.block * self.block
+        together, slices = min(images, TURNED_LINES), 1
         most, unit = max(self.block, line // layout.c0 // self.block * self.block), self.block
         if self.once:
             most, unit, together = room // layout.c0 // layout.c0 * layout.c0, layout.c0, 1
@@ -138,8 +140,10 @@ class PlaneBlocks(BlockedCopy):
         """Tiles of a slice of weights: of 16 output channels each time."""
         images, channels, places = self.layout.sizes
         c0 = self.layout.c0
-        share = min(places, max(1, room // (c0 * _LINES)))
-        together = max(_LINES, room // (c0 * round_up(share, c0)) // _LINES * _LINES)
+        share = min(places, max(1, room // (c0 * TURNED_LINES)))
+        together = max(
+            TURNED_LINES, room // (c0 * round_up(share, c0)) // TURNED_LINES * TURNED_LINES
+        )
         return min(images, together), min(channels, c0), share
 
     def _outputs(self, profile: Profile) -> int:
@@ -161,20 +165,22 @@ class PlaneBlocks(BlockedCopy):
                 for _ in core.loop(images * channels):
                     self._find(core)
                     core.move_bursts(x, x, 1, ceil(places / self.block))
-            elements = images * slices * layout.c0 * round_up(places, _LINES)
+            elements = images * slices * layout.c0 * round_up(places, TURNED_LINES)
             for _ in range(2 if self.closed else 1):
-                core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))
+                core.turn_lines(
+                    out, x, ceil(elements * self.itemsize / (TURNED_LINES * _LINE_BYTES))
+                )
             return
         # 16 images are 16 lines: turned, one burst for every channel and place, and back again.
-        factor = max(1, self.itemsize // _HALF_BYTES)
+        factor = max(1, self.itemsize // FLOAT16.itemsize)
         width = slices * layout.c0 * round_up(places, self.block) * factor
-        core.turn_lines(out, x, ceil(width / _LINES))
+        core.turn_lines(out, x, ceil(width / TURNED_LINES))
         for _ in core.loop(slices * layout.c0):
             if not self.profile.software.compiled_for_shape:
                 self._find(core)
             stride = layout.c0 * factor if self.forward else 0
             core.move_bursts(x, out, places, factor, stride=stride)
-        core.turn_lines(out, x, ceil(slices * layout.c0 * places * factor / _LINES))
+        core.turn_lines(out, x, ceil(slices * layout.c0 * places * factor / TURNED_LINES))
 
     def _find(self, core: Core) -> None:
         """The scalar unit finds out where the next channel comes from and goes."""
@@ -189,8 +195,8 @@ class PlaneBlocks(BlockedCopy):
         while images * ceil(whole / channels) * ceil(places / share) < cores:
             if channels > self.layout.c0:
                 channels = round_up(ceil(channels / 2), self.layout.c0)
-            elif share > 2 * _LINES:
-                share = round_up(ceil(share / 2), _LINES)
+            elif share > 2 * TURNED_LINES:
+                share = round_up(ceil(share / 2), TURNED_LINES)
             else:
                 break
         return together, channels, share
@@ -198,15 +204,15 @@ class PlaneBlocks(BlockedCopy):
     def _room(self, profile: Profile) -> int:
         """Elements of a tile, without what rows are padded with."""
         share = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize
-        return share - 2 * _LINES * self.block
+        return share - 2 * TURNED_LINES * self.block
 
     def _gate(self, profile: Profile) -> int:
         """Places from which on one pass of vnchwconv is worth its padding."""
         if self.forward or self.layout.sizes[_S] % self.layout.c0 == 0:
-            return 2 * _LINES
+            return 2 * TURNED_LINES
         line = self._room(profile) // self.layout.c0 // self.layout.c0 * self.layout.c0
         few = line // round_up(self.layout.sizes[_S], self.layout.c0) <= self.layout.slices
-        return (8 if few else 15) * _LINES
+        return (8 if few else 15) * TURNED_LINES
 
 
 def busiest(counts: list[int], cores: int) -> int:

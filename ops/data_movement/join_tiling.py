@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-_LINES = 16
 _NARROW = 128  # elements of a joined row that one core puts together whatever its parts are
 _REPEAT_BLOCKS = 8
 _HALVES = 2  # of a block, at which parts may begin without a line for every element
@@ -75,7 +75,7 @@ class JoinTiling:
     @property
     def turned(self) -> TurnedRows | None:
         """Rows of each core and of its tiles where they are turned, else None."""
-        group, columns = _LINES * self.block, sum(self.widths)
+        group, columns = TURNED_LINES * self.block, sum(self.widths)
         if self.rows <= 1 or not min(self.widths):
             return None
         if self.rows <= group and columns <= _NARROW:
@@ -83,17 +83,17 @@ class JoinTiling:
         if self._multiple_of(self.block):
             return None
         align = _HALVES if self._multiple_of(self.block // _HALVES) else self.block
-        most = self.room // (_LINES * align)
+        most = self.room // (TURNED_LINES * align)
         if self._by_parts(align) or columns > most:
             return None
-        group = _LINES * align
+        group = TURNED_LINES * align
         tile = group * (most // columns)
         per_core = ceil(ceil(self.rows / tile) / self.cores) * tile
         return TurnedRows(RowShare(self.rows, per_core, tile), group)
 
     def _by_parts(self, align: int) -> bool:
         """True for few rows of parts most of which are long enough to be copied by themselves."""
-        width = self.room // (_LINES * self.block) - 2 * self.block
+        width = self.room // (TURNED_LINES * self.block) - 2 * self.block
         repeat = _REPEAT_BLOCKS * self.block
         whole = width / repeat % 1 < 1 / 2
         width = width // repeat * repeat if whole else width // self.block * self.block

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.join_tiling import JoinTiling, TurnedRows
 from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
@@ -31,10 +33,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_LINES = 16
-_PLANE = _LINES * _LINES  # halves that vnchwconv turns at a time
-_HALF_BYTES = 2
-_LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
+_PLANE = TURNED_LINES * TURNED_LINES  # halves that vnchwconv turns at a time
+LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
 _TURNED_BYTES = (2, 4, 8)  # of elements that are made of halves
 _LINED_COUNTS = (2, 4, 8, 16)
 
@@ -66,13 +66,13 @@ class Interleaved(Kernel):
         self.width, rows = sum(self.widths), dst.numel // sum(self.widths)
         self.parts = [None if part is None else part.view(part.numel) for part in parts]
         self.dst = dst.view(dst.numel)
-        halves = dst.dtype.itemsize // _HALF_BYTES
-        room = profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES
+        halves = dst.dtype.itemsize // FLOAT16.itemsize
+        room = profile.buffers.ub_bytes // 2 // self.depth // FLOAT16.itemsize
         # Rows that fill planes where their widths are alike and so many fit, else some in each of
         # the lines.
         most = room // ((2 * self.width + max(self.widths)) * halves)
-        filling = max(_LINES, _PLANE // (self.widths[0] * halves))
-        each = filling if filling <= most else _LINES
+        filling = max(TURNED_LINES, _PLANE // (self.widths[0] * halves))
+        each = filling if filling <= most else TURNED_LINES
         tile = max(1, most // each) * each
         dealt = RowShare.of(rows, profile.cores.vector_cores, tile, each)
         if lined is not None:
@@ -97,7 +97,7 @@ class Interleaved(Kernel):
         sizes = [padded * width * kind.itemsize for width in self.widths]
         repeats = [planes(nbytes) for nbytes in sizes]
         # Where each of the lines takes rows that follow each other, they lie so far apart.
-        aparts = [0 if self.lined is None else nbytes // _LINES for nbytes in sizes]
+        aparts = [0 if self.lined is None else nbytes // TURNED_LINES for nbytes in sizes]
         if None in self.parts:
             core.duplicate(out, 0.0)
         begin = 0
@@ -254,13 +254,13 @@ def can_interleave(parts: Sequence[GlobalTensor], out: GlobalTensor, axis: int) 
     if axis != len(out.shape) - 1 or len(parts) < 2 or out.dtype.itemsize not in (2, 4):
         return False
     widths = {part.shape[-1] for part in parts}
-    factor = out.dtype.itemsize // _HALF_BYTES
+    factor = out.dtype.itemsize // FLOAT16.itemsize
     enough = parts[0].numel * factor >= _PLANE
     if len(widths) > 1 or not enough:
         return False
     width = widths.pop()
-    lined = width in _LINED_WIDTHS and len(parts) in _LINED_COUNTS
-    return lined and out.shape[-1] * factor <= _LINES
+    lined = width in LINED_WIDTHS and len(parts) in _LINED_COUNTS
+    return lined and out.shape[-1] * factor <= TURNED_LINES
 
 
 def is_ragged(profile: Profile, widths: Sequence[int], out: GlobalTensor) -> bool:
@@ -274,8 +274,10 @@ def is_ragged(profile: Profile, widths: Sequence[int], out: GlobalTensor) -> boo
     if not profile.software.turns_ragged_rows or itemsize not in (2, 4) or len(widths) < 2:
         return False
     ragged = any(width * itemsize % block for width in widths)
-    short = sum(widths) * _LINES * block <= profile.buffers.ub_bytes // 2
-    return ragged and short and min(widths) > 0 and rows >= _LINES * profile.cores.vector_cores
+    short = sum(widths) * TURNED_LINES * block <= profile.buffers.ub_bytes // 2
+    return (
+        ragged and short and min(widths) > 0 and rows >= TURNED_LINES * profile.cores.vector_cores
+    )
 
 
 def joined_axis(

@@ -12,15 +12,15 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_LINES = 16  # lines that vnchwconv turns at a time, and the halves of each
-_HALF_BYTES = 2
 _SCALAR_RATIO = 32  # rows so many times longer than their part aren't worth turning
 
 
@@ -85,14 +85,14 @@ class TurnedSlice(LastAxisSlice):
     depth = 2
 
     def shared(self, profile: Profile, rows: int) -> RowShare:
-        room = profile.buffers.ub_bytes // (2 * self.depth) // _HALF_BYTES
-        tile = room // (self.halves(self.width) * _LINES) // _LINES * _LINES
-        multiple = _LINES // min(_LINES, self.halves(self.columns))
+        room = profile.buffers.ub_bytes // (2 * self.depth) // FLOAT16.itemsize
+        tile = room // (self.halves(self.width) * TURNED_LINES) // TURNED_LINES * TURNED_LINES
+        multiple = TURNED_LINES // min(TURNED_LINES, self.halves(self.columns))
         return RowShare.of(rows, profile.cores.vector_cores, tile, multiple)
 
     def halves(self, elements: int) -> int:
         """How many 16-bit numbers elements are to vnchwconv."""
-        return elements * self.itemsize // _HALF_BYTES
+        return elements * self.itemsize // FLOAT16.itemsize
 
     def init_buffers(self, core: Core) -> None:
         nbytes = core.profile.buffers.ub_bytes // (2 * self.depth)
@@ -103,9 +103,9 @@ class TurnedSlice(LastAxisSlice):
 
     def pick(self, core: Core, out: LocalTensor, x: LocalTensor, rows: int) -> None:
         wide, narrow = self.halves(self.width), self.halves(self.columns)
-        core.turn_lines(out, x, ceil(rows * wide / _LINES))
+        core.turn_lines(out, x, ceil(rows * wide / TURNED_LINES))
         core.move_bursts(x, out, rows, narrow)
-        core.turn_lines(out, x, ceil(rows * narrow / _LINES))
+        core.turn_lines(out, x, ceil(rows * narrow / TURNED_LINES))
 
 
 class RunSlice(LastAxisSlice):
@@ -157,11 +157,11 @@ def last_axis_slice(
     columns, width, itemsize = dst.shape[-1], src.shape[-1], dst.dtype.itemsize
     block = profile.buffers.block_bytes // itemsize
     rows = dst.numel // columns
-    halves = width * itemsize // _HALF_BYTES
-    fits = 4 * _LINES * halves * _LINES * _HALF_BYTES <= profile.buffers.ub_bytes
+    halves = width * itemsize // FLOAT16.itemsize
+    fits = 4 * TURNED_LINES * halves * TURNED_LINES * FLOAT16.itemsize <= profile.buffers.ub_bytes
     kind: type[LastAxisSlice] = LastAxisSlice
     if columns >= profile.buffers.block_bytes or (columns % block == 0 and columns >= block):
         kind = RunSlice
-    elif turning and itemsize % _HALF_BYTES == 0 and fits and rows > 2:
+    elif turning and itemsize % FLOAT16.itemsize == 0 and fits and rows > 2:
         kind = TurnedSlice if width // columns <= _SCALAR_RATIO else LastAxisSlice
     return kind.called(op_type)(profile, src, dst, start)

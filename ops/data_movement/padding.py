@@ -14,23 +14,21 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.joining import Interleaved, along
+from npusim.ops.data_movement.joining import LINED_WIDTHS, Interleaved, along
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows, copy_tiles
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
-
-_LINES = 16
-_HALF_BYTES = 2
-_LINED_WIDTHS = (1, 2, 4, 8)
 
 
 class PaddedRows(Kernel):
@@ -189,10 +187,10 @@ class Pad(Padded):
 def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:
     """Equal parts that make up short rows: the input and absent ones; None where it isn't that."""
     width, columns = dst.shape[-1], src.shape[-1]
-    halves = width * dst.dtype.itemsize // _HALF_BYTES
-    if columns not in _LINED_WIDTHS or width % columns or start % columns or halves > _LINES:
+    halves = width * dst.dtype.itemsize // FLOAT16.itemsize
+    if columns not in LINED_WIDTHS or width % columns or start % columns or halves > TURNED_LINES:
         return None
-    if dst.dtype.itemsize not in (2, 4) or _LINES % halves:
+    if dst.dtype.itemsize not in (2, 4) or TURNED_LINES % halves:
         return None
     parts: list[GlobalTensor | None] = [None] * (width // columns)
     parts[start // columns] = src

@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.ops.data_movement.join_tiling import TurnedRows
 
-_LINES = 16
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
 
 
@@ -127,7 +127,7 @@ class TurnedSplit(Kernel):
 
     def _turn(self, core: Core, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
         nbytes = self.lined.padded(rows) * width * self.kind.itemsize
-        core.turn_lines(dst, src, planes(nbytes), apart_bytes=nbytes // _LINES)
+        core.turn_lines(dst, src, planes(nbytes), apart_bytes=nbytes // TURNED_LINES)
 
 
 class WholeSplit(Kernel):

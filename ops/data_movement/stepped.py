@@ -12,14 +12,13 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
-from npusim.ops.data_movement.turned import LINES
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-
-_HALF_BYTES = 2
 
 
 class SteppedSlice(Kernel):
@@ -32,13 +31,15 @@ class SteppedSlice(Kernel):
         self.src, self.columns = src, dst.shape[-1]
         self.pitch, self.step = src.steps
         self.dst = dst.view(dst.numel)
-        self.halves = dst.dtype.itemsize // _HALF_BYTES
+        self.halves = dst.dtype.itemsize // FLOAT16.itemsize
         self.room = profile.buffers.ub_bytes // 2
-        wide = self.room // (LINES * dst.dtype.itemsize)  # elements of a row, sixteen rows in UB
+        wide = self.room // (
+            TURNED_LINES * dst.dtype.itemsize
+        )  # elements of a row, sixteen rows in UB
         self.chunk = max(1, min(self.columns, (wide - 1) // self.step + 1))
         groups = max(1, wide // self.width(self.chunk))
         cores = profile.cores.vector_cores
-        self.division = self.share = RowShare.of(src.shape[0], cores, groups * LINES)
+        self.division = self.share = RowShare.of(src.shape[0], cores, groups * TURNED_LINES)
         self.block_dim = self.share.cores
 
     def width(self, columns: int) -> int:
@@ -67,10 +68,10 @@ class SteppedSlice(Kernel):
         )
         x = queues[0].copy_in(source.by_rows())
         out = queues[1].alloc_tensor(self.dst.dtype, high, count)
-        groups = ceil(high / LINES) * self.halves
-        core.turn_lines(out, x, ceil(groups * wide / LINES))
+        groups = ceil(high / TURNED_LINES) * self.halves
+        core.turn_lines(out, x, ceil(groups * wide / TURNED_LINES))
         core.move_bursts(x, out, groups // self.halves * count, self.halves)
-        core.turn_lines(out, x, ceil(groups * count / LINES))
+        core.turn_lines(out, x, ceil(groups * count / TURNED_LINES))
         core.arrange(out, x, how=lambda values: values[..., ::step])
         queues[0].free_tensor(x)
         places = ((first, self.columns), (begin, 1))

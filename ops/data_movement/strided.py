@@ -13,11 +13,13 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
+from npusim.ops.data_movement.turned import Room, TurnedTile, turned_tile
 from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _LINE_BYTES = 32
-_HALF_BYTES = 2
 
 
 class StridedCopy(Kernel):
@@ -70,9 +71,11 @@ class StridedCopy(Kernel):
         consumer = Pipe.VECTOR if self.through_vector else Pipe.MTE3
         in_que = TQue(TPosition.VECIN, self.depth, "in", consumer=consumer)
         out_que = TQue(TPosition.VECOUT, self.depth, "out")
-        core.pipe.init_buffer(in_que, self.depth, nbytes * (LINES if self.spaced else 1))
+        core.pipe.init_buffer(in_que, self.depth, nbytes * (TURNED_LINES if self.spaced else 1))
         if self.through_vector:
-            core.pipe.init_buffer(out_que, self.depth, nbytes * (LINES if self.spaced else 1))
+            core.pipe.init_buffer(
+                out_que, self.depth, nbytes * (TURNED_LINES if self.spaced else 1)
+            )
         if self.parameters:
             core.scalar_loop(self.parameters)
             core.scalar_alu("ld_ub", self.parameters)
@@ -102,7 +105,9 @@ class StridedCopy(Kernel):
 
     def _limit(self) -> int:
         """Elements that a tile may have."""
-        slots = self.depth * (2 if self.through_vector else 1) * (LINES if self.spaced else 1)
+        slots = (
+            self.depth * (2 if self.through_vector else 1) * (TURNED_LINES if self.spaced else 1)
+        )
         return self.profile.buffers.ub_bytes // slots // self.itemsize - self.block
 
     def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
@@ -124,7 +129,7 @@ class StridedCopy(Kernel):
             extent = self.tiling.extent
             return footprint_bytes(self.dst.dtype, extent, self.profile.buffers.block_bytes)
         source, target = self.turned.runs
-        step = max(LINES, self.block)
+        step = max(TURNED_LINES, self.block)
         planes = prod(self.turned.extent) // (source * target)
         return planes * round_up(source, step) * round_up(target, step) * self.itemsize
 
@@ -137,7 +142,7 @@ class StridedCopy(Kernel):
         self._find_rows(core, tile.src)
         x = in_que.copy_in(tile.src, loaded)
         out = out_que.alloc_tensor(self.dst.dtype, *stored)
-        lines = prod(round_up(run, LINES) for run in (loaded[1], stored[1]))
+        lines = prod(round_up(run, TURNED_LINES) for run in (loaded[1], stored[1]))
         count = prod(tile.shape)
         planes = ceil(count / (loaded[1] * stored[1]))
         if self.itemsize == 1 and not self.profile.software.compiled_for_shape:
@@ -146,13 +151,13 @@ class StridedCopy(Kernel):
         elif self.spaced:
             halves = ceil(count * self.itemsize / _LINE_BYTES)
             core.turn_lines(out, x, halves)
-            core.move_bursts(x, out, count, ceil(self.itemsize / _HALF_BYTES))
+            core.move_bursts(x, out, count, ceil(self.itemsize / FLOAT16.itemsize))
             core.turn_lines(out, x, halves)
         else:
             nbytes = planes * lines * self.itemsize
-            repeats = ceil(nbytes / (LINES * _LINE_BYTES))
+            repeats = ceil(nbytes / (TURNED_LINES * _LINE_BYTES))
             core.turn_lines(out, x, repeats)
-            halves = self.itemsize // _HALF_BYTES
+            halves = self.itemsize // FLOAT16.itemsize
             if halves > 1 and (self.by_halves or not turns_whole(self.profile, self.itemsize)):
                 core.move_bursts(x, out, nbytes // (halves * _LINE_BYTES), halves, stride=halves)
                 core.turn_lines(out, x, repeats)

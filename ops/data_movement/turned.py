@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from math import ceil, isqrt, prod
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.schedules.tile_grid import Box, Extent
 
-LINES = 16  # lines that vnchwconv turns at a time
 _RUN_BYTES = 512  # shorter runs waste the slot of a packet
 
 
@@ -34,7 +34,7 @@ class Room:
     @classmethod
     def of(cls, limit: int, block: int, itemsize: int, cores: int) -> Room:
         """Runs of whole lines that are whole blocks."""
-        return cls(limit, max(LINES, block), cores, _RUN_BYTES // itemsize)
+        return cls(limit, max(TURNED_LINES, block), cores, _RUN_BYTES // itemsize)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from npusim.operators.host import Host, ScalarValue
     from npusim.values.dtypes import DType
 
-_MOST_AXES = 8
-
 
 def _room(host: Host, name: str, shape: Sequence[int], kind: DType) -> GlobalTensor:
     """A result as large as the caller's tensor, by default as large as it can get."""

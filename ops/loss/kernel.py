@@ -15,8 +15,6 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
 
-_LEAST = 2.0**-126  # the smallest normal number
-
 
 def _cross_entropy_of_logits(f: Formula, x: Term, target: Term) -> Term:
     """max(x, 0) - x target + ln(1 + e**-|x|)."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 REDUCTIONS = ("none", "mean", "sum")  # as the aclnn interfaces count them
-_IGNORED = -100
+IGNORED = -100
 _PER_LINE = 5  # numbers that each row needs besides itself: target, picked ones, what is computed
 
 
@@ -54,7 +54,7 @@ class NLLLoss(Kernel):
         total: GlobalTensor | None = None,
         *,
         reduction: str = "mean",
-        ignore_index: int = _IGNORED,
+        ignore_index: int = IGNORED,
     ) -> None:
         if target.dtype not in (INT32, INT64):
             raise KernelError(self.op_type, f"targets of {target.dtype}")
@@ -87,7 +87,7 @@ class NLLLoss(Kernel):
         reduction = REDUCTIONS[said] if isinstance(said, int) and 0 <= said <= 2 else str(said)
         shape = target.shape if reduction == "none" else ()
         outputs = task.outputs or (made(shape, x.dtype), made((), x.dtype))
-        ignored = task.whole_number("ignore_index", _IGNORED)
+        ignored = task.whole_number("ignore_index", IGNORED)
         named = {"reduction": reduction, "ignore_index": ignored}
         return (cls(task.profile, x, target, weight, *outputs[:2], **named),)  # type: ignore[arg-type]
 
@@ -302,7 +302,7 @@ def cross_entropy(task: Task) -> tuple[Kernel, ...]:
         loss, total = results
     if reduction != "none":
         tasks.append(kernel_class("MemSet")(task.profile, loss))
-    ignored = task.whole_number("ignore_index", _IGNORED)
+    ignored = task.whole_number("ignore_index", IGNORED)
     rows = logs.view(prod(target.shape), classes)
     named = {"reduction": reduction, "ignore_index": ignored}
     tasks.append(NLLLoss(task.profile, rows, target, weight, loss, total, **named))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.ops.loss.likelihood import REDUCTIONS
+from npusim.ops.loss.likelihood import IGNORED, REDUCTIONS
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_IGNORED = -100
 _OPERATIONS = 6  # of the scalar unit for a row: two comparisons, an address, two products
 
 
@@ -48,7 +47,7 @@ class NLLLossGrad(Kernel):
         dx: GlobalTensor,
         *,
         reduction: str = "mean",
-        ignore_index: int = _IGNORED,
+        ignore_index: int = IGNORED,
     ) -> None:
         if target.dtype not in (INT32, INT64) or reduction not in REDUCTIONS:
             raise KernelError(self.op_type, f"targets of {target.dtype}, reduction {reduction!r}")
@@ -79,7 +78,7 @@ class NLLLossGrad(Kernel):
         said = task.attributes.get("reduction", "mean")
         reduction = REDUCTIONS[said] if isinstance(said, int) and 0 <= said <= 2 else str(said)
         dx = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
-        ignored = task.whole_number("ignore_index", _IGNORED)
+        ignored = task.whole_number("ignore_index", IGNORED)
         named: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored}
         return (cls(task.profile, grad, target, weight, total, dx, **named),)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.ops.moe.group_gating import MOST_EXPERTS
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT4
 
 MOST_CHOSEN = 1024  # experts of a token: moe_gating_top_k_softmax_tiling_base.cpp
-_MOST_EXPERTS = 2048  # in groups that are filled up to 32
 _MOST_COUNTED, _MOST_PAIRED, _BY_PAIRS = 10240, 5120, 2  # experts; expertTokensNumType
 _ROOT_OF_SOFTPLUS = 2
 _GROUPING = ("k", "kGroup", "groupCount", "groupSelectMode", "renorm", "normType")
@@ -162,8 +162,8 @@ def groups_chosen(x: str, *, hashed: bool = False) -> Check:
             return f"k should be from 1 to {experts // groups * kept}, but is {k}."
         apart = not hashed or (groups not in (1, experts) and kept != groups)
         filled = groups * round_up(experts // groups, 32) if apart else 0
-        if max(experts, filled) > _MOST_EXPERTS:
-            return f"{experts} experts in {groups} groups are more than {_MOST_EXPERTS}."
+        if max(experts, filled) > MOST_EXPERTS:
+            return f"{experts} experts in {groups} groups are more than {MOST_EXPERTS}."
         return None
 
     return invalid(f"{x} and the numbers of its groups don't fit", test)

@@ -19,6 +19,7 @@ from npusim.ascendc.queues import TQueBind
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
+from npusim.ops.moe.dispatch import TRIPLE
 from npusim.ops.moe.peers import Peers, peers_of, share
 from npusim.schedules.bounds import fault_outside
 from npusim.values.dtypes import FLOAT, INT32
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
 
-_TRIPLE = 3  # chip, token and choice that a row is of
 _STATE = 8  # numbers that tell a token that a row has come
 _DEPTH = 2
 _ELSEWHERE = -(1 << 40)  # the window of another chip: before every tensor
@@ -78,7 +78,7 @@ class MoeDistributeCombine(Kernel):
         if counts is None or triples is None:
             return 0
         count = int(counts.reshape(-1)[-1])
-        found = triples.reshape(-1)[: count * _TRIPLE].reshape(-1, _TRIPLE).astype(np.int64)
+        found = triples.reshape(-1)[: count * TRIPLE].reshape(-1, TRIPLE).astype(np.int64)
         places = found[:, 1] * self.choices + found[:, 2]
         self.places = np.where(found[:, 0] == self.peers.rank, places, _ELSEWHERE)
         return count
@@ -102,15 +102,15 @@ class MoeDistributeCombine(Kernel):
             return
         bind, triples = TQueBind(_DEPTH, "rows"), TQue(TPosition.VECIN, 1, "triples")
         core.pipe.init_buffer(bind, _DEPTH, self.width * self.kind.itemsize)
-        core.pipe.init_buffer(triples, 1, count * _TRIPLE * INT32.itemsize)
+        core.pipe.init_buffer(triples, 1, count * TRIPLE * INT32.itemsize)
         of = self.triples.view(self.triples.numel)
-        triples.free_tensor(triples.copy_in(of.span(first * _TRIPLE, count * _TRIPLE)))
+        triples.free_tensor(triples.copy_in(of.span(first * TRIPLE, count * TRIPLE)))
         there = Event(core, Pipe.MTE3, Pipe.MTE3)
         mine = np.arange(first, first + count)
         places = mine if self.places is None else self.places[mine]
         core.set_store_link(*self.peers.link(core.profile, self.block_dim))
         for turn in core.loop(count):
-            core.emit_scalar("ld_ub", loads=_TRIPLE, operations=8)
+            core.emit_scalar("ld_ub", loads=TRIPLE, operations=8)
             source = looked_up(turn, mine)
             row = bind.copy_in(self.rows.window(((source, self.width),), (self.width,), (1,)))
             place = looked_up(turn, places)

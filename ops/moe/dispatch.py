@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
 
-_TRIPLE = 3  # chip, token and choice that a row is of
-_BESIDE_BYTES = 32 + _TRIPLE * INT32.itemsize  # its scale and these, behind the row
+TRIPLE = 3  # chip, token and choice that a row is of
+_BESIDE_BYTES = 32 + TRIPLE * INT32.itemsize  # its scale and these, behind the row
 _LANES = 64  # numbers of 32 bits that the vector unit takes at once
 _STATE = 8  # of them that tell an expert how many rows there are
 _APART = 128  # of them from what one core tells another to what it tells the next
@@ -221,7 +221,7 @@ class MoeDistributeDispatch(Kernel):
                 row = self._as_it_is(core, bind, source)
             else:
                 row = quantised.row(source, self._scales_of(turn, mine))
-            core.emit_scalar("st_ub", stores=_TRIPLE, operations=4)
+            core.emit_scalar("st_ub", stores=TRIPLE, operations=4)
             done.wait()
             place = looked_up(turn, self.places[first : first + count])
             core.copy_runs(self.sent.window(((place, self.columns),), (self.columns,), (1,)), row)
@@ -303,7 +303,7 @@ class MoeDistributeDispatch(Kernel):
         core.pipe.init_buffer(counts, 1, max(1, len(blocks)) * INT32.itemsize)
         self.scale, self.triple = TBuf("scale"), TBuf("triple")
         core.pipe.init_buffer(self.scale, 1, FLOAT.itemsize)
-        core.pipe.init_buffer(self.triple, 1, _TRIPLE * INT32.itemsize)
+        core.pipe.init_buffer(self.triple, 1, TRIPLE * INT32.itemsize)
         if not blocks:
             return
         self._counts_of_others(core, core.get_block_idx())
@@ -325,10 +325,10 @@ class MoeDistributeDispatch(Kernel):
     def _row(self, core: Core, bind: TQueBind, source: Index, target: Index) -> None:
         window = self.sent.window(((source, self.columns),), (self.columns,), (1,))
         row = bind.copy_in(window)
-        triple = self.triple.get(INT32, _TRIPLE)
+        triple = self.triple.get(INT32, TRIPLE)
         core.wrote(triple)
         core.arrange(triple, row, how=lambda values: self._of(core, target, values))
-        core.copy_runs(self.out.triples.window(((target, _TRIPLE),), (_TRIPLE,), (1,)), triple)
+        core.copy_runs(self.out.triples.window(((target, TRIPLE),), (TRIPLE,), (1,)), triple)
         if self.quantised and self.out.scales is not None:
             scale = self.scale.get(FLOAT, 1)
             core.wrote(scale)
@@ -347,7 +347,7 @@ class MoeDistributeDispatch(Kernel):
         pairs = self.active[self.order[starts[blocks // self.peers.ranks] + inside]]
         table = np.stack([blocks % self.peers.ranks, *np.divmod(pairs, self.choices)], axis=-1)
         found = table[values_of(target)]
-        return found.reshape(*like.shape[: core.depth], _TRIPLE).astype(np.int32)
+        return found.reshape(*like.shape[: core.depth], TRIPLE).astype(np.int32)
 
     def _add_up(self, core: Core) -> None:
         """The rows of each expert, which the scalar unit reads from memory and writes to it."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_MOST_EXPERTS = 2048
+MOST_EXPERTS = 2048  # in groups that are filled up to 32
 _COUNTED = 8  # places that the scalar unit writes, from which the vector unit counts on
 _SOFTMAX, _SIGMOID, _ROOT_OF_SOFTPLUS = range(3)
 _TOP_TWO = 1
@@ -76,8 +76,8 @@ class Choice:
             return f"{self.kept} of {self.groups} groups of {self.experts} experts"
         if self.by_two and self.each < 2:
             return "groups of one expert have no two largest"
-        if self.padded > _MOST_EXPERTS:
-            return f"{self.padded} experts, where groups are filled up, and {_MOST_EXPERTS} at most"
+        if self.padded > MOST_EXPERTS:
+            return f"{self.padded} experts, where groups are filled up, and {MOST_EXPERTS} at most"
         if not 0 < self.count <= self.kept * self.each:
             return f"{self.count} experts of {self.kept} groups of {self.each}"
         if self.curve == _ROOT_OF_SOFTPLUS and self.groups != 1:

@@ -13,6 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.rounding import RoundMode
+from npusim.library.row_quantiser import LARGEST
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from npusim.schedules.rows.program import Results
 
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
-_LARGEST = 127.0  # of int8
 _LEAST_COLUMNS = 128  # of rows that DynamicQuant works on together
 _MOST_ROWS, _RESERVED = 16, 768  # AddRmsNormDynamicQuant: rows at once, bytes that it leaves alone
 
@@ -41,7 +41,7 @@ def by_largest(f: RowFormula, x: Term, smooth: Term | None) -> tuple[Term, Term]
     """Rows as int8, and the scale of each: its largest element is 127."""
     if smooth is not None:
         x = f.mul(x, f.cast(smooth, FLOAT))
-    scale = f.mul(f.largest(f.abs(x)), 1 / _LARGEST)
+    scale = f.mul(f.largest(f.abs(x)), 1 / LARGEST)
     return to_int8(f, f.mul(x, f.reciprocal(scale))), scale
 
 

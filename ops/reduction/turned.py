@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ops.reduction.job import UB_SHARE, Job, Results, Tiles
 from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-_LINES = 16
 _LEAST_ROWS = 64  # of a core
 _DEPTH = 2
 
@@ -38,7 +38,7 @@ class TurnedPlan:
     def __init__(self, job: Job) -> None:
         self.job, self.length = job, job.nest.inner_folded.size
         rows, cores = job.nest.inner_kept.size, job.cores
-        self.share = RowShare.of(rows, cores, _tile_rows(job), _LINES)
+        self.share = RowShare.of(rows, cores, _tile_rows(job), TURNED_LINES)
         self.block_dim = self.share.cores
 
     @staticmethod
@@ -88,4 +88,4 @@ def _tile_rows(job: Job) -> int:
     length, width = job.nest.inner_folded.size, job.dtype.itemsize
     copy = length * job.copy_bytes if job.has_copy else 0
     row = _DEPTH * (length * job.read_bytes + job.out.dtype.itemsize) + copy + 2 * width
-    return int(job.profile.buffers.ub_bytes * UB_SHARE) // row // _LINES * _LINES
+    return int(job.profile.buffers.ub_bytes * UB_SHARE) // row // TURNED_LINES * TURNED_LINES

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _RESERVED_BYTES = 1024
 _PART = 1024  # numbers that are looked through at a time
-_USUAL = 50  # that are asked for where nobody tells
+USUAL = 50  # that are asked for where nobody tells
 
 
 class ApplyTopKTopPWithSorted(Kernel):
@@ -79,7 +79,7 @@ class ApplyTopKTopPWithSorted(Kernel):
         if self.k is None:
             return self.length
         if self.k.array is None:
-            return min(_USUAL, self.length)
+            return min(USUAL, self.length)
         asked = self.k.array.reshape(-1).astype(np.int64)
         return int(np.where((asked <= 0) | (asked >= self.length), self.length, asked).max())
 

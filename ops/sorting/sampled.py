@@ -21,6 +21,7 @@ from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.loops import looked_up, values_of
 from npusim.ascendc.task import Task, made
 from npusim.library.sorted_pairs import GROUP, LISTS, PAIR_BYTES, record_sort
+from npusim.ops.sorting.kept import USUAL
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT64, UINT8
 
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 MOST = 1024  # logits that are kept sorted
-MOST_LENGTH = 1 << 20
 _PART, _SORTED, _ROW_PART = 8192, 2048, 16383  # at a time: logits, those sorted, those looked up
 _MERGED = 1024  # pairs of a list that is sorted by itself where all are
-_USUAL = 50  # that are asked for where nobody tells
 _FEW = 32  # that are kept where only the largest is wanted
 _TOP, _ALL, _GUESSED, _WHOLE = range(4)  # what is done with a row
 
@@ -104,7 +103,7 @@ class TopKTopPSample(Kernel):
     def _limits(self) -> NDArray[np.int64]:
         """How many a row asks for, 0 where that is no limit."""
         if self.k.array is None:
-            return np.full(self.rows, min(_USUAL, self.length))
+            return np.full(self.rows, min(USUAL, self.length))
         asked = self.k.array.reshape(-1).astype(np.int64)
         return np.where((asked < 0) | (asked > min(MOST, self.length)), 0, asked)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from npusim.operators.checks import each_tensor, invalid, sizes
 from npusim.operators.contract import Check
 from npusim.operators.shape_checks import entries
+from npusim.schedules.masks import BITS
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Finding
     from npusim.values.tensors import TensorSpec
 
-_BITS = 8
 _LEAST_AXES = 2
 
 
@@ -76,7 +76,7 @@ def rows_of_signs(x: str, y: str, size: str) -> Check:
     def test(call: Call) -> Finding:
         rows = (entries(call, size) or (1,))[0]
         for (_, whole), (name, packed) in zip(call.given(x), call.given(y), strict=False):
-            wanted = -(-whole.numel // (_BITS * rows)) * rows
+            wanted = -(-whole.numel // (BITS * rows)) * rows
             if rows < 1 or packed.numel != wanted:
                 return f"{name} {sizes(packed.shape)} should have {wanted} bytes in {rows} rows."
         return None

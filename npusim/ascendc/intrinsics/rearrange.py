@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16, INT16
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.tensors import LocalTensor
-
-_LINES = 16  # lines that vnchwconv turns at a time, and the half-type elements of each
 
 
 class Rearranging(Issuer):
@@ -35,9 +34,9 @@ class Rearranging(Issuer):
         ``apart_bytes`` is how far lines are from each other on the side that isn't contiguous.
         """
         if repeats:
-            elements, chained = repeats * _LINES * _LINES, self.reads_last(src)
+            elements, chained = repeats * TURNED_LINES * TURNED_LINES, self.reads_last(src)
             note, kind = f"{repeats} x 16 lines", FLOAT16
-            waited = repeats * self.costs.line_cycles(_LINES, apart_bytes)
+            waited = repeats * self.costs.line_cycles(TURNED_LINES, apart_bytes)
             if waited:
                 size = (kind.itemsize, elements)
                 own = self.costs.vector("vnchwconv", kind.intrinsic, *size, chained=chained)
@@ -103,7 +102,7 @@ class Rearranging(Issuer):
                 self.kernel_name, "load3dv1", dst.dtype.intrinsic, self.profile.name, ()
             )
         if self.recording:
-            nbytes = elements * _LINES * _LINES * dst.dtype.itemsize
+            nbytes = elements * TURNED_LINES * TURNED_LINES * dst.dtype.itemsize
             cycles = self.costs.on_chip(path, nbytes)
             self.recorder.emit(Pipe.MTE1, "load3dv1", cycles, detail=f"{elements} fractals")
         self.filled(dst)

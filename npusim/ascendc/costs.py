@@ -7,6 +7,7 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, gcd, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,32 @@ TURNED_LINES = 16  # lines of 32 bytes that vnchwconv turns at a time, and the h
 
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
+
+
+@lru_cache(maxsize=4096)
+def packets_of(run_bytes: int, grain_bytes: int, line_bytes: int) -> float:
+    """Packets of a run that begins at any multiple of ``grain_bytes`` within a line, on average.
+
+    A packet is a line, half of it or a quarter, and begins at a multiple of its size; what is less
+    than a quarter is one, too.
+    """
+    least, number = line_bytes // 4, 0
+    for begin in range(0, line_bytes, grain_bytes):
+        place, left = begin, run_bytes
+        while left > 0:
+            whole = next(
+                (
+                    size
+                    for size in (line_bytes, line_bytes // 2, least)
+                    if place % size == 0 and (size <= left or size == least)
+                ),
+                least - place % least,
+            )
+            if whole == line_bytes:
+                whole = left // whole * whole
+                number += whole // line_bytes - 1
+            number, place, left = number + 1, place + whole, left - whole
+    return number * grain_bytes / line_bytes
 
 
 class GmCopy(NamedTuple):
@@ -325,19 +352,29 @@ class InstructionCosts:
         return self._gm_copy(path, busy, traffic, rate, atomic_sharers, max(traffic, lines))
 
     def matrix_copy(
-        self, path: Path, run_bytes: int, runs: int, grain_bytes: int, *, atomic_sharers: float
+        self,
+        path: Path,
+        run_bytes: int,
+        runs: int,
+        grain_bytes: int,
+        *,
+        atomic_sharers: float,
+        turned: bool = False,
     ) -> GmCopy:
         """A copy of ``runs`` runs of a matrix between global memory and the cube's memories.
 
         They go as packets that don't cross a line of L2, and each takes the time of a whole line.
-        Runs start at multiples of ``grain_bytes``: on average that decides how many lines they cut.
-        Source: public cube tiling model of the vendor; rows of 128 bytes take 3.4 to 3.6 cycles on
-        dav-c220 (asc-devkit, matmul sample), those of 512 bytes that don't start at a line nearly
-        twice as long as others (data_copy sample).
+        Rows that are ``turned`` into fractals go as lines, halves and quarters of lines that begin
+        at multiples of their size. Runs start at multiples of ``grain_bytes``, which decides how
+        many packets they are on average. Source: public cube tiling model of the vendor (cann-ops,
+        cache_tiling_request_bytes.cc); rows of 128 bytes take 3.4 to 3.6 cycles on dav-c220
+        (asc-devkit, matmul sample).
         """
         line = self.profile.memory.l2_line_bytes
         traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
         cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
+        if turned:
+            cut = packets_of(run_bytes, grain_bytes, line)
         served = max(float(traffic), self._lines(run_bytes, grain_bytes) * runs)
         rate = path.bytes_per_cycle * min(1.0, served / (runs * cut * line))
         busy = path.setup_cycles

@@ -70,6 +70,9 @@ class MatmulTiling:
         grain = grain_of(profile, dtype)
         in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * size)
         base_k = min(round_up(k, grain), max(grain, in_l0 // grain * grain))
+        line = profile.memory.l2_line_bytes // size  # rows of whole lines make full packets
+        if profile.cube.nd2nz_setup_cycles is not None and base_k < k and line % base_k:
+            base_k = base_k // line * line or 1 << (base_k.bit_length() - 1)
         panel_k = round_up(k, base_k)
         share = buffers.l1_bytes // _PANEL_SHARE
         keep_b = base_n * panel_k * size <= share and m > base_m
@@ -78,9 +81,9 @@ class MatmulTiling:
         room -= (base_n * keep_b + base_m * keep_a) * panel_k
         in_l1 = room // (base_m * (not keep_a) + base_n * (not keep_b))
         step_k = min(panel_k, max(base_k, in_l1 // base_k * base_k))
-        line = profile.memory.l2_line_bytes // size  # rows of whole lines make full packets
-        if step_k < panel_k and step_k > line and line % base_k == 0:
-            step_k = step_k // line * line
+        part = next((each for each in (line, line // 2) if step_k > each), base_k)
+        if step_k < panel_k and part % base_k == 0:
+            step_k = step_k // part * part
         depth_c = 2 if 2 * base_m * base_n * FLOAT.itemsize <= buffers.l0c_bytes else 1
         return cls(base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c)
 

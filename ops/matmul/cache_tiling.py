@@ -80,6 +80,9 @@ def _blocks(profile: Profile, shape: Shape, found: Found) -> MatmulTiling:
     fitting = (room - panels * panel) // streamed // base_k * base_k
     results = base_m * base_n * FLOAT.itemsize
     depth_c = 2 if 2 * results <= buffers.l0c_bytes else 1
+    short = base_k if keep_a or keep_b else min(tiles.ka, tiles.kb) * lanes
+    if step_k > fitting >= short and short % base_k == 0:
+        fitting = fitting // short * short  # as long as the shorter chunk, as rows of whole lines
     step_k = max(base_k, min(step_k, fitting))
     return MatmulTiling(
         base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c=depth_c, panels=panels

@@ -7,14 +7,10 @@ matmul/quant_batch_matmul_v3, the kernels with bf16 results and with scales of r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
-from npusim.ascendc.loops import dealt
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
@@ -92,26 +88,11 @@ class DequantMatMul(MatMul):
             yield from side.rectangle(share, index)
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return tuple((size, len(shares)) for size, shares in self._by_size(block_idx).items())
+        return tuple((size, len(shares)) for size, shares in self.by_size(block_idx).items())
 
     def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, those of one size in a loop."""
-        for (count, *_), shares in self._by_size(core.get_block_idx()).items():
-            if count > 1:
-                for share in shares:
-                    yield from self.matrices_of(core, share)
-                continue
-            table = np.array([(each.first, each.row, each.column) for each in shares], np.int64)
-            for turn in core.loop(len(shares), sequential=True):
-                first, row, column = (dealt(turn, table[:, axis]) for axis in range(3))
-                yield replace(shares[0], row=row, column=column), first
-
-    def _by_size(self, block: int) -> dict[tuple[int, int, int], list[Share]]:
-        """A core's rectangles by matrices, rows and columns."""
-        found: dict[tuple[int, int, int], list[Share]] = {}
-        for share in self.partition.shares(block):
-            found.setdefault((share.count, share.rows, share.columns), []).append(share)
-        return found
+        yield from self.in_loops(core)
 
     def slot(self, core: Core, number: int) -> GmMatrix:
         """Where a cluster hands over its blocks."""

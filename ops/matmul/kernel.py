@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
+from npusim.ascendc.loops import dealt
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
-from npusim.ops.matmul import dealt_blocks
 from npusim.ops.matmul.shapes import Partition, Shape, Share
-from npusim.ops.matmul.split_k import SplitMatMul, split_of
 from npusim.ops.matmul.tiling import partition
 from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
@@ -119,9 +118,31 @@ class MatMul(Kernel):
         return self.epilogue.start(core, self.partition.blocks, bias=self.bias is not None).of
 
     def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
-        """A core's rectangles, of one matrix after the other."""
+        """A core's rectangles, of one matrix after the other; dealt ones in loops."""
+        if self.partition.window is not None:
+            yield from self.in_loops(core)
+            return
         for share in self.partition.shares(core.get_block_idx()):
             yield from self.matrices_of(core, share)
+
+    def in_loops(self, core: Core) -> Iterator[tuple[Share, Place]]:
+        """A core's rectangles, those of one size in a loop."""
+        for (count, *_), shares in self.by_size(core.get_block_idx()).items():
+            if count > 1:
+                for share in shares:
+                    yield from self.matrices_of(core, share)
+                continue
+            table = np.array([(each.first, each.row, each.column) for each in shares], np.int64)
+            for turn in core.loop(len(shares), sequential=True):
+                first, row, column = (dealt(turn, table[:, axis]) for axis in range(3))
+                yield replace(shares[0], row=row, column=column), first
+
+    def by_size(self, block: int) -> dict[tuple[int, int, int], list[Share]]:
+        """A core's rectangles by matrices, rows and columns."""
+        found: dict[tuple[int, int, int], list[Share]] = {}
+        for share in self.partition.shares(block):
+            found.setdefault((share.count, share.rows, share.columns), []).append(share)
+        return found
 
     def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:
         """A rectangle of some matrices, one after the other."""
@@ -180,49 +201,6 @@ class MatMul(Kernel):
             shadow = tensor.buffer.shown_as(numbers, wide=True)
             wide = self._wide[tensor.buffer.number] = replace(tensor, buffer=shadow)
         return replace(operand, tensor=replace(wide, start=tensor.start, shape=tensor.shape))
-
-
-def product_kernels(
-    profile: Profile,
-    problem: Problem,
-    *,
-    bias: GlobalTensor | None = None,
-    epilogue: Epilogue | None = None,
-    hf32: bool = False,
-    op_type: str = "MatMul",
-    part: bool = False,
-    adds: bool = False,
-) -> list[Kernel]:
-    """The kernels of a product; KernelError for dtypes that the cube doesn't multiply.
-
-    ``part`` of a kernel of several is one without barriers, ``adds`` adds to what c holds.
-    """
-    left, right = problem.a.tensor.dtype, problem.b.tensor.dtype
-    if left is not right or left.intrinsic not in profile.cube.dtypes:
-        raise KernelError(op_type, f"the cube of {profile.name} has no {left} times {right}")
-    split = None
-    if epilogue is None and not problem.c.lanes and not part:
-        split = split_of(profile, shape_of(problem, hf32, bias is not None))
-    if split is not None:
-        return [SplitMatMul(profile, problem, split, bias=bias, hf32=hf32, op_type=op_type)]
-    return [
-        MatMul(
-            profile,
-            problem,
-            bias=bias,
-            epilogue=epilogue,
-            hf32=hf32,
-            op_type=op_type,
-            tiling=_tiling_of(profile, op_type),
-            adds=adds,
-        )
-    ]
-
-
-def _tiling_of(profile: Profile, op_type: str) -> Callable[[Profile, Shape], Partition]:
-    """How a kernel cuts its products: that of MatMulV3 on A2 deals blocks of one size."""
-    dealt = op_type == "MatMulV3" and profile.cores.style == "split"
-    return dealt_blocks.partition if dealt else partition
 
 
 def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -> Shape:

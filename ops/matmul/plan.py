@@ -10,8 +10,8 @@ from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.contract import matrices, result_shape
 from npusim.ops.matmul.cube_math import arithmetic, arithmetic_of, operands
-from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
+from npusim.ops.matmul.products import product_kernels
 from npusim.values.dtypes import FLOAT, DType
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.fusions import epilogue_of, parts_of
-from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem, Turned, result_shape
+from npusim.ops.matmul.products import product_kernels
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 

@@ -51,7 +51,7 @@ class Partition:
 
     ``cores`` share them, one after the other where there are more rectangles than cores. They go
     down one column after the other, or through a ``window`` of so many rows and columns of them at
-    a time, along its diagonals.
+    a time, along its diagonals; windows go to and fro.
     """
 
     shape: Shape
@@ -103,10 +103,11 @@ class Partition:
         rows, columns = self.window
         band, index = divmod(index, rows * wide)
         rows = min(rows, high - band * rows)
-        first = 0
-        while index >= rows * min(columns, wide - first):
-            index -= rows * min(columns, wide - first)
-            first += columns
-        columns = min(columns, wide - first)
-        along = (index + index // lcm(rows, columns)) % columns
+        firsts = range(0, wide, columns)
+        for first in firsts if band % 2 == 0 else reversed(firsts):
+            width = min(columns, wide - first)
+            if index < rows * width:
+                break
+            index -= rows * width
+        along = (index + index // lcm(rows, width)) % width
         return band * self.window[0] + index % rows, first + along

@@ -22,8 +22,8 @@ from npusim.hardware import Profile, load_profile
 from npusim.library.matmul import Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling
 from npusim.library.operands import GmMatrix
-from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
+from npusim.ops.matmul.products import product_kernels
 from support import physics
 from support.kernels import gm
 from support.reference import Observed, assert_like_the_reference

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import TensorSpec
-from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc.costs import InstructionCosts, packets_of
 from npusim.engine import L2State, Pipe, Program, machine_of
 from npusim.engine.machine import Away, MemoryRates, Treatment
 from npusim.engine.program import Transfer
@@ -371,6 +371,27 @@ def test_loads_that_begin_within_blocks_take_whole_lines(
     else:
         found = costs.gm_copy(path, run_bytes, 8, grain_bytes, rows_apart=False, atomic_sharers=0)
     assert 1 / found.rate_fraction == pytest.approx(times)
+
+
+@pytest.mark.parametrize(
+    ("run_bytes", "grain_bytes", "packets"),
+    [
+        (512, 512, 1.0),
+        (128, 512, 1.0),
+        (384, 512, 2.0),  # half a line and a quarter
+        (896, 512, 3.0),
+        (512, 256, (1 + 2) / 2),
+        (512, 128, (1 + 3 + 2 + 3) / 4),
+        (512, 32, (1 + 3 + 2 + 3 + 12 * 4) / 16),
+        (1, 1, 1.0),
+        (2, 1, 1 + 4 / 512),  # at the end of a quarter
+    ],
+)
+def test_rows_that_are_turned_go_in_aligned_packets(
+    run_bytes: int, grain_bytes: int, packets: float
+) -> None:
+    """Source: public cube tiling model of the vendor (cann-ops, cache_tiling_request_bytes.cc)."""
+    assert packets_of(run_bytes, grain_bytes, 512) == pytest.approx(packets)
 
 
 def mover(read: int, written: int) -> Program:

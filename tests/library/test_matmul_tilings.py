@@ -286,7 +286,20 @@ def test_the_third_version_deals_blocks_of_one_size(
     assert len({each.column for each in first}) <= 6
 
 
-@given(m=st.integers(1, 6000), k=st.integers(1, 3000), n=st.integers(1, 6000), turned=st.booleans())
+def test_large_products_stay_in_windows_that_l2_holds() -> None:
+    """Of the 400 MiB of 8192 x 8192 x 8192, 100 MiB are in use at a time (CalcTile)."""
+    chip = load_profile("Ascend910B2")
+    shape = Shape(1, 8192, 8192, 8192, False, True, False, FLOAT16, 2)
+    found = dealt_blocks.partition(chip, shape)
+    assert found.window is not None
+    m, n = found.window[0] * found.rows, found.window[1] * found.columns
+    assert (m + n) * 8192 * 2 + m * n * 2 <= 100 << 20
+    assert min(found.window) * 6 >= 24
+    assert dealt_blocks.partition(chip, shape._replace(k=1024, n=4096)).window == (4, 6)
+    assert_all_results_once(found)
+
+
+@given(m=st.integers(1, 9000), k=st.integers(1, 9000), n=st.integers(1, 9000), turned=st.booleans())
 @settings(max_examples=60)
 def test_dealt_blocks_cover_any_product(m: int, k: int, n: int, turned: bool) -> None:
     shape = Shape(1, m, n, k, turned, not turned, False, FLOAT16, 2)

@@ -188,7 +188,8 @@ class _Player:
         line = core.profile.memory.l2_line_bytes
         grain = gcd(apart, line) if apart else line
         if path_name in _BY_THE_CUBE:
-            cost = core.costs.matrix_copy(path, run_bytes, runs, grain, atomic_sharers=sharers)
+            sizes = path, run_bytes, runs, grain
+            cost = core.costs.matrix_copy(*sizes, atomic_sharers=sharers, turned=bool(turns))
         else:
             cost = core.costs.gm_copy(
                 path,

@@ -108,7 +108,7 @@ class Copies(Issuer):
             )
         waits = src.numel // src.shape[-1] if row_by_row else 0
         name = "copy_gm_to_cbuf_multi_nd2nz"
-        self._load_l1(dst, src, name, latency_cycles=nd2nz, waits=waits)
+        self._load_l1(dst, src, name, latency_cycles=nd2nz, waits=waits, turned=True)
 
     def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
@@ -286,13 +286,14 @@ class Copies(Issuer):
         most: float = inf,
         copies: int = 1,
         waits: int = 0,
+        turned: bool = False,
     ) -> Instruction:
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
         ``runs`` (elements, number) are those in device memory where its layout isn't ours, spread
         over so many ``copies``, each of ``waits`` of which waits for the one before.
         ``latency_cycles`` is what the path's latency is longer than usual, ``most`` the bytes per
-        cycle that the other end takes or gives.
+        cycle that the other end takes or gives. Rows may be ``turned`` into fractals.
         """
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
@@ -302,7 +303,7 @@ class Copies(Issuer):
         grain = line if runs else gm.grain_bytes(line)
         sizes = path, run_bytes, bursts
         if matrix:
-            cost = self.costs.matrix_copy(*sizes, grain, atomic_sharers=sharers)
+            cost = self.costs.matrix_copy(*sizes, grain, atomic_sharers=sharers, turned=turned)
         else:
             cost = self._plain_copy(*sizes, gm, None if write else grain)
         transfer = Transfer(
@@ -355,6 +356,7 @@ class Copies(Issuer):
         runs: tuple[int, int] | None = None,
         latency_cycles: float = 0.0,
         waits: int = 0,
+        turned: bool = False,
     ) -> None:
         self._expect(name, dst, "L1")
         if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
@@ -372,6 +374,7 @@ class Copies(Issuer):
                 runs=runs,
                 latency_cycles=latency_cycles,
                 waits=waits,
+                turned=turned,
             )
         if self.numerics:
             values = self._read(src, dst.depth)

@@ -60,7 +60,7 @@ DOORS = {
         reading residuals
         """,
     "catalogue": "facts families judging names operators queries question verdicts wording",
-    "engine": "arrows clock program schedule sharing simulate timeline verdict",
+    "engine": "arrows claims clock program schedule sharing simulate timeline verdict",
     "ascendc": """
         allowance ai_cpu checked cluster conversions core costs decorated events
         flat.compute flat.copies flat.launching flat.listings flat.memory flat.queues

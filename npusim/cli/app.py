@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated
 
 import typer
@@ -56,6 +57,25 @@ _VERBS = {
     "init": ("init", "init"),
     "completion": ("completion", "completion"),
 }
+_ASKING = frozenset(("-h", "--help", "--version"))  # for all verbs, and none of them runs
+
+
+def _found(verb: str) -> Callable[..., object] | typer.Typer:
+    """The function of a verb, or the application of its own verbs."""
+    module, name = _VERBS[verb]
+    found: Callable[..., object] | typer.Typer = getattr(
+        import_module(f"npusim.cli.{module}"), name
+    )
+    return found
+
+
+def _told_of(verb: Callable[..., object] | typer.Typer) -> str:
+    """What help says of a verb."""
+    return str(verb.info.help) if isinstance(verb, typer.Typer) else cleandoc(verb.__doc__ or "")
+
+
+def _nothing() -> None:
+    """Stands for a verb that is only named."""
 
 
 def _completing() -> bool:
@@ -69,7 +89,8 @@ def _completing() -> bool:
 def application(arguments: Sequence[str]) -> typer.Typer:
     """The application with the verb that ``arguments`` begin with, or else with all verbs.
 
-    Typer describes every verb that it is given, which takes longer than many a verb itself.
+    Typer describes every verb that it is given, which takes longer than many a verb itself; to name
+    them all, it is given what each is told by.
     """
     app = typer.Typer(
         name="npusim",
@@ -84,9 +105,14 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback(cls=Verbs)(_npusim)
     first = arguments[0] if arguments else ""
-    for verb in [first] if first in _VERBS else _VERBS:
-        module, name = _VERBS[verb]
-        found = getattr(import_module(f"npusim.cli.{module}"), name)
+    found_by_verb = {verb: _found(verb) for verb in ([first] if first in _VERBS else _VERBS)}
+    if first in _ASKING and not _completing():
+        # As typer has them: those with verbs of their own come last.
+        in_order = sorted(found_by_verb.items(), key=lambda each: isinstance(each[1], typer.Typer))
+        for verb, found in in_order:
+            app.command(verb, cls=Verb, help=_told_of(found))(_nothing)
+        return app
+    for verb, found in found_by_verb.items():
         if isinstance(found, typer.Typer):
             for command in found.registered_commands:
                 command.cls = Verb

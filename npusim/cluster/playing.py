@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from npusim.engine.claims import Claim
 from npusim.engine.clock import Alarm
-from npusim.engine.sharing import Claim, SharedBandwidth
+from npusim.engine.sharing import SharedBandwidth
 
 if TYPE_CHECKING:
     from npusim.cluster.moves import Move, Steps

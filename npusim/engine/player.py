@@ -23,9 +23,9 @@ from npusim.engine.timeline import Chunks, GroupPlayed, Played
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
+    from npusim.engine.claims import Claim
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
-    from npusim.engine.sharing import Claim
 
 _WORK, _ENTER, _TURN, _MEET, _STOP = Kind
 _BEFORE, _BUSY_UNTIL = Stage.BEFORE, Stage.BUSY_UNTIL

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import ulp
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,42 +17,13 @@ from npusim.engine.clock import Alarm
 if TYPE_CHECKING:
     import simpy
 
+    from npusim.engine.claims import Claim
+
 Owner = TypeVar("Owner")
 
 _EPSILON = 1e-9
 _MOST_RATES = 1000  # sets of transfers whose shares are kept
 _DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Claim:
-    """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
-
-    ``loads`` are the bytes per cycle of each resource for one byte per cycle of every core,
-    ``most`` those at the ceiling; ``uses`` names the resources.
-    """
-
-    ceiling: float
-    loads: tuple[tuple[str, float], ...]
-    most: tuple[tuple[str, float], ...]
-    uses: frozenset[str]
-
-    @staticmethod
-    def of(cores: int, ceiling: float, demand: Mapping[str, float]) -> Claim:
-        """The claim of ``cores`` cores; ``demand`` is what each byte takes of each resource."""
-        return _claim(cores, ceiling, tuple(demand.items()))
-
-
-@lru_cache(maxsize=4096)
-def _claim(cores: int, ceiling: float, demand: tuple[tuple[str, float], ...]) -> Claim:
-    """Equal claims are one, so that transfers that meet again are known by who they are."""
-    used = [(name, amount) for name, amount in demand if amount]
-    return Claim(
-        ceiling,
-        tuple((name, cores * amount) for name, amount in used),
-        tuple((name, cores * ceiling * amount) for name, amount in used),
-        frozenset(name for name, _ in used),
-    )
 
 
 @dataclass(slots=True, eq=False)

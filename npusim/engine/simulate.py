@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.engine import player as reference
 from npusim.engine.compiled import play as compiled
 from npusim.engine.l2 import L2State, crowding
 from npusim.engine.machine import Machine, MemoryRates, Treatment
@@ -120,7 +119,7 @@ def simulate(
         )
         for transfer in listed.transfers
     }
-    played = (reference.play if exact else compiled.play)(groups, machine, treated)
+    played = (_by_simpy if exact else compiled.play)(groups, machine, treated)
     left = {numbers.get(buffer, buffer): nbytes for buffer, nbytes in sizes.items()}
     for buffer, nbytes in left.items():
         l2.touch(buffer, nbytes)
@@ -134,6 +133,15 @@ def simulate(
         listed.memory_cycles(treated, machine.rates),
         left,
     )
+
+
+def _by_simpy(
+    groups: tuple[CoreGroup, ...], machine: Machine, treated: Mapping[Transfer, Treatment]
+) -> Played:
+    """What the reference plays; SimPy takes longer to import than most kernels to play."""
+    from npusim.engine import player
+
+    return player.play(groups, machine, treated)
 
 
 def _records(

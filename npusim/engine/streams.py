@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.engine.claims import Claim
 from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode
-from npusim.engine.sharing import Claim
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Treatment

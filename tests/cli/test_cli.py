@@ -574,6 +574,12 @@ def test_help_and_version(npusim: Npusim) -> None:
         assert npusim(f"{verb} --help").code == 0
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_help_of_all_is_told_without_their_options(npusim: Npusim, language: str) -> None:
+    told = npusim(f"--help --lang {language}").out
+    assert told == npusim(f"--lang {language} -- --help").out != ""
+
+
 def test_every_verb_shows_an_example() -> None:
     from typer.main import get_command
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from npusim import TensorSpec
 from npusim.ascendc.costs import InstructionCosts, packets_of
 from npusim.engine import L2State, Pipe, Program, machine_of
+from npusim.engine.claims import Claim
 from npusim.engine.machine import Away, MemoryRates, Treatment
 from npusim.engine.program import Transfer
-from npusim.engine.sharing import Claim, Flow, SharedBandwidth, share
+from npusim.engine.sharing import Flow, SharedBandwidth, share
 from npusim.hardware import load_profile, profile_names
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import prime

@@ -131,6 +131,20 @@ def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert not loaded_by(statement) & set(HEAVY)
 
 
+def test_an_estimate_loads_simpy_only_to_be_exact() -> None:
+    statement = """
+import npusim
+from npusim.engine.compiled.library import library
+ask = npusim.Device("910B3", exact={exact}).estimate
+ask("aclnnRelu", self=npusim.TensorSpec((3000,), "float32"))
+library() or exec("import simpy")
+"""
+    assert "simpy" in loaded_by(statement.format(exact=True))
+    from npusim.engine.compiled.library import library
+
+    assert ("simpy" in loaded_by(statement.format(exact=False))) == (library() is None)
+
+
 def test_drawing_is_loaded_only_to_draw() -> None:
     everything = "; ".join(
         f"import {name}" for name in sorted(MODULES) if name.rpartition(".")[2] != "__main__"

@@ -15,9 +15,9 @@ from npusim.engine.state import Flags
 from npusim.engine.streams import Kind, moved_by, unordered
 
 if TYPE_CHECKING:
+    from npusim.engine.claims import Claim
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
-    from npusim.engine.sharing import Claim
 
     Treatments = Mapping[Transfer, Treatment]
 

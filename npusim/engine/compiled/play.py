@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from npusim.engine import player as reference
 from npusim.engine.compiled.layout import ENTRY, Layout, ResultStruct
 from npusim.engine.compiled.library import library
 from npusim.engine.timeline import Chunks, Entry, GroupPlayed, Played
@@ -29,6 +28,8 @@ def play(groups: tuple[CoreGroup, ...], machine: Machine, treated: Treatments) -
         with _Playing(loaded, groups, machine, treated, entries=0) as playing:
             if playing.go() == _PLAYED:
                 return playing.played()
+    from npusim.engine import player as reference  # SimPy takes longer to import than most kernels
+
     return reference.play(groups, machine, treated)  # says what is wrong, or does without C
 
 
@@ -37,6 +38,8 @@ def replay(
 ) -> Chunks:
     """Play a kernel once more, for what its group number ``index`` does one by one."""
     if (loaded := library()) is None:
+        from npusim.engine import player as reference
+
         yield from reference.replay(groups, machine, treated, index)
         return
     with _Playing(loaded, groups, machine, treated, entries=_ENTRIES) as playing:

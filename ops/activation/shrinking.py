@@ -66,6 +66,13 @@ def _heaviside(f: Formula, x: Term, value: Operand) -> Term:
 
 
 def _prelu(f: Formula, x: Term, weight: Operand) -> Term:
+    """x above zero, else x times the weight, in x's own type.
+
+    Atlas A2 and later select. Source: tbe/impl/dynamic/prelu.py, whose case is whether there is a
+    vcopy.
+    """
+    if f.profile.intrinsics.vector.get("vcopy"):
+        return _where(f, x, CmpMode.GT, 0.0, x, f.mul(x, weight))
     return f.add(f.max(x, 0.0), f.mul(f.min(x, 0.0), weight))
 
 
@@ -174,7 +181,7 @@ _ROWS = (
     Compute("HardShrink", _hard_shrink, attributes=_LAMBDA),
     Compute("Heaviside", _heaviside),
     Compute("LogSigmoid", _log_sigmoid, half_in_float=True),
-    Compute("PRelu", _prelu, half_in_float=True, like=(0,)),
+    Compute("PRelu", _prelu, like=(0,)),
     Compute("Shrink", _shrink, attributes={"lambd": 0.5, "bias": 0.0}),
     Compute("SoftShrink", _soft_shrink, half_in_float=True, attributes=_LAMBDA),
     Compute("SquaredRelu", lambda f, x: f.mul(f.relu(x), f.relu(x)), half_in_float=True),

@@ -26,10 +26,15 @@ def _shifted(f: RowFormula, x: Term) -> Term:
 
 
 def _softmax(f: RowFormula, x: Term) -> Results:
-    """In fractals of halves the sums are turned into factors, which are a few numbers a row."""
+    """In fractals of halves the sums are turned into factors, which are a few numbers a row.
+
+    On Atlas inference products they are everywhere. Source: tbe/impl/dynamic/softmax_v2.py, which
+    kernels for one shape are compiled from there (aic-ascend310p-ops-info.json,
+    dynamicCompileStatic).
+    """
     powers = f.exp(_shifted(f, x))
     total = f.sum(powers)
-    if f.in_fractals and x.dtype is FLOAT16:
+    if f.profile.family == "310P" or (f.in_fractals and x.dtype is FLOAT16):
         return (f.mul(powers, f.reciprocal(total)),)
     return (f.div(powers, total),)
 

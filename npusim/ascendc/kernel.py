@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
 from npusim.ascendc.mistakes import is_shipped, told
-from npusim.engine.program import Barrier
+from npusim.engine.program import Barrier, Unit
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -133,6 +133,14 @@ class Kernel(ABC):
         Blocks with equal work share one instruction stream.
         """
         return block_idx if self.division is None else self.division.block_kind(block_idx)
+
+    def unit_kind(self, block_idx: int, unit: Unit) -> Hashable:  # noqa: ARG002
+        """What one core of a block has to do, where it meets the others in ``sync_all`` alone.
+
+        Cores with equal work share one instruction stream, whatever the others of their blocks do.
+        None for kernels whose cores tell each other more.
+        """
+        return None
 
     @property
     def chooses(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
@@ -13,7 +13,7 @@ from npusim.ascendc.issuing import with_issue
 from npusim.ascendc.mistakes import is_shipped, told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import ALL_LOST, block_cycles
-from npusim.engine.program import CoreGroup, Pipe, Unit, fingerprint
+from npusim.engine.program import CoreGroup, Pipe, Program, Unit, fingerprint
 from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
@@ -48,6 +48,8 @@ def trace(
     where its code is.
     """
     reference = reference or kernel.literal
+    if not numerics and not reference and (found := _apart(kernel, profile, code)) is not None:
+        return found
     kinds: dict[Hashable, list[int]] = {}
     for block in range(kernel.block_dim):
         kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
@@ -65,6 +67,44 @@ def trace(
     _refuse_endless(kernel, groups)
     _let_go(running)
     return groups
+
+
+def _apart(kernel: Kernel, profile: Profile, code: Code) -> tuple[CoreGroup, ...] | None:
+    """The streams of a kernel whose cores meet in ``sync_all`` alone, each kind of core run once.
+
+    None for others, and for launches of more blocks than there are cores.
+    """
+    units = units_of(kernel, profile)
+    alone = len(units) == 1 or observer.current() is not None
+    if alone or kernel.unit_kind(0, units[0]) is None:
+        return None
+    if kernel.block_dim > _cores_for(kernel, profile):
+        return None
+    kinds: dict[tuple[str, Hashable], dict[Unit, list[int]]] = {}
+    for unit in units:
+        for block in range(kernel.block_dim):
+            alike = kinds.setdefault((unit.kind, kernel.unit_kind(block, unit)), {})
+            alike.setdefault(unit, []).append(block)
+    costs = InstructionCosts(profile)
+    running: dict[int, Block] = {}
+    for number, alike in enumerate(kinds.values()):
+        unit, blocks = next(iter(alike.items()))
+        running[number] = Block(
+            kernel, costs, blocks[0], {unit: {}}, numerics=False, recording=True, reference=False
+        )
+    with told(kernel.op_type, shipped=is_shipped(type(kernel))):
+        host_threads.run(kernel, running, [range(len(running))], numerics=False)
+    played = [*running.values()]
+    begins = _beginning(kernel, profile, costs, played, code=code)
+    groups = []
+    for number, alike in enumerate(kinds.values()):
+        program = running[number].cores[0].recorder.program
+        (joined,) = in_rounds([[program]], *begins.head, (), ahead=[begins.ahead(program)])
+        for unit, blocks in alike.items():
+            groups.append(CoreGroup(tuple(blocks), joined, unit, (number, unit)))
+    _refuse_endless(kernel, groups)
+    _let_go(running)
+    return tuple(groups)
 
 
 def is_separable(kernel: Kernel) -> bool:
@@ -145,6 +185,43 @@ def _groups(
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
     played = [running[blocks[0]] for blocks in kinds.values()]
+    begins = _beginning(kernel, profile, costs, played, code=code)
+    found: list[CoreGroup] = []
+    for rounds, cores in _rounds(kernel, kinds, apart).items():
+        programs = [[core.recorder.program for core in running[block].cores] for block in rounds]
+        joined = in_rounds(
+            programs,
+            *begins.head,
+            [each * block for block in _late(kernel, cores, apart, busy)],
+            ahead=[begins.ahead(program) for program in programs[0]],
+        )
+        cluster = cores[0] if kernel.is_mix else None
+        for core, program in zip(running[rounds[0]].cores, joined, strict=True):
+            found.append(CoreGroup(cores, program, core.unit, cluster))
+    return tuple(found)
+
+
+class _Beginning(NamedTuple):
+    """What cores do before their own code: cycles of its head, and until the code is there."""
+
+    head: tuple[float, float]
+    early: Mapping[int, float]  # cycles that loads wait in a queue, by program
+
+    def ahead(self, program: Program) -> float:
+        """How much earlier than the code its loads begin to wait."""
+        return min(self.early.get(id(program), 0.0), self.head[1])
+
+
+def _beginning(
+    kernel: Kernel,
+    profile: Profile,
+    costs: InstructionCosts,
+    played: Sequence[Block],
+    *,
+    code: Code,
+) -> _Beginning:
+    """How the cores of a launch begin; what its scalar units issue is written down."""
+    apart = _cores_for(kernel, profile)
     _issue(played, costs)
     for_any_shape = not (code.one_shape or kernel.op_type.endswith("D"))
     one_shape = not for_any_shape or profile.software.compiled_for_shape
@@ -167,21 +244,7 @@ def _groups(
     )
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)
     in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there
-    ahead = _queue(played, None if in_turns else queue)
-    found: list[CoreGroup] = []
-    for rounds, cores in _rounds(kernel, kinds, apart).items():
-        programs = [[core.recorder.program for core in running[block].cores] for block in rounds]
-        joined = in_rounds(
-            programs,
-            head,
-            fetching,
-            [each * block for block in _late(kernel, cores, apart, busy)],
-            ahead=[min(ahead.get(id(program), 0.0), fetching) for program in programs[0]],
-        )
-        cluster = cores[0] if kernel.is_mix else None
-        for core, program in zip(running[rounds[0]].cores, joined, strict=True):
-            found.append(CoreGroup(cores, program, core.unit, cluster))
-    return tuple(found)
+    return _Beginning((head, fetching), _queue(played, None if in_turns else queue))
 
 
 def _rounds(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.cluster import CoreWait
-    from npusim.engine.program import Barrier
+    from npusim.engine.program import Barrier, Unit
     from npusim.hardware.profile import Profile
 
 _WHOLE_BYTES = 256  # rows of multiples of that are turned on their way
@@ -131,12 +131,20 @@ class FractalsFirst(MatMul):
     def block_kind(self, block_idx: int) -> Hashable:
         """What the cube core multiplies, and what each vector core turns."""
         lanes = range(self.vectors // self.block_dim)
-        tiles = [
-            tuple((size, len(places)) for size, places in self._tiles(each, block_idx, lane))
+        return super().block_kind(block_idx), *(self._turned(block_idx, lane) for lane in lanes)
+
+    def unit_kind(self, block_idx: int, unit: Unit) -> Hashable:
+        """The same of one core."""
+        if unit.sub_block is None:
+            return super().block_kind(block_idx)
+        return self._turned(block_idx, unit.sub_block)
+
+    def _turned(self, block: int, lane: int) -> Hashable:
+        """What a vector core turns."""
+        return tuple(
+            tuple((size, len(places)) for size, places in self._tiles(each, block, lane))
             for each in self.turns
-            for lane in lanes
-        ]
-        return super().block_kind(block_idx), tuple(tiles)
+        )
 
     def process(self, core: Core) -> Iterator[Barrier | CoreWait]:  # type: ignore[override]
         """Vector cores, then cube cores."""

@@ -85,6 +85,8 @@ class MatMul(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Matrices, rows and columns of a core."""
+        if self.partition.window is not None:
+            return tuple((size, len(each)) for size, each in self.by_size(block_idx).items())
         shares = self.partition.shares(block_idx)
         return tuple((share.count, share.rows, share.columns) for share in shares)
 
@@ -138,11 +140,14 @@ class MatMul(Kernel):
                 yield replace(shares[0], row=row, column=column), first
 
     def by_size(self, block: int) -> dict[tuple[int, int, int], list[Share]]:
-        """A core's rectangles by matrices, rows and columns."""
+        """A core's rectangles by matrices, rows and columns, the largest first.
+
+        So cores with as many of each are alike, in whichever order they get them.
+        """
         found: dict[tuple[int, int, int], list[Share]] = {}
         for share in self.partition.shares(block):
             found.setdefault((share.count, share.rows, share.columns), []).append(share)
-        return found
+        return dict(sorted(found.items(), reverse=True))
 
     def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:
         """A rectangle of some matrices, one after the other."""

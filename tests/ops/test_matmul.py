@@ -419,3 +419,19 @@ def test_turning_ragged_rows_first_pays() -> None:
     second = simulate_task(chip, replace(task, op_type="MatMulV2"), "in_graph").duration_us
     assert 0.8 * 96.7 < found < 1.2 * 96.7
     assert found < second
+
+
+@pytest.mark.parametrize("sizes", [(1000, 1001, 3000), (2049, 777, 2305), (640, 4099, 531)])
+def test_cores_that_meet_in_barriers_alone_are_run_once_a_kind(
+    sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whole blocks take as long, of which there are more kinds."""
+    m, k, n = sizes
+    call = {"self": f"fp16[{m},{k}]", "mat2": f"fp16[{k},{n}]", "cubeMathType": 0}
+    by_cores = Device("Ascend910B3").estimate("aclnnMatmul", **call)
+    assert by_cores.tasks[0].name == "MatMulV3"
+    monkeypatch.setattr(FractalsFirst, "unit_kind", Kernel.unit_kind)
+    by_blocks = Device("Ascend910B3").estimate("aclnnMatmul", **call)
+    assert by_cores.duration_us == pytest.approx(by_blocks.duration_us, rel=1e-9)
+    assert by_cores.tasks[0].pipes == pytest.approx(by_blocks.tasks[0].pipes)
+    assert sorted(by_cores.timeline.cores) == sorted(by_blocks.timeline.cores)

@@ -9,7 +9,7 @@ op_tiling/gemm/common/cache_tiling_request_bytes.cc.
 
 from __future__ import annotations
 
-from math import ceil, exp
+from math import ceil, exp, gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.values.arithmetic import round_up
@@ -273,7 +273,7 @@ class _Block(NamedTuple):
 
     def requests(self) -> tuple[int, int]:
         """Requests of a load, and bytes of the packets that they are."""
-        period = _LINE  # addresses repeat after so many rows at most
+        period = _LINE // gcd(_LINE, self.pitch * self.size)  # after so many rows
         counted = [
             _packets(row * self.pitch * self.size % _LINE, self.width * self.size)
             for row in range(min(self.rows, period))
@@ -287,23 +287,21 @@ class _Block(NamedTuple):
 
     def stores(self) -> int:
         """Requests of a store, in packets of at most half a line."""
-        width, pitch = self.width * self.size, self.pitch * self.size
-        halves, rest = divmod(width, _HALF)
-        aligned = halves + rest // _PACKET + (rest % _PACKET > 0)
-        if pitch % _HALF == 0:
-            return aligned * self.rows
-        short, rows = ceil(width / _PACKET), self.rows - 1
-        if pitch % _PACKET == 0:
-            return aligned + aligned * (rows // 2) + short * (rows // 2 + rows % 2)
-        found = aligned
-        for row in range(1, self.rows):
-            begin = row * pitch % _HALF
-            if begin % _PACKET == 0:
-                found += short if begin else aligned
-            else:
-                tail = rest - (_PACKET - begin % _PACKET)
-                found += 3 * halves + (ceil(tail / _PACKET) + 1 if rest else 0)
-        return found
+        pitch = self.pitch * self.size
+        period = _HALF // gcd(_HALF, pitch)
+        counted = [self._stored(row * pitch % _HALF) for row in range(min(period, self.rows))]
+        times, more = divmod(self.rows, period)
+        return times * sum(counted) + sum(counted[:more])
+
+    def _stored(self, begin: int) -> int:
+        """Requests of a row that begins so far behind a half."""
+        halves, rest = divmod(self.width * self.size, _HALF)
+        if begin == 0:
+            return halves + ceil(rest / _PACKET)
+        if begin == _PACKET:
+            return ceil(self.width * self.size / _PACKET)
+        tail = rest - (_PACKET - begin % _PACKET)
+        return 3 * halves + (ceil(tail / _PACKET) + 1 if rest else 0)
 
     def one_line(self) -> int:
         """Requests of a load for the same line at a time, at most."""

@@ -10,8 +10,10 @@ from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.contract import matrices, result_shape
 from npusim.ops.matmul.cube_math import arithmetic, arithmetic_of, operands
+from npusim.ops.matmul.kernel import shape_of
 from npusim.ops.matmul.operands import Problem
 from npusim.ops.matmul.products import product_kernels
+from npusim.ops.matmul.versions import version_of
 from npusim.values.dtypes import FLOAT, DType
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
@@ -128,7 +130,10 @@ def _multiplied(chain: Chain, a: _Matrix, b: _Matrix, c: GlobalTensor, *, hf32: 
     outer = c.shape[:-_MATRIX]
     a, b = (_spread(chain, each, outer) for each in (a, b))
     several = prod(b.outer) > 1 or (prod(outer) > 1 and a.turned)
-    generation = chain.profile.software.matmul_generation
+    generation: int = chain.profile.software.matmul_generation
+    if not outer:  # batches of one matrix are MatMulV3's (batch_matmul_util.cpp of ops-nn)
+        problem = Problem.of("MatMul", a.tensor, b.tensor, c, (a.turned, b.turned))
+        generation = version_of(chain.profile, shape_of(problem, hf32, has_bias=False))
     name = f"{'BatchMatMul' if several else 'MatMul'}V{generation}"
     if chain.profile.cube.nd2nz_setup_cycles is None:
         _in_fractals(name, chain, a, b, c, hf32=hf32)

@@ -18,6 +18,7 @@ from npusim.ops.matmul import basic_blocks, dealt_blocks
 from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
+from npusim.ops.matmul.versions import version_of
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, UINT64, DType
@@ -363,3 +364,24 @@ def test_basic_blocks_cover_any_product(
         assert found is not None
         assert_all_results_once(found)
         assert_fits(chip, found.blocks, shape)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "version"),
+    [
+        # Products of 910B2 in lukaIvanic/paddle_ocr_vl_npu: those of MatMulV3, and of MatMulV2.
+        (5632, 5120, 1280, 3), (5632, 1280, 1280, 3), (1369, 5120, 5120, 3), (1274, 9728, 2560, 3),
+        (1274, 2560, 6144, 3), (1274, 4096, 2560, 3), (5040, 1024, 4096, 3), (5040, 1024, 3072, 3),
+        (1260, 4096, 2560, 3), (2048, 4304, 1152, 3), (2048, 1152, 4304, 3),
+        (1369, 5120, 896, 2), (1274, 2560, 19456, 2), (5040, 1024, 1024, 2), (1274, 2560, 2560, 2),
+        (5040, 1536, 1024, 2), (512, 4304, 1152, 2), (2048, 1152, 1152, 2), (3840, 588, 1152, 2),
+        (16384, 8192, 8192, 3),  # what L2 doesn't hold
+        (64, 151936, 64, 3),  # a long sum
+        (10007, 100, 64, 3),  # narrow rows
+        (1, 4096, 4096, 2),
+    ],
+)  # fmt: skip
+def test_which_version_a_product_is(m: int, k: int, n: int, version: int) -> None:
+    shape = Shape(1, m, n, k, False, True, False, FLOAT16, 2)
+    assert version_of(load_profile("Ascend910B2"), shape) == version
+    assert version_of(load_profile("Ascend910A"), shape) == 2

@@ -523,7 +523,7 @@ def test_a_model_step_is_written_as_an_operator_summary(
     assert rows[0]["Input Shapes"] == '"64,128;128,64"'
     half = "DT_BF16" if soc == "Ascend910B3" else "FLOAT16"
     assert rows[0]["Input Data Types"] == f"{half};{half}"
-    assert {row["OP Type"] for row in rows} >= {"MatMulV3" if soc == "Ascend910B3" else "MatMulV2"}
+    assert "MatMulV2" in {row["OP Type"] for row in rows}
     assert len(list(KernelRows(summary))) == len(rows)
     assert (tmp_path / "out" / f"op_statistic_{WHEN}.csv").is_file()
     again = commands.npusim(capsys, line, tmp_path / "out")

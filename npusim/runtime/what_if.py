@@ -7,6 +7,7 @@ rewrites the kernel. Changes that gain nothing aren't told.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -85,12 +86,19 @@ def suggestions(run: KernelRun, profile: Profile) -> list[Suggestion]:
 
 
 def _groups(run: KernelRun) -> list[CoreGroup]:
-    kinds = {record.unit.kind for record in run.records}
-    mix = len(kinds) > 1
-    return [
-        CoreGroup(record.blocks, record.program, record.unit, record.blocks[0] if mix else None)
-        for record in run.records
-    ]
+    """The groups that were played: programs of one cluster have one table of flags.
+
+    Clusters that have a program in common have a table each.
+    """
+    mix = len({record.unit.kind for record in run.records}) > 1
+    before: Counter[int] = Counter()
+    found = []
+    for record in run.records:
+        program = record.program
+        cluster = (id(program.flags), before[id(program)]) if mix else None
+        before[id(program)] += 1
+        found.append(CoreGroup(record.blocks, program, record.unit, cluster))
+    return found
 
 
 def _played(groups: Sequence[CoreGroup], profile: Profile) -> float:

@@ -440,7 +440,7 @@ class GmSlice:
             if (gaps != (step := int(gaps.flat[0]) if gaps.size else 0)).any():
                 return None
             moves.append((step, turns))
-        if not starts.size or min(step for step, _ in moves) < 0:
+        if not starts.size or min((step for step, _ in moves), default=0) < 0:
             return None
         first, last = int(starts.flat[0]), int(starts.flat[-1])
         if first < 0 or last > data.size - self._extent or (apart and self._meets(moves)):

@@ -154,7 +154,10 @@ class PlaneBlocks(BlockedCopy):
         apart = layout.plain[_C] != places * layout.plain[_S]
         line = round_up(places, self.block) if apart else places
         whole = layout.slices * layout.c0 * line * self.itemsize
-        return min(images, profile.buffers.ub_bytes // _WEIGHT_TILES // whole)
+        # Lines are loaded apart, each into blocks of its own.
+        loaded = layout.sizes[_C] * round_up(places, self.block) * self.itemsize
+        room = profile.buffers.ub_bytes // 2 // self.depth
+        return min(images, profile.buffers.ub_bytes // _WEIGHT_TILES // whole, room // loaded)
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         layout = self.layout

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
@@ -203,6 +203,7 @@ def test_transposed_convolutions(
     st.sampled_from(CHIPS),
     st.sampled_from([np.float16, np.float32]),
 )
+@example(Window((1, 2)), (13, 15, 16), (1, 4, 4), "Ascend910B3", np.float16)  # lines of two
 def test_groups_dont_mix(
     window: Window, groups: tuple[int, int, int], plane: tuple[int, ...], chip: str, kind: Any
 ) -> None:

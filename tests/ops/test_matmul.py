@@ -427,11 +427,10 @@ def test_cores_that_meet_in_barriers_alone_are_run_once_a_kind(
 ) -> None:
     """As whole blocks take as long, of which there are more kinds."""
     m, k, n = sizes
-    call = {"self": f"fp16[{m},{k}]", "mat2": f"fp16[{k},{n}]", "cubeMathType": 0}
-    by_cores = Device("Ascend910B3").estimate("aclnnMatmul", **call)
-    assert by_cores.tasks[0].name == "MatMulV3"
+    call = {"x1": f"fp16[{m},{k}]", "x2": f"fp16[{k},{n}]"}
+    by_cores = Device("Ascend910B3").estimate("MatMulV3", **call)
     monkeypatch.setattr(FractalsFirst, "unit_kind", Kernel.unit_kind)
-    by_blocks = Device("Ascend910B3").estimate("aclnnMatmul", **call)
+    by_blocks = Device("Ascend910B3").estimate("MatMulV3", **call)
     assert by_cores.duration_us == pytest.approx(by_blocks.duration_us, rel=1e-9)
     assert by_cores.tasks[0].pipes == pytest.approx(by_blocks.tasks[0].pipes)
     assert sorted(by_cores.timeline.cores) == sorted(by_blocks.timeline.cores)

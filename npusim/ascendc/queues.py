@@ -47,6 +47,7 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
     TPosition.C1: ("L1", Pipe.MTE2, Pipe.MTE1),
     TPosition.C2: ("BIAS_TABLE", Pipe.MTE1, Pipe.CUBE),
 }
+BUFFER_NUM = 2  # slots of a queue that is filled while it is emptied, as samples call them
 _FEATURE_MAP_AXES = 4  # slices of channels, rows, columns, channels: lies in L1 as in global memory
 
 

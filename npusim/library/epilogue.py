@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.channel_sums import ChannelSums
 from npusim.schedules.buffers import BufferPlan
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import Span
     from npusim.values.dtypes import DType
-
-_DEPTH = 2  # slots of the queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class WayOut:
         summed = tuple(side.term for side in epilogue.totals)
         kept = (epilogue.product, *summed)
         self._plan = BufferPlan.of(epilogue.formula.steps, self._made, kept)
-        per_element = sum(self._plan.widths) + _DEPTH * sum(
+        per_element = sum(self._plan.widths) + BUFFER_NUM * sum(
             term.dtype.itemsize
             for term in (
                 *(side.term for side in epilogue.sides),
@@ -107,7 +105,7 @@ class WayOut:
         if summed:
             targets = [side.tensor for side in epilogue.totals]
             self.totals = ChannelSums(core, targets, blocks.base_n)
-        bits = 0 if epilogue.mask is None else 2 * _DEPTH / BITS  # with what fills up rows
+        bits = 0 if epilogue.mask is None else 2 * BUFFER_NUM / BITS  # with what fills up rows
         room = core.capacity_bytes("UB") - core.pipe.used_bytes.get("UB", 0)
         self._scale = TQue(TPosition.VECIN, 1, "scale")
         if epilogue.scale is not None:
@@ -130,10 +128,10 @@ class WayOut:
         self._temps = [TBuf(f"temp{index}") for index in range(len(self._plan.widths))]
         for buffer, width in zip(self._temps, self._plan.widths, strict=True):
             core.pipe.init_buffer(buffer, 1, self._tile * width)
-        self._mask = TQue(TPosition.VECIN, _DEPTH, "mask")
+        self._mask = TQue(TPosition.VECIN, BUFFER_NUM, "mask")
         if epilogue.mask is not None:
             rows_apart = blocks.base_n // core.profile.cube.fractal_n * core.block_bytes
-            core.pipe.init_buffer(self._mask, _DEPTH, self._tile // BITS + rows_apart)
+            core.pipe.init_buffer(self._mask, BUFFER_NUM, self._tile // BITS + rows_apart)
         for index, tensor in enumerate(epilogue.numbers):
             epilogue.scalars[index] = core.load_scalar(tensor.span(0, 1))
         self._runner = Runner(core, epilogue.formula.steps)
@@ -212,8 +210,8 @@ class WayOut:
         self._mask.free_tensor(bits)
 
     def _queue(self, term: Term, position: TPosition) -> TQue:
-        queue = TQue(position, _DEPTH, f"{str(position).lower()}{term.number}")
-        self._core.pipe.init_buffer(queue, _DEPTH, self._tile * term.dtype.itemsize)
+        queue = TQue(position, BUFFER_NUM, f"{str(position).lower()}{term.number}")
+        self._core.pipe.init_buffer(queue, BUFFER_NUM, self._tile * term.dtype.itemsize)
         return queue
 
     def _load_bias(self, product: Product, columns: Span) -> LocalTensor | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.values.dtypes import FLOAT16
+from npusim.values.dtypes import FLOAT16, LEAST_NORMAL
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
 
-_SMALLEST = 2.0**-126  # times 2**62 twice and 2**2 this is one
 _LARGE = 2.0**62
 
 
@@ -24,7 +23,7 @@ def step(f: Formula, x: Operand) -> Term:
         raise KernelError("compare", f"steps of {x.dtype} aren't modelled")
     if x.dtype is FLOAT16:
         return half_step(f, x)
-    low = f.max(f.min(x, f.fill(_SMALLEST, x.dtype)), f.fill(0.0, x.dtype))
+    low = f.max(f.min(x, f.fill(LEAST_NORMAL, x.dtype)), f.fill(0.0, x.dtype))
     return f.mul(f.mul(f.mul(low, _LARGE), _LARGE), 4.0)
 
 

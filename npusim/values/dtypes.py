@@ -107,6 +107,9 @@ FLOAT6_E2M3 = DType("FLOAT6_E2M3", 39, 6, "float", "float6_e2m3", "ml_dtypes.flo
 FLOAT4_E2M1 = DType("FLOAT4_E2M1", 40, 4, "float", "float4_e2m1", "ml_dtypes.float4_e2m1fn")
 FLOAT4_E1M2 = DType("FLOAT4_E1M2", 41, 4, "float", "float4_e1m2")
 
+INT4_IN_INT32 = 8  # numbers of 4 bits that one of 32 holds
+LEAST_NORMAL = 2.0**-126  # of FLOAT
+
 DTYPES: tuple[DType, ...] = (
     FLOAT, FLOAT16, INT8, INT32, UINT8, INT16, UINT16, UINT32, INT64, UINT64, DOUBLE, BOOL, STRING,
     COMPLEX64, COMPLEX128, BFLOAT16, INT4, UINT1, COMPLEX32, HIFLOAT8, FLOAT8_E5M2, FLOAT8_E4M3FN,

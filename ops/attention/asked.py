@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.contract import TensorArg
 from npusim.operators.results import numbers
-from npusim.values.dtypes import INT32
+from npusim.values.dtypes import INT4_IN_INT32, INT32
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FAR = 2**31 - 1  # tokens before and after, where nobody limits them
 _LATENT = 512  # columns
-_PACKED_IN = 8  # numbers of 4 bits in an INT32
 
 # What operator types and interfaces call the same thing, without case, underscores, "Optional".
 _ALIASES = {
@@ -143,7 +142,7 @@ class Asked:
             named = 0 if first is None else first[-1] // own
         found = self._whole(word, named)
         if self.kind(word) is INT32:
-            found |= {axis: found[axis] * _PACKED_IN for axis in "DH" if axis in found}
+            found |= {axis: found[axis] * INT4_IN_INT32 for axis in "DH" if axis in found}
         return found
 
     @property

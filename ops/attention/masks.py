@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ops.attention.asked import FAR
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import GmSlice, Place
 
 TRIANGLE = 2048  # rows and columns of a compressed mask
-_FAR = 2**31 - 1
 _MOST_ROWS = 128  # of a block
 _ALIGNED_KEYS = 128  # what a band begins at is rounded down to
 
@@ -90,7 +90,7 @@ class Mask:
             raise KernelError("attention", f"sparse mode {mode}: 0 to 8 are known")
         sparse = Sparse(mode)
         if tensor is None:
-            return cls(None, Sparse.DEFAULT, (Band(_FAR, _FAR),) * len(lengths))
+            return cls(None, Sparse.DEFAULT, (Band(FAR, FAR),) * len(lengths))
         if sparse in _COMPRESSED and tensor.shape[-1] < TRIANGLE:
             raise KernelError(
                 "attention",
@@ -217,10 +217,10 @@ def _band(sparse: Sparse, tokens: tuple[int, int], queries: int, keys: int) -> B
         case Sparse.DEFAULT:
             return Band(before, after)
         case Sparse.ALL:
-            return Band(_FAR, _FAR)
+            return Band(FAR, FAR)
         case Sparse.LEFT_UP | Sparse.PACKED_BAND_FIRST:
-            return Band(_FAR, 0)
+            return Band(FAR, 0)
         case Sparse.BAND:
             return Band(before - beyond, after + beyond)
         case _:
-            return Band(_FAR, beyond)
+            return Band(FAR, beyond)

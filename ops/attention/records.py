@@ -20,6 +20,7 @@ from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
+from npusim.ops.attention.training_shifts import ALIBI_ROWS
 from npusim.schedules.masks import BITS
 from npusim.values.dtypes import BOOL, FLOAT, INT8, UINT8
 
@@ -33,7 +34,6 @@ _MOST_COLUMNS = 768
 _MULTIPLIED_FIRST = (0,)  # pse types whose shift is added to scaled scores
 _GENERATED = (2, 3)  # pse types that take slopes instead of a shift
 _PSE_AXES = 4
-_ALIBI_ROWS = 1024  # of a shift, where attention is causal
 _PACKED_AXES = 3
 _MASKS = (BOOL, INT8, UINT8)
 _AS_INPUT = "same_as_input"
@@ -301,8 +301,8 @@ def _shift(task: Task, tensor: GlobalTensor, query: Heads, key: Heads) -> Shift:
         raise NotCoveredError(task.op_type, problem)
     shape = tensor.shape
     wanted = max(query.rows), max(key.rows)
-    if len(shape) == 1 or (len(shape) == _PSE_AXES and shape[2] == _ALIBI_ROWS != wanted[0]):
-        problem = f"a shift of {shape}, flat or of the last {_ALIBI_ROWS} queries, isn't modelled"
+    if len(shape) == 1 or (len(shape) == _PSE_AXES and shape[2] == ALIBI_ROWS != wanted[0]):
+        problem = f"a shift of {shape}, flat or of the last {ALIBI_ROWS} queries, isn't modelled"
         raise NotCoveredError(task.op_type, problem)
     if len(shape) != _PSE_AXES or shape[1:2] != (query.heads,) or shape[3] != wanted[1]:
         raise task.refused(f"a shift of {shape} for {query.heads} heads of {wanted} scores")

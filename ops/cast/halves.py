@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM
 from npusim.schedules.rows.folds import planes, turn_planes
 from npusim.schedules.rows.shares import RowShare
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _ELEMENTS = 256  # a multiple of them makes whole planes
-_DEPTH = 2
 
 
 class Halves(Kernel):
@@ -30,7 +30,7 @@ class Halves(Kernel):
     def __init__(self, profile: Profile, x: GlobalTensor, out: GlobalTensor) -> None:
         self.reads, self.writes = (x,), (out,)
         self.x, self.out = x.view(x.numel), out.view(out.numel)
-        each = _DEPTH * (x.dtype.itemsize + out.dtype.itemsize)
+        each = BUFFER_NUM * (x.dtype.itemsize + out.dtype.itemsize)
         tile = profile.buffers.ub_bytes // each // _ELEMENTS * _ELEMENTS
         cores = profile.cores.vector_cores
         self.division = self.share = RowShare.of(x.numel, cores, tile, _ELEMENTS)
@@ -39,10 +39,10 @@ class Halves(Kernel):
     def process(self, core: Core) -> None:
         """Tile by tile."""
         tile = self.share.tile
-        self.in_que = TQue(TPosition.VECIN, _DEPTH, "x")
-        self.out_que = TQue(TPosition.VECOUT, _DEPTH, "y")
-        core.pipe.init_buffer(self.in_que, _DEPTH, tile * self.x.dtype.itemsize)
-        core.pipe.init_buffer(self.out_que, _DEPTH, tile * self.out.dtype.itemsize)
+        self.in_que = TQue(TPosition.VECIN, BUFFER_NUM, "x")
+        self.out_que = TQue(TPosition.VECOUT, BUFFER_NUM, "y")
+        core.pipe.init_buffer(self.in_que, BUFFER_NUM, tile * self.x.dtype.itemsize)
+        core.pipe.init_buffer(self.out_que, BUFFER_NUM, tile * self.out.dtype.itemsize)
         for first, count in self.share.tiles(core):
             self._tile(core, first, count)
 

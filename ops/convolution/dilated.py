@@ -16,7 +16,7 @@ import numpy as np
 
 from npusim.ascendc.events import Event
 from npusim.ascendc.loops import first_of, mapped
-from npusim.ascendc.queues import TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.unfolded import Unfolded
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _Part = tuple["Index", int]  # of an address: a place and elements from one to the next
 
-_DEPTH = 2  # pieces in UB: one that is made, one that leaves
 _SHARE = 2  # the part of UB that they may take: one in so many
 
 
@@ -53,10 +52,11 @@ class Filling:
         self.stride = stride
         element = lanes * dtype.itemsize
         row, spread = wide * element, dilated((1, wide), stride)[1] * element
-        room = core.capacity_bytes("UB") // (_SHARE * _DEPTH)
+        room = core.capacity_bytes("UB") // (_SHARE * BUFFER_NUM)
         each = row + stride[0] * spread
         self._rows = max(1, room // each)
-        depth = _DEPTH if _DEPTH * each < core.capacity_bytes("UB") else 1  # of very long rows
+        # Of very long rows there is one.
+        depth = BUFFER_NUM if BUFFER_NUM * each < core.capacity_bytes("UB") else 1
         self._given, self._made = TQue(TPosition.VECIN, depth), TQue(TPosition.VECOUT, depth)
         core.pipe.init_buffer(self._given, depth, self._rows * row)
         core.pipe.init_buffer(self._made, depth, self._rows * stride[0] * spread)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.events import Event
 from npusim.ascendc.loops import first_of
-from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM, TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.operands import GmMatrix, Span, Tile
     from npusim.values.dtypes import DType
-
-_DEPTH = 2  # pieces of a queue in UB
 
 
 class Normalisation(NamedTuple):
@@ -52,17 +50,17 @@ class Normalising:
 
     def __init__(self, core: Core, of: Normalisation, first: int, rows: int, room: int) -> None:
         self._core, self._first = core, first
-        self._given = [TQue(TPosition.VECIN, _DEPTH, name) for name in ("grads", "x")]
-        self._made = TQue(TPosition.VECOUT, _DEPTH, "y")
+        self._given = [TQue(TPosition.VECIN, BUFFER_NUM, name) for name in ("grads", "x")]
+        self._made = TQue(TPosition.VECOUT, BUFFER_NUM, "y")
         self._wide = [TBuf(name) for name in ("wide_grads", "wide_x")]
         self._known = [TBuf(name) for name in ("slope", "offset", "factor", "ones")]
         size, wide = of.x.dtype.itemsize, FLOAT.itemsize
         lanes = of.x.shape[-1]
-        row = lanes * ((len(self._given) + 1) * _DEPTH * size + len(self._wide) * wide)
+        row = lanes * ((len(self._given) + 1) * BUFFER_NUM * size + len(self._wide) * wide)
         left = room - (len(self._known) + 1) * rows * wide
         self.positions = max(1, left // row)
         for queue in (*self._given, self._made):
-            core.pipe.init_buffer(queue, _DEPTH, self.positions * lanes * size)
+            core.pipe.init_buffer(queue, BUFFER_NUM, self.positions * lanes * size)
         for buffer in self._wide:
             core.pipe.init_buffer(buffer, 1, self.positions * lanes * wide)
         for buffer in self._known:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc.loops import mapped
-from npusim.ascendc.queues import TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.epilogue import Epilogue, mask_of
 from npusim.schedules.masks import keep
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.library.matmul import Block, Finish, Product
     from npusim.library.matmul_tiling import MatmulTiling
-
-_DEPTH = 2  # tiles of a queue
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class SpreadEpilogue(Epilogue):
     def positions(self, core_bytes: int, lanes: int) -> int:
         """Positions, whole rows of the product's planes, that UB has room for at a time."""
         size = self.product.dtype.itemsize
-        each = _DEPTH * lanes * size * (1 + self.spread * (1 + len(self.sides)))
-        each += 0 if self.mask is None else _DEPTH * self.spread * lanes
+        each = BUFFER_NUM * lanes * size * (1 + self.spread * (1 + len(self.sides)))
+        each += 0 if self.mask is None else BUFFER_NUM * self.spread * lanes
         return core_bytes // each // self.plane[1] * self.plane[1]
 
     def start(self, core: Core, blocks: MatmulTiling, *, bias: bool) -> SpreadOut:  # type: ignore[override]
@@ -66,17 +64,19 @@ class SpreadOut:
         fitting = epilogue.positions(core.capacity_bytes("UB"), self._lanes)
         self._rows = min(fitting, blocks.base_m)
         product = self._rows * core.block_bytes
-        self._product = TQue(TPosition.VECOUT, _DEPTH, "product")
-        self._out = TQue(TPosition.VECOUT, _DEPTH, "out")
+        self._product = TQue(TPosition.VECOUT, BUFFER_NUM, "product")
+        self._out = TQue(TPosition.VECOUT, BUFFER_NUM, "out")
         self._sides = [
-            TQue(TPosition.VECIN, _DEPTH, f"side{n}") for n in range(len(epilogue.sides))
+            TQue(TPosition.VECIN, BUFFER_NUM, f"side{n}") for n in range(len(epilogue.sides))
         ]
-        self._mask = TQue(TPosition.VECIN, _DEPTH, "mask")
-        core.pipe.init_buffer(self._product, _DEPTH, product)
+        self._mask = TQue(TPosition.VECIN, BUFFER_NUM, "mask")
+        core.pipe.init_buffer(self._product, BUFFER_NUM, product)
         for queue in (self._out, *self._sides):
-            core.pipe.init_buffer(queue, _DEPTH, product * epilogue.spread)
+            core.pipe.init_buffer(queue, BUFFER_NUM, product * epilogue.spread)
         if epilogue.mask is not None:
-            core.pipe.init_buffer(self._mask, _DEPTH, self._rows * epilogue.spread * self._lanes)
+            core.pipe.init_buffer(
+                self._mask, BUFFER_NUM, self._rows * epilogue.spread * self._lanes
+            )
 
     def of(self, product: Product) -> Finish:
         """What takes a block of this product out."""

@@ -25,6 +25,7 @@ from npusim.ascendc import (
 )
 from npusim.ascendc.folds import SUM
 from npusim.schedules.rows.formats import is_fractal
+from npusim.schedules.rows.layouts import UB_SHARE
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _LANES = 16  # columns of a slice; shares are whole slices
-_UB_SHARE = 0.9
 _SMALL = 4  # rows of sums beside the tiles
 
 
@@ -71,7 +71,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         )
         block = profile.buffers.block_bytes // min(each.dtype.itemsize for each in self.inputs)
         self.padded = round_up(self.width, block)
-        room = profile.buffers.ub_bytes * _UB_SHARE - _SMALL * self.padded * FLOAT.itemsize
+        room = profile.buffers.ub_bytes * UB_SHARE - _SMALL * self.padded * FLOAT.itemsize
         limit = int(room / (width + FLOAT.itemsize))
         if limit < self.padded:
             raise KernelError(self.op_type, f"rows of {columns} don't fit into UB")

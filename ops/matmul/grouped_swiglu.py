@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM
 from npusim.ascendc.task import Task, made
 from npusim.library.row_quantiser import RowQuantiser
 from npusim.operators.tasks import kernels_on
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-
-_DEPTH = 2
 
 
 class GroupedMatMulSwigluQuant(GroupedMatMul):
@@ -62,9 +61,9 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         block, size = profile.buffers.block_bytes, FLOAT.itemsize
         row, half = (round_up(length * size, block) for length in (groups.n, self.half))
         # The device takes tiles in pairs, which it fills one after the other all the same.
-        fixed = _DEPTH * row + half + 2 * block
+        fixed = BUFFER_NUM * row + half + 2 * block
         each = row + round_up(self.half, block) + size
-        paired = (profile.buffers.ub_bytes - fixed) // each // _DEPTH
+        paired = (profile.buffers.ub_bytes - fixed) // each // BUFFER_NUM
         beside = RowQuantiser.nbytes(self.half, elsewhere=True)
         single = (profile.buffers.ub_bytes - fixed - beside) // each
         self.most = min(max(1, paired), single)

@@ -18,7 +18,7 @@ from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul
 from npusim.ops.matmul.handed_over import EMPTY, FULL, SLOTS, HandedOver
 from npusim.ops.matmul.widening import Widener
-from npusim.values.dtypes import BFLOAT16, INT32
+from npusim.values.dtypes import BFLOAT16, INT4_IN_INT32, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from npusim.ops.matmul.grouped import Groups, Size
     from npusim.ops.matmul.handed_over import Side, Waits
 
-_PACKED = 8  # numbers of int4 in one of INT32
 _BUSY_SHARE = 0.4  # of the cube cores that have a block of a group: host tiling
 _MANY = 12 << 20 >> 1  # elements of float16 that all cube cores turn at a time: host tiling, 12 MiB
 
@@ -57,7 +56,7 @@ class GroupedWidenedMatMul(HandedOver):
         super().__init__(profile, x, weight, bias, ends, y, groups, (False, False))
         self.scale, self.offset, self.kind = scale, offset, x.dtype
         self.reads += (scale,) if offset is None else (scale, offset)
-        self.packed = _PACKED if weight.dtype is INT32 else 1
+        self.packed = INT4_IN_INT32 if weight.dtype is INT32 else 1
         self.matrices, self.depth, self.width = len(groups.lengths), groups.k, groups.n
         rows = scale.numel // (self.matrices * groups.n)
         self.group = 0 if rows == 1 else groups.k // rows

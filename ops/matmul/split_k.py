@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc.queues import BUFFER_NUM
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import grain_of
 from npusim.ops.matmul.operands import Operand, Problem
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from npusim.ops.matmul.shapes import Partition, Shape
 
 _SHARE_BLOCK = 64  # elements that a vector core's share is a multiple of
-_QUEUE_DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,14 @@ class SplitMatMul(Kernel):
             return
         first, out = self._place(*place) * self.share, self.problem.c.tensor
         size = self.problem.m * self.problem.n
-        ins, sums = TQue(TPosition.VECIN, _QUEUE_DEPTH, "partial"), TBuf("sum")
-        outs = TQue(TPosition.VECOUT, _QUEUE_DEPTH, "result")
-        per_element = FLOAT.itemsize * (_QUEUE_DEPTH + 1) + out.dtype.itemsize * _QUEUE_DEPTH
+        ins, sums = TQue(TPosition.VECIN, BUFFER_NUM, "partial"), TBuf("sum")
+        outs = TQue(TPosition.VECOUT, BUFFER_NUM, "result")
+        per_element = FLOAT.itemsize * (BUFFER_NUM + 1) + out.dtype.itemsize * BUFFER_NUM
         room = core.capacity_bytes("UB") // per_element // _SHARE_BLOCK * _SHARE_BLOCK
         tile = min(room, round_up(length, _SHARE_BLOCK))
-        core.pipe.init_buffer(ins, _QUEUE_DEPTH, tile * FLOAT.itemsize)
+        core.pipe.init_buffer(ins, BUFFER_NUM, tile * FLOAT.itemsize)
         core.pipe.init_buffer(sums, 1, tile * FLOAT.itemsize)
-        core.pipe.init_buffer(outs, _QUEUE_DEPTH, tile * out.dtype.itemsize)
+        core.pipe.init_buffer(outs, BUFFER_NUM, tile * out.dtype.itemsize)
         flat = out.view(out.numel)
         for start, elements in core.tiles(first, length, tile):
             total = sums.get(FLOAT, elements)

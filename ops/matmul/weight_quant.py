@@ -25,7 +25,7 @@ from npusim.ops.matmul.multi_scale import MultiScaleMatMul, splits_rows
 from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.ops.matmul.widening import Widener
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import INT4, INT8, INT32
+from npusim.values.dtypes import INT4, INT4_IN_INT32, INT8, INT32
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _FULL = 0  # flag: a chunk is there
 _SLOTS = 2  # of workspace for a cluster
 _MOST_ROWS = 256  # of C that one block has
 _RESULTS = 1 << 15  # elements of a block of C
-_PACKED = 8  # numbers of int4 in one of INT32
 _LEAST_GROUP = 32  # rows of a group
 _HOST_ELEMENTS = 1 << 22  # of the weight computed at once
 
@@ -73,7 +72,7 @@ class WeightQuantMatMul(Kernel):
         self.op_type, self.problem, self.group = op_type, problem, group
         self.scale, self.offset, self.bias = scale, offset, bias
         self.weight, self.kind = weight, problem.a.tensor.dtype
-        self.packed = _PACKED if weight.dtype is INT32 else 1
+        self.packed = INT4_IN_INT32 if weight.dtype is INT32 else 1
         self.matrices, self.depth, self.width = 1, problem.k, problem.n
         lines = (scale, offset, bias)
         given = (problem.a.tensor, self.weight, *lines)
@@ -252,7 +251,7 @@ def _product(
         raise task.refused(f"{profile.name} has no kernel for {a.dtype} times {b.dtype}")
     weight = b
     if b.dtype is INT32:
-        b = replace(b, dtype=INT8, shape=(*b.shape[:-1], b.shape[-1] * _PACKED))
+        b = replace(b, dtype=INT8, shape=(*b.shape[:-1], b.shape[-1] * INT4_IN_INT32))
     offset = offset if offset is not None and offset.shape else None
     bias = bias if bias is not None and bias.shape else None
     turned = bool(task.attributes.get("transpose_x", False)), False

@@ -15,7 +15,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.ascendc.loops import looked_up, values_of
-from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.queues import BUFFER_NUM, TQueBind
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _STATE = 8  # numbers that tell a token that a row has come
-_DEPTH = 2
 _ELSEWHERE = -(1 << 40)  # the window of another chip: before every tensor
 
 
@@ -100,8 +99,8 @@ class MoeDistributeCombine(Kernel):
         """A row, and behind it that it has come: nothing may pass it on the way."""
         if not count:
             return
-        bind, triples = TQueBind(_DEPTH, "rows"), TQue(TPosition.VECIN, 1, "triples")
-        core.pipe.init_buffer(bind, _DEPTH, self.width * self.kind.itemsize)
+        bind, triples = TQueBind(BUFFER_NUM, "rows"), TQue(TPosition.VECIN, 1, "triples")
+        core.pipe.init_buffer(bind, BUFFER_NUM, self.width * self.kind.itemsize)
         core.pipe.init_buffer(triples, 1, count * TRIPLE * INT32.itemsize)
         of = self.triples.view(self.triples.numel)
         triples.free_tensor(triples.copy_in(of.span(first * TRIPLE, count * TRIPLE)))
@@ -125,11 +124,11 @@ class MoeDistributeCombine(Kernel):
         """Token by token, choice by choice."""
         if not count:
             return
-        self.row_in = TQue(TPosition.VECIN, _DEPTH, "came")
+        self.row_in = TQue(TPosition.VECIN, BUFFER_NUM, "came")
         self.sums, self.wide, self.part = (TBuf(name) for name in ("sums", "wide", "part"))
         self.out_que, states = TQue(TPosition.VECOUT, 1, "out"), TQue(TPosition.VECIN, 1, "states")
         nbytes = self.width * self.kind.itemsize
-        core.pipe.init_buffer(self.row_in, _DEPTH, nbytes)
+        core.pipe.init_buffer(self.row_in, BUFFER_NUM, nbytes)
         core.pipe.init_buffer(self.out_que, 1, nbytes)
         for buffer in (self.sums, self.wide, self.part):
             core.pipe.init_buffer(buffer, 1, self.width * FLOAT.itemsize)

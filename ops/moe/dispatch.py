@@ -17,7 +17,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.ascendc.loops import looked_up, values_of
-from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.queues import BUFFER_NUM, TQueBind
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.moe.peers import Peers, peers_of, share
@@ -44,7 +44,6 @@ _BESIDE_BYTES = 32 + TRIPLE * INT32.itemsize  # its scale and these, behind the 
 _LANES = 64  # numbers of 32 bits that the vector unit takes at once
 _STATE = 8  # of them that tell an expert how many rows there are
 _APART = 128  # of them from what one core tells another to what it tells the next
-_DEPTH = 2
 _LINES_OF_TOTAL = 3  # of memory that the scalar unit reads and writes for the total of an expert
 
 
@@ -103,7 +102,7 @@ class MoeDistributeDispatch(Kernel):
         held += self.width * FLOAT.itemsize * (smooth is not None)
         row = self.columns * arrived.rows.dtype.itemsize
         row += self.width * x.dtype.itemsize * self.quantised
-        self.depth = 1 if held + _DEPTH * row > profile.buffers.ub_bytes else _DEPTH
+        self.depth = 1 if held + BUFFER_NUM * row > profile.buffers.ub_bytes else BUFFER_NUM
         known = None if ids.array is None else ids.array.reshape(-1).astype(np.int64)
         self.active = self._active(known, mask)
         known = None if known is None else known[self.active]
@@ -298,8 +297,8 @@ class MoeDistributeDispatch(Kernel):
     def _bring_in(self, core: Core, blocks: range, sources: list[int]) -> None:
         """Rows out of the window of this chip, with what they are of, and how many there are."""
         kind = self.out.rows.dtype
-        bind, counts = TQueBind(_DEPTH, "came"), TQue(TPosition.VECOUT, 1, "counts")
-        core.pipe.init_buffer(bind, _DEPTH, self.columns * kind.itemsize)
+        bind, counts = TQueBind(BUFFER_NUM, "came"), TQue(TPosition.VECOUT, 1, "counts")
+        core.pipe.init_buffer(bind, BUFFER_NUM, self.columns * kind.itemsize)
         core.pipe.init_buffer(counts, 1, max(1, len(blocks)) * INT32.itemsize)
         self.scale, self.triple = TBuf("scale"), TBuf("triple")
         core.pipe.init_buffer(self.scale, 1, FLOAT.itemsize)

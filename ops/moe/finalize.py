@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.events import Event
+from npusim.ascendc.queues import BUFFER_NUM
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.moe.places import Place, Places
 from npusim.schedules.bounds import fault_outside
+from npusim.schedules.rows.layouts import UB_SHARE
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.ascendc.scalars import Scalar
     from npusim.hardware.profile import Profile
-
-_DEPTH = 2  # rows of experts under way
-_UB_SHARE = 0.9
 
 
 class MoeFinalizeRouting(Kernel):
@@ -68,7 +67,7 @@ class MoeFinalizeRouting(Kernel):
         self.reads = tuple(each for each in given if each is not None)
         self.writes = (out,)
         block = profile.buffers.block_bytes // self.kind.itemsize
-        room = int(profile.buffers.ub_bytes * _UB_SHARE)
+        room = int(profile.buffers.ub_bytes * UB_SHARE)
         self.chunk, tile = self._fitting(room, block)
         self.share = RowShare.of(self.tokens, profile.cores.vector_cores, tile)
         self.block_dim = self.share.cores
@@ -78,7 +77,7 @@ class MoeFinalizeRouting(Kernel):
         size, sums = self.kind.itemsize, FLOAT.itemsize if self.wide else self.kind.itemsize
         beside = sums if self.wide and len(self.skips) > 1 else 0
         element = (len(self.skips) + 1) * size + sums + beside
-        single = (1 + (self.bias is not None)) * _DEPTH * size + 2 * sums
+        single = (1 + (self.bias is not None)) * BUFFER_NUM * size + 2 * sums
         most = room // (element + single)
         chunk = round_up(self.width, block)
         if chunk > most:
@@ -100,13 +99,13 @@ class MoeFinalizeRouting(Kernel):
         self.skip_ques = [TQue(TPosition.VECIN, 1, f"skip{n}") for n in range(len(self.skips))]
         self.out_que = TQue(TPosition.VECOUT, 1, "out")
         self.row_que, self.bias_que = (
-            TQue(TPosition.VECIN, _DEPTH, name) for name in ("rows", "bias")
+            TQue(TPosition.VECIN, BUFFER_NUM, name) for name in ("rows", "bias")
         )
         for queue in (*self.skip_ques, self.out_que):
             core.pipe.init_buffer(queue, 1, tile * self.chunk * size)
-        core.pipe.init_buffer(self.row_que, _DEPTH, self.chunk * size)
+        core.pipe.init_buffer(self.row_que, BUFFER_NUM, self.chunk * size)
         if self.bias is not None:
-            core.pipe.init_buffer(self.bias_que, _DEPTH, self.chunk * size)
+            core.pipe.init_buffer(self.bias_que, BUFFER_NUM, self.chunk * size)
         wide = FLOAT.itemsize if self.wide else size
         self.sums, self.single, self.other = TBuf("sums"), TBuf("row"), TBuf("bias_wide")
         core.pipe.init_buffer(self.sums, 1, tile * self.chunk * wide)
@@ -115,7 +114,9 @@ class MoeFinalizeRouting(Kernel):
             core.pipe.init_buffer(self.beside, 1, tile * self.chunk * wide)
         for buffer in (self.single, self.other):
             core.pipe.init_buffer(buffer, 1, self.chunk * wide)
-        self.done = [Event(core, Pipe.VECTOR, Pipe.SCALAR, set_before=True) for _ in range(_DEPTH)]
+        self.done = [
+            Event(core, Pipe.VECTOR, Pipe.SCALAR, set_before=True) for _ in range(BUFFER_NUM)
+        ]
         for first, count in self.share.tiles(core):
             for column, length in core.tiles(0, self.width, self.chunk):
                 self._tile(core, first, count, column, length)
@@ -126,10 +127,10 @@ class MoeFinalizeRouting(Kernel):
         self._begin(core, sums, first, column)
         for row in core.loop(count):
             total, token = sums[row], (first, row)
-            for pair in core.loop(self.count // _DEPTH, sequential=True):
-                turns = [pair * _DEPTH + half for half in range(_DEPTH)]
+            for pair in core.loop(self.count // BUFFER_NUM, sequential=True):
+                turns = [pair * BUFFER_NUM + half for half in range(BUFFER_NUM)]
                 self._add(core, total, token, turns, column)
-            if self.count % _DEPTH:
+            if self.count % BUFFER_NUM:
                 self._add(core, total, token, [self.count - 1], column)
         out = self.out_que.alloc_tensor(self.kind, count, length)
         if self.kind is kind:

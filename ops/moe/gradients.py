@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
-from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.queues import BUFFER_NUM, TQueBind
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _MOST_PAIRS = 256  # whose weights are fetched together
-_DEPTH = 2
 
 
 class MoeTokenUnpermuteGrad(Kernel):
@@ -40,7 +39,7 @@ class MoeTokenUnpermuteGrad(Kernel):
     """
 
     op_type = "MoeTokenUnpermuteGrad"
-    depth = _DEPTH
+    depth = BUFFER_NUM
     each_fetches = False  # a row the gradient of its token, which the others have too
 
     def __init__(
@@ -66,7 +65,7 @@ class MoeTokenUnpermuteGrad(Kernel):
         room = int(buffers.ub_bytes) - 1024
         lanes = buffers.block_bytes // size
         if weights is None:
-            most = room // (_DEPTH * size)
+            most = room // (BUFFER_NUM * size)
             tile = max(1, most // round_up(self.width, lanes))
         else:
             tiles = 3 + (bias is not None)
@@ -98,13 +97,13 @@ class MoeTokenUnpermuteGrad(Kernel):
         for buffer in self.wide if self.bias else self.wide[:3]:
             core.pipe.init_buffer(buffer, 1, self.columns * FLOAT.itemsize)
         self.ins, self.sums_out = (
-            TQue(TPosition.VECIN, _DEPTH, "weights"),
-            TQue(TPosition.VECOUT, _DEPTH, "shares"),
+            TQue(TPosition.VECIN, BUFFER_NUM, "weights"),
+            TQue(TPosition.VECOUT, BUFFER_NUM, "shares"),
         )
         self.known, self.sums, self.part = (TBuf(name) for name in ("known", "sums", "part"))
         most = self.share.tile * round_up(self.count * FLOAT.itemsize, core.block_bytes)
         for queue in (self.ins, self.sums_out):
-            core.pipe.init_buffer(queue, _DEPTH, most)
+            core.pipe.init_buffer(queue, BUFFER_NUM, most)
         for buffer in (self.known, self.sums, self.part):
             core.pipe.init_buffer(buffer, 1, most)
         for first, count in self.share.tiles(core):
@@ -195,8 +194,8 @@ class MoeTokenUnpermuteGrad(Kernel):
 
     def _scatter(self, core: Core) -> None:
         """Gradients of tokens with one row each, as they are."""
-        bind = TQueBind(_DEPTH, "grad")
-        core.pipe.init_buffer(bind, _DEPTH, self.share.tile * self.columns * self.kind.itemsize)
+        bind = TQueBind(BUFFER_NUM, "grad")
+        core.pipe.init_buffer(bind, BUFFER_NUM, self.share.tile * self.columns * self.kind.itemsize)
         for first, count in self.share.tiles(core):
             for column, length in core.tiles(0, self.width, self.columns):
                 places = ((first, self.width), (column, 1))

@@ -13,9 +13,10 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up, values_of
-from npusim.ascendc.queues import TQueBind
+from npusim.ascendc.queues import BUFFER_NUM, TQueBind
 from npusim.ascendc.scalars import Scalar
 from npusim.ascendc.task import Task, made
+from npusim.schedules.rows.layouts import UB_SHARE
 from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-
-_DEPTH = 2
-_UB_SHARE = 0.9
 
 
 class _Run(NamedTuple):
@@ -58,7 +56,7 @@ class MoeReRouting(Kernel):
         self.reads = tuple(each for each in (tokens, counts, scales) if each is not None)
         given = (self.out, self.out_scales, self.places, self.totals)
         self.writes = tuple(each for each in given if each is not None)
-        room = int(profile.buffers.ub_bytes * _UB_SHARE) // _DEPTH
+        room = int(profile.buffers.ub_bytes * UB_SHARE) // BUFFER_NUM
         each = self.width * tokens.dtype.itemsize + INT32.itemsize * (2 + (scales is not None))
         self.most = max(1, room // each)
         self.block_dim = max(1, min(profile.cores.vector_cores, self.ranks))
@@ -75,14 +73,17 @@ class MoeReRouting(Kernel):
     def process(self, core: Core) -> None:
         """One rank after the other."""
         rows = min(self.most, max((max(each, default=1) for each in self.runs), default=1))
-        self.bind = TQueBind(_DEPTH, "tokens")
-        core.pipe.init_buffer(self.bind, _DEPTH, rows * self.width * self.tokens.dtype.itemsize)
-        self.scale_bind = TQueBind(_DEPTH, "scales")
+        self.bind = TQueBind(BUFFER_NUM, "tokens")
+        core.pipe.init_buffer(self.bind, BUFFER_NUM, rows * self.width * self.tokens.dtype.itemsize)
+        self.scale_bind = TQueBind(BUFFER_NUM, "scales")
         if self.scales is not None:
             nbytes = rows * self.scales.dtype.itemsize
-            core.pipe.init_buffer(self.scale_bind, _DEPTH, nbytes)
-        self.place_que, self.ramp_buf = TQue(TPosition.VECOUT, _DEPTH, "places"), TBuf("ramp")
-        core.pipe.init_buffer(self.place_que, _DEPTH, rows * INT32.itemsize)
+            core.pipe.init_buffer(self.scale_bind, BUFFER_NUM, nbytes)
+        self.place_que, self.ramp_buf = (
+            TQue(TPosition.VECOUT, BUFFER_NUM, "places"),
+            TBuf("ramp"),
+        )
+        core.pipe.init_buffer(self.place_que, BUFFER_NUM, rows * INT32.itemsize)
         core.pipe.init_buffer(self.ramp_buf, 1, rows * INT32.itemsize)
         self.ramp = core.duplicate(self.ramp_buf.get(INT32, rows), 0)
         core.arrange(self.ramp, self.ramp, how=lambda values: values + np.arange(rows))

@@ -10,13 +10,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
-from npusim.values.dtypes import DTYPES, INT4, INT32
+from npusim.values.dtypes import DTYPES, INT4, INT4_IN_INT32, INT32
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
 
-_PACKED = 8  # numbers of int4 in one of INT32
 _MOST_LONE, _MOST_GROUPED = 8192, 7232  # the longest row with a gate; with groups, dequantised
 _OF_64, _OF_4 = 64, 4
 
@@ -27,10 +26,10 @@ def packed_alike(x: str, y: str) -> Check:
     def test(call: Call) -> Finding:
         shape = call.spec(x).shape
         for name, spec in call.given(y):
-            each = {INT4: 2, INT32: _PACKED}.get(spec.dtype, 1)
+            each = {INT4: 2, INT32: INT4_IN_INT32}.get(spec.dtype, 1)
             if shape and shape[-1] % each:
                 return f"Rows of {x} {sizes(shape)} should be multiples of {each} for {spec.dtype}."
-            wanted = (*shape[:-1], shape[-1] // _PACKED) if spec.dtype is INT32 else shape
+            wanted = (*shape[:-1], shape[-1] // INT4_IN_INT32) if spec.dtype is INT32 else shape
             if spec.shape != wanted:
                 return f"{name} should have sizes {sizes(wanted)}, but has {sizes(spec.shape)}."
         return None
@@ -78,7 +77,7 @@ def line_along(x: str, axis: str, *lines: str, last: int = 1, alone: bool = Fals
             return f"{axis} should be one of the last {last} axes of {x}, but is {at}."
         count = whole.shape[at]
         if whole.dtype is INT32 and alone:
-            count *= _PACKED
+            count *= INT4_IN_INT32
         for name, spec in call.given(*lines):
             spread = [1] * whole.rank
             spread[at] = count

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import broadcast_shapes
 
-from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64, UINT8, UINT64
+from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64, LEAST_NORMAL, UINT8, UINT64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _WITH_ENGINE = ("A2", "A3")
 _BITS, _MASK_BYTES = 8, 16  # masks are whole 16 bytes
-_LEAST = 1.1754943508222875e-38  # positive float32, so that no quotient is infinite
 
 
 def _stream(
@@ -191,7 +190,7 @@ def drawn(
         return host.cast(found, INT64).view(*shape)
     plain = _numbers(host, (rows, columns), 0.0, 1.0, stream)
     waiting = host.run("Abs", host.run("Log", host.together("Sub", 1.0, plain)))
-    quotients = host.run("RealDiv", given, host.together("Add", waiting, _LEAST))
+    quotients = host.run("RealDiv", given, host.together("Add", waiting, LEAST_NORMAL))
     order = host.empty((rows, columns), FLOAT), host.empty((rows, columns), INT64, "places")
     _, places = host.run("Sort", quotients, axis=1, descending=True, outputs=order)
     return host.run("Slice", places, offsets=[0, 0], size=[rows, count]).view(*shape)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.formula_kernel import Compute
 from npusim.schedules.functions import softplus_of_minus
+from npusim.values.dtypes import LEAST_NORMAL
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
 
 _EPSILON = 1e-12  # what logarithms are kept away from
-_LEAST = 2.0**-126  # the smallest normal number
 _SIGMA = {"sigma": 1.0}
 _LOG = {"log_target": False}
 
@@ -29,7 +29,7 @@ def _divergence(f: Formula, x: Term, target: Term, log_target: bool) -> Term:
     if log_target:
         return f.mul(f.exp(target), f.sub(target, x))
     known = f.max(target, 0.0)
-    return f.mul(known, f.sub(f.ln(f.max(known, _LEAST)), x))
+    return f.mul(known, f.sub(f.ln(f.max(known, LEAST_NORMAL)), x))
 
 
 def _soft_margin(f: Formula, x: Term, target: Term) -> Term:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.costs import TURNED_LINES
+from npusim.ascendc.queues import BUFFER_NUM
 from npusim.ops.reduction.job import UB_SHARE, Job, Results, Tiles
 from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     Values = NDArray[np.generic]
 
 _LEAST_ROWS = 64  # of a core
-_DEPTH = 2
 
 
 class TurnedPlan:
@@ -57,8 +57,8 @@ class TurnedPlan:
 
     def process(self, core: Core) -> None:
         """All results of a block."""
-        self.tiles = Tiles(core, self.job, self.share.tile * self.length, _DEPTH)
-        self.results = Results(core, self.job, self.share.tile, _DEPTH)
+        self.tiles = Tiles(core, self.job, self.share.tile * self.length, BUFFER_NUM)
+        self.results = Results(core, self.job, self.share.tile, BUFFER_NUM)
         for first, rows in self.share.tiles(core):
             self._tile(core, first, rows)
 
@@ -87,5 +87,5 @@ def _tile_rows(job: Job) -> int:
     """Rows that fit into UB with their slots, copies and results, the same in every line."""
     length, width = job.nest.inner_folded.size, job.dtype.itemsize
     copy = length * job.copy_bytes if job.has_copy else 0
-    row = _DEPTH * (length * job.read_bytes + job.out.dtype.itemsize) + copy + 2 * width
+    row = BUFFER_NUM * (length * job.read_bytes + job.out.dtype.itemsize) + copy + 2 * width
     return int(job.profile.buffers.ub_bytes * UB_SHARE) // row // TURNED_LINES * TURNED_LINES

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.values.dtypes import LEAST_NORMAL
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
 
-_LEAST_SCALE = 2.0**-126  # the least normal float32
 _MAPS, _BOXES = 4, 2
 
 
@@ -37,7 +37,7 @@ def bins_of_boxes(maps: str, boxes: str, out: str, high: str, wide: str, images:
     return invalid(f"the shapes of {boxes}, {maps} and {out} don't fit", test)
 
 
-def samples_are(ratio: str, scale: str, *, least: float = _LEAST_SCALE, mode: str = "") -> Check:
+def samples_are(ratio: str, scale: str, *, least: float = LEAST_NORMAL, mode: str = "") -> Check:
     """161002 for attributes: pooling by mean or maximum, no fewer than no samples, a scale."""
 
     def test(call: Call) -> Finding:

@@ -21,12 +21,11 @@ from npusim.operators.checks import (
     sizes,
 )
 from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, LEAST_NORMAL
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
 _BOX = ("image id", "x1", "y1", "x2", "y2")
-_SMALLEST_NORMAL_FLOAT = 2.0**-126
 
 
 def _box_columns(call: Call) -> Finding:
@@ -64,7 +63,7 @@ def _input_shape(call: Call) -> Finding:
 
 def _scale(call: Call) -> Finding:
     scale = call.number("spatialScale")
-    if scale > _SMALLEST_NORMAL_FLOAT:
+    if scale > LEAST_NORMAL:
         return None
     return f"spatialScale should be larger than 0, but got {scale}."
 

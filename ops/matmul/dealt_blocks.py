@@ -43,7 +43,8 @@ def partition(profile: Profile, shape: Shape) -> Partition:
     spare = (profile.buffers.bias_table_bytes or 0) if shape.has_bias else 0
     blocks = MatmulTiling.of_blocks(profile, shape.dtype, (base_m, base_n), base_m, shape.k, spare)
     blocks = replace(blocks, keep_a=False, keep_b=False)
-    window = _held(profile, shape, base_m, base_n) or (_WINDOW_ROWS, cores // _WINDOW_ROWS)
+    high = min(_WINDOW_ROWS, cores)
+    window = _held(profile, shape, base_m, base_n) or (high, cores // high)
     return Partition(shape, 1, base_m, base_n, blocks, cores, window)
 
 

@@ -65,7 +65,7 @@ DOORS = {
         allowance ai_cpu checked cluster conversions core costs decorated events
         flat.compute flat.copies flat.launching flat.listings flat.memory flat.queues
         flat.spans flat.station folds gm gm_slices intrinsics.elementwise intrinsics.vector
-        kernel loops mistakes queues rounding scalars task tensors tile_states tracing
+        kernel loops mistakes packets queues rounding scalars task tensors tile_states tracing
         windows
         """,
     "schedules": """

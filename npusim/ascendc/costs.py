@@ -7,10 +7,10 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import ceil, gcd, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.packets import packets_of
 from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
@@ -27,32 +27,6 @@ TURNED_LINES = 16  # lines of 32 bytes that vnchwconv turns at a time, and the h
 
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
-
-
-@lru_cache(maxsize=4096)
-def packets_of(run_bytes: int, grain_bytes: int, line_bytes: int) -> float:
-    """Packets of a run that begins at any multiple of ``grain_bytes`` within a line, on average.
-
-    A packet is a line, half of it or a quarter, and begins at a multiple of its size; what is less
-    than a quarter is one, too.
-    """
-    least, number = line_bytes // 4, 0
-    for begin in range(0, line_bytes, grain_bytes):
-        place, left = begin, run_bytes
-        while left > 0:
-            whole = next(
-                (
-                    size
-                    for size in (line_bytes, line_bytes // 2, least)
-                    if place % size == 0 and (size <= left or size == least)
-                ),
-                least - place % least,
-            )
-            if whole == line_bytes:
-                whole = left // whole * whole
-                number += whole // line_bytes - 1
-            number, place, left = number + 1, place + whole, left - whole
-    return number * grain_bytes / line_bytes
 
 
 class GmCopy(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import ceil, exp, gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.packets import packets
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -275,7 +276,7 @@ class _Block(NamedTuple):
         """Requests of a load, and bytes of the packets that they are."""
         period = _LINE // gcd(_LINE, self.pitch * self.size)  # after so many rows
         counted = [
-            _packets(row * self.pitch * self.size % _LINE, self.width * self.size)
+            packets(row * self.pitch * self.size % _LINE, self.width * self.size, _LINE)
             for row in range(min(self.rows, period))
         ]
         times, more = divmod(self.rows, period)
@@ -321,22 +322,6 @@ class _Block(NamedTuple):
         if self.pitch * self.size % _PACKET:
             return next((n for most, n in ((128, 2), (256, 3), (384, 5)) if width <= most), 6)
         return max(_stored_in_line(width), _stored_in_line(width - _LINE))
-
-
-def _packets(begin: int, nbytes: int) -> tuple[int, int]:
-    """Requests of a row that begins so far behind a line, and bytes of their packets."""
-    number, sent = 0, 0
-    if begin % _PACKET:
-        part = _PACKET - begin % _PACKET
-        number, sent, nbytes, begin = 1, _PACKET, nbytes - part, (begin + part) % _LINE
-    while nbytes > 0 and begin:
-        packet = _HALF if begin == _HALF and nbytes >= _HALF else _PACKET
-        number, sent, nbytes = number + 1, sent + packet, nbytes - packet
-        begin = (begin + packet) % _LINE
-    nbytes = max(0, nbytes)
-    lines, halves = nbytes // _LINE, nbytes % _LINE // _HALF
-    rest = ceil(nbytes % _HALF / _PACKET)
-    return number + lines + halves + rest, sent + lines * _LINE + halves * _HALF + rest * _PACKET
 
 
 def _in_line(nbytes: int, place: int) -> int:

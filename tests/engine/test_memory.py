@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import TensorSpec
-from npusim.ascendc.costs import InstructionCosts, packets_of
+from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc.packets import packets_of
 from npusim.engine import L2State, Pipe, Program, machine_of
 from npusim.engine.claims import Claim
 from npusim.engine.machine import Away, MemoryRates, Treatment

@@ -309,15 +309,17 @@ class InstructionCosts:
         rows_apart: bool,
         atomic_sharers: float,
         alone: bool = False,
+        singly: bool = False,
     ) -> GmCopy:
         """A copy between global memory and UB of ``runs`` runs of ``run_bytes`` bytes.
 
         A load's runs start at multiples of ``grain_bytes``, by default of lines of L2. Strides in
-        whole blocks can't step from row to row: ``rows_apart`` is then a copy per row. Stores of
-        runs that are ``alone`` in their lines have these read and written as a whole.
+        whole blocks can't step from row to row: ``rows_apart`` is then a copy per row, and always
+        where the kernel moves them ``singly``. Stores of runs that are ``alone`` in their lines
+        have these read and written as a whole.
         """
         busy, traffic = self._runs(path, run_bytes, runs)
-        if rows_apart and not self.profile.has("data_move_pad"):
+        if singly or (rows_apart and not self.profile.has("data_move_pad")):
             busy += (runs - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
         lines = self._lines(run_bytes, grain_bytes) * runs
         if alone:

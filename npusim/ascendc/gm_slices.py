@@ -62,6 +62,7 @@ class GmSlice:
         "raw",
         "rows_apart",
         "shape",
+        "singly",
         "skips",
         "steps",
         "tensor",
@@ -79,6 +80,7 @@ class GmSlice:
         self.shape = shape
         self.steps = steps
         self.rows_apart = False
+        self.singly = False
         self.skips = False
         self.whole_blocks = 0
         self.raw = False  # its places are given in elements of memory
@@ -112,10 +114,13 @@ class GmSlice:
         other._base += tensor.start - self.tensor.start
         return other
 
-    def by_rows(self) -> GmSlice:
-        """The same tile moved row by row, where on-chip rows are padded and these aren't."""
+    def by_rows(self, *, singly: bool = False) -> GmSlice:
+        """The same tile moved row by row, where on-chip rows are padded and these aren't.
+
+        ``singly`` each row is an instruction, though one of data_move_pad takes several.
+        """
         apart = copy(self)
-        apart.rows_apart = True
+        apart.rows_apart, apart.singly = True, singly
         return apart
 
     def skipping(self) -> GmSlice:

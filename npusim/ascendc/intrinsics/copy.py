@@ -345,6 +345,7 @@ class Copies(Issuer):
             rows_apart=gm.rows_apart,
             atomic_sharers=self._atomic_sharers if stores else 0.0,
             alone=stores and self._alone,
+            singly=gm.singly,
         )
 
     def _load_l1(

@@ -280,6 +280,53 @@ class SearchedGradients(Group):
     )
 
 
+class SearchedPath(Group):
+    """A way of data as the search for blocks takes it to be."""
+
+    latency_cycles: Cycles = Field(description="cycles of a request")
+    in_flight: Count = Field(description="requests at a time")
+    shared_bytes_per_cycle: Speed = Field(description="what all cores get, bytes for a cycle")
+    core_bytes_per_cycle: Speed = Field(description="what a core gets, bytes for a cycle")
+
+
+class SearchedBanks(Group):
+    """The banks of L2 and of memory as the search for blocks takes them to be.
+
+    Requests of several cores for one line take ``conflict_share`` of a cycle each, more where
+    cores load few bytes: ``conflict_reach`` and ``conflict_decay_per_mb`` say how much.
+    """
+
+    count: Count = Field(description="banks")
+    clock_ghz: Speed = Field(description="their clock, GHz")
+    bytes_per_cycle: Speed = Field(description="bytes of a bank for a cycle of its clock")
+    conflict_share: Fraction = Field(description="cycles of a request for a line asked for")
+    conflict_reach: Fraction = Field(description="largest share that few bytes add to them")
+    conflict_decay_per_mb: Cycles = Field(description="how fast that share falls with megabytes")
+
+
+class BlockSearch(Group):
+    """What the vendor's search for blocks of large products takes the chip to be.
+
+    Its figures choose a tiling and time nothing: they differ from what is measured.
+    """
+
+    clock_ghz: Speed = Field(description="clock of the cores, GHz")
+    l2_loads: SearchedPath = Field(description="loads that L2 holds")
+    l2_stores: SearchedPath = Field(description="stores")
+    memory_loads: SearchedPath = Field(description="loads that L2 doesn't hold")
+    banks: SearchedBanks = Field(description="banks of L2 and of memory")
+    plain_row_fraction: Fraction = Field(description="of the rate of fractals that rows reach")
+    memory_slower: Speed = Field(description="how much longer memory takes than L2")
+    one_address_slower: Speed = Field(description="the same where all cores load the same")
+    store_share: Fraction = Field(description="what a result costs of what a load does")
+    enough: Speed = Field(
+        description="products of half precision by byte loaded from which a grid of cores is good"
+    )
+    little: Speed = Field(description="the same for grids that are near the best")
+    busy: Fraction = Field(description="share of cores that the former keep busy at least")
+    busy_near: Fraction = Field(description="the same of the latter")
+
+
 class Software(Group):
     """Which generation of kernels runs on the chip; the hardware alone doesn't decide that."""
 
@@ -315,6 +362,9 @@ class Software(Group):
     )
     matmul_load_setup_cycles: Cycles = Field(
         0, description="how many cycles later it takes the load to begin"
+    )
+    block_search: BlockSearch | None = Field(
+        None, description="what the search for blocks of large products goes by; none is made"
     )
 
 

@@ -2,14 +2,15 @@
 
 Loads, from memory the first time and from L2 later, are as fast as requests in flight, conflicts
 on one address and what the cores share let them be; with them come the products, fills of L0 and
-stores. The rates are that model's and decide among layouts; nothing here times a kernel. Source:
+stores. The rates are that model's (`block_search` of the profile) and decide among layouts; nothing
+here times a kernel. Source:
 cann-ops, op_tiling/gemm/estimate/cache_tiling_basic_block_est.cc and
 op_tiling/gemm/common/cache_tiling_request_bytes.cc.
 """
 
 from __future__ import annotations
 
-from math import ceil, exp, gcd
+from math import ceil, exp, gcd, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.packets import packets
@@ -17,29 +18,15 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from npusim.hardware.groups import BlockSearch, SearchedPath
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.cache_tiling_cycles import Found
     from npusim.ops.matmul.shapes import Shape
 
 
-class _Path(NamedTuple):
-    """Cycles of a request, requests in flight, and bytes a cycle of the chip and of a core."""
-
-    latency: int
-    in_flight: int
-    shared: float
-    alone: float
-
-
-_L2_LOADS = _Path(236, 64, 2550, 128)
-_L2_STORES = _Path(96, 48, 2550, 128)
-_MEMORY_LOADS = {True: _Path(347, 64, 850, 37), False: _Path(347, 64, 530, 27)}  # by large L2
-_LARGE_L2, _GHZ = 192 << 20, {True: 1.8, False: 1.5}
-_L1, _L0A, _L0B, _L0C = 256, 256, 128, 128  # bytes a cycle
-_BANKS, _BANK_GHZ, _BANK_BYTES = 8, 2, 128
-_PLAIN_ROWS = 0.75  # of the rate of whole fractals
 _MERGED_BYTES = (32, 64, 128, 160, 192, 224, 256)  # of narrow rows that are one request
 _LINE, _HALF, _PACKET = 512, 256, 128
+_MB = 1e6
 
 
 class _Edge(NamedTuple):
@@ -58,13 +45,12 @@ class _Edge(NamedTuple):
 class BlockCycles:
     """Layouts of one product on one chip, compared."""
 
-    def __init__(self, profile: Profile, shape: Shape) -> None:
-        self._shape, self._cores, self._l2 = (
-            shape,
-            profile.cores.cube_cores,
-            profile.memory.l2_bytes,
-        )
-        self._large, self._size = self._l2 == _LARGE_L2, shape.dtype.itemsize
+    def __init__(self, profile: Profile, model: BlockSearch, shape: Shape) -> None:
+        self._model, self._shape, self._size = model, shape, shape.dtype.itemsize
+        self._cores, self._l2 = profile.cores.cube_cores, profile.memory.l2_bytes
+        paths = profile.paths
+        self._l0a, self._l0b = paths.l1_to_l0a.bytes_per_cycle, paths.l1_to_l0b.bytes_per_cycle
+        self._l0c = profile.cube.fixpipe_bytes_per_cycle or inf
         self._lanes = profile.buffers.block_bytes // self._size
 
     def of(self, found: Found, *, doubled: bool) -> float:
@@ -153,40 +139,53 @@ class BlockCycles:
         merged = block.merged(narrow=block.width * block.size in _MERGED_BYTES)
         requests, sent = merged.requests()
         bank = self._bank_rate(block, requests, merged.one_line(), beside, active)
-        l2, memory = _L2_LOADS, _MEMORY_LOADS[self._large]
+        l2, memory, banks = self._model.l2_loads, self._model.memory_loads, self._model.banks
         by_l2 = self._in_flight(block, l2, requests, cores)
         by_memory = self._in_flight(block, memory, requests, cores)
-        lines = _BANK_BYTES * _BANKS * _BANK_GHZ / active / _GHZ[self._large]
+        lines = banks.bytes_per_cycle * banks.count * self._bank_clock / active
         slowest = min(lines * block.nbytes / sent, bank)
         return (
-            min(l2.shared / active, _L1, by_l2, l2.alone, bank),
-            min(memory.shared / active, _L1, by_memory, memory.alone, slowest),
+            min(l2.shared_bytes_per_cycle / active, by_l2, l2.core_bytes_per_cycle, bank),
+            min(
+                memory.shared_bytes_per_cycle / active,
+                by_memory,
+                memory.core_bytes_per_cycle,
+                slowest,
+            ),
         )
 
     def _store_rate(self, m: _Edge, n: _Edge, active: int) -> float:
         """Bytes a cycle out of L0C."""
         shape = self._shape
         sizes = (m.chunk, n.chunk) if self._whole(m, n) else (min(m[:2]), min(n[:2]))
-        block, path = _Block(*sizes, shape.n, shape.out_bytes), _L2_STORES
+        block, path = _Block(*sizes, shape.n, shape.out_bytes), self._model.l2_stores
         merged = block.merged(narrow=block.width * block.size <= _HALF)
         requests = merged.stores()
         bank = self._bank_rate(block, requests, merged.stored_at_once(), 1, active)
         by_request = self._in_flight(block, path, requests, 1)
-        return min(_L0C, path.shared / active, by_request, path.alone, bank)
+        shared, alone = path.shared_bytes_per_cycle / active, path.core_bytes_per_cycle
+        return min(self._l0c, shared, by_request, alone, bank)
 
-    def _in_flight(self, block: _Block, path: _Path, requests: int, cores: int) -> float:
+    def _in_flight(self, block: _Block, path: SearchedPath, requests: int, cores: int) -> float:
         """Bytes a cycle that requests in flight allow."""
-        rate = block.nbytes * path.in_flight / (path.latency * requests)
+        rate = block.nbytes * path.in_flight / (path.latency_cycles * requests)
         cycles = cores * block.nbytes / rate
-        rate *= cycles / (cycles + path.latency / 2)
+        rate *= cycles / (cycles + path.latency_cycles / 2)
         fractals = block.width == block.pitch and block.width * block.size == 32
-        return rate if fractals else rate * _PLAIN_ROWS
+        return rate if fractals else rate * self._model.plain_row_fraction
 
     def _bank_rate(self, block: _Block, requests: int, same: int, cores: int, active: int) -> float:
         """Bytes a cycle that the banks of L2 allow, with requests for one address."""
-        part = cores * block.rows * max(block.width * self._size, _PACKET) / 1e6
-        penalty = cores * (same - 1) * requests / (1 - 0.91 * exp(-0.053 * part)) * 0.03
-        return block.nbytes / (requests * active / _BANKS * _BANK_GHZ / _GHZ[self._large] + penalty)
+        banks = self._model.banks
+        part = cores * block.rows * max(block.width * self._size, _PACKET) / _MB
+        free = 1 - banks.conflict_reach * exp(-banks.conflict_decay_per_mb * part)
+        penalty = cores * (same - 1) * requests / free * banks.conflict_share
+        return block.nbytes / (requests * active / banks.count * self._bank_clock + penalty)
+
+    @property
+    def _bank_clock(self) -> float:
+        """Cycles of the banks in one of a core."""
+        return self._model.banks.clock_ghz / self._model.clock_ghz
 
     def _again(self, found: Found) -> tuple[int, int]:
         """How often A and B are loaded."""
@@ -233,7 +232,7 @@ class BlockCycles:
         """Cycles of all fills of L0, and of one."""
         tiles, size, (m, n) = found.tiles, self._size, edges
         deep, step = round_up(self._shape.k, self._lanes), tiles.k0 * self._lanes
-        rates = min(_L1, _L0A), min(_L1, _L0B)
+        rates = self._l0a, self._l0b
         times = found.columns // tiles.n0, found.rows // tiles.m0
         fills = sum(
             round_up(edge.total, 16) * deep * size * often / rate
@@ -248,7 +247,9 @@ class BlockCycles:
         lanes = (8 if self._shape.hf32 else 4) if wide else self._lanes
         step = tiles.k0 * self._lanes
         one = tiles.m0 * (step // lanes) * tiles.n0
-        slower = max(m.chunk * step * size / _L0A / one, n.chunk * step * size / _L0B / one, 1.0)
+        slower = max(
+            m.chunk * step * size / self._l0a / one, n.chunk * step * size / self._l0b / one, 1.0
+        )
         deep = round_up(round_up(self._shape.k, self._lanes), tiles.kb * self._lanes)
         return m.padded * deep * n.padded / (16 * lanes * 16) * slower, one
 

@@ -21,6 +21,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from npusim.hardware.groups import BlockSearch
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.shapes import Partition, Shape
 
@@ -37,14 +38,6 @@ _LARGE = 256  # elements that every edge has to exceed
 _ALIGNED_BYTES = 32  # of rows
 _WHOLE_K_BYTES = 256  # rows of whole such parts needn't come in longer chunks
 _LONG_LOAD_BYTES = 1 << 16  # what a load of a chunk brings at least
-# Products of half precision by byte loaded from which cores are better all busy than near, and
-# how busy they are at least, by what the chip has: 24 cores, fewer with the same L2, a small L2.
-_INTENSITIES = ((140.0, 73.0), (117.0, 61.0), (195.0, 101.0))
-_BUSY = ((0.7, 0.8), (0.85, 1.0), (0.5, 0.75))
-_ALL_CORES, _LARGE_L2 = 24, 192 << 20
-_MEMORY_SLOWER = 2.9  # than L2
-_ONE_ADDRESS = 1.2  # where all cores load the same
-_RESULTS = 0.4  # of the bandwidth, for results
 _RESULTS_BESIDE_L2 = ((1.0, 0.6), (0.5, 0.8))  # share of L2 that they take, and what is left
 
 
@@ -88,8 +81,11 @@ def partition(profile: Profile, shape: Shape, cores: int) -> Partition | None:
 
 def found_for(profile: Profile, shape: Shape) -> Found | None:
     """The same in fractals."""
-    cycles = BlockCycles(profile, shape)
-    tried = ((block, _Fit(profile, shape, block).found()) for block in _BLOCKS)
+    model = profile.software.block_search
+    if model is None:
+        return None
+    cycles = BlockCycles(profile, model, shape)
+    tried = ((block, _Fit(profile, model, shape, block).found()) for block in _BLOCKS)
     ranked = [
         (cycles.of(each, doubled=block in _TWO_IN_L0C), place, each)
         for place, (block, each) in enumerate(tried)
@@ -101,7 +97,9 @@ def found_for(profile: Profile, shape: Shape) -> Found | None:
 class _Fit:
     """One size of blocks for one product; lengths in elements."""
 
-    def __init__(self, profile: Profile, shape: Shape, block: tuple[int, int, int]) -> None:
+    def __init__(
+        self, profile: Profile, model: BlockSearch, shape: Shape, block: tuple[int, int, int]
+    ) -> None:
         self._shape, self._cores, buffers = shape, profile.cores.cube_cores, profile.buffers
         self._size = size = shape.dtype.itemsize
         self._l1, self._l0 = buffers.l1_bytes, buffers.l0a_bytes
@@ -118,10 +116,9 @@ class _Fit:
         wide = size == FLOAT.itemsize and (shape.turned_a or not shape.turned_b)
         self._whole_16 = wide
         self._spare = wide and shape.k % 16 != 0
-        place = 0 if self._cores == _ALL_CORES else 1 if self._l2 == _LARGE_L2 else 2
         slower = 1 if size < FLOAT.itemsize else 2 if shape.hf32 else 4
-        self._enough, self._little = (each / slower for each in _INTENSITIES[place])
-        self._busy = _BUSY[place]
+        self._model = model
+        self._enough, self._little = model.enough / slower, model.little / slower
 
     def found(self) -> Found | None:
         """The grid, the blocks and the chunks; None where the block is too broad for a bias."""
@@ -185,9 +182,10 @@ class _Fit:
         """What is left of the bandwidth for results."""
         shape = self._shape
         if shape.dtype is FLOAT:
-            return _RESULTS
+            return self._model.store_share
         share = shape.m * shape.n * self._size / self._l2
-        return _RESULTS * next((left for most, left in _RESULTS_BESIDE_L2 if share >= most), 1.0)
+        left = next((left for most, left in _RESULTS_BESIDE_L2 if share >= most), 1.0)
+        return self._model.store_share * left
 
     def _grids(self, high: int, wide: int, skew: float) -> list[tuple[int, int]]:
         """Cores along m and n."""
@@ -213,7 +211,7 @@ class _Fit:
 
     def _load(self, rows: _Way, columns: _Way, cut_a: float, cut_b: float) -> _Load:
         """What a grid loads, and of which operand L1 holds all."""
-        shape, size = self._shape, self._size
+        shape, size, model = self._shape, self._size, self._model
         each_m, each_n = (ceil(way.blocks / way.cores) for way in (rows, columns))
         blocks = each_m * each_n * max(1.0, rows.cores * columns.cores / self._cores)
         high, wide = ceil(rows.blocks / each_m), ceil(columns.blocks / each_n)
@@ -223,12 +221,12 @@ class _Fit:
         m, n, row = rows.length, columns.length, self._row_bytes // 2
         near_l2 = self._l2 / (shape.k * size) >= min(shape.m, shape.n)
         miss_a, miss_b = (1, 1) if near_l2 else (each_n, each_m)
-        slow_a = cut_a * shape.m * (_ONE_ADDRESS if columns.cores == 1 else 1)
-        slow_b = cut_b * shape.n * (_ONE_ADDRESS if rows.cores == 1 else 1)
+        slow_a = cut_a * shape.m * (model.one_address_slower if columns.cores == 1 else 1)
+        slow_b = cut_b * shape.n * (model.one_address_slower if rows.cores == 1 else 1)
 
         def score(base: int, times_a: int, times_b: int) -> float:
             again = slow_a * (times_a - miss_a) + slow_b * (times_b - miss_b)
-            return base + 1 / (again + _MEMORY_SLOWER * (shape.m * miss_a + shape.n * miss_b))
+            return base + 1 / (again + model.memory_slower * (shape.m * miss_a + shape.n * miss_b))
 
         deep, room = self._deep * self._lanes, self._room(m + n)
         all_m, all_n = rows.blocks <= rows.cores, columns.blocks <= columns.cores
@@ -263,7 +261,9 @@ class _Fit:
             length % self._line != 0 or edge > held
             for length, edge in zip(inner, (self._shape.m, self._shape.n), strict=True)
         ]
-        bound, least = (self._enough, self._busy[0]) if all(far) else (self._little, self._busy[1])
+        bound, least = (
+            (self._enough, self._model.busy) if all(far) else (self._little, self._model.busy_near)
+        )
         busy = min(new.busy, old.busy)
         first = [new.busy - old.busy, new.score - old.score]
         if busy >= least and near < bound * busy * busy:

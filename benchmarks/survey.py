@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import signal
 import sys
 import time
@@ -43,6 +44,7 @@ CHIPS = ("Ascend910B3", "Ascend910A", "Ascend310P3")
 ELEMENTS = 2**25  # of one tensor, about
 STRETCH = 23  # what sizes that a task chooses from are multiplied by, in every second draw
 LONGEST_S = 30  # that an estimate may take
+ROOM_BYTES = 6 << 30  # of the process: draws that work on large numbers don't fit
 MOST_SHOWN = 7  # operands
 TRIES = 12  # draws, of which the largest is taken
 REFUSED = (
@@ -251,6 +253,7 @@ def main() -> int:
     parser.add_argument("--above", type=float, default=60.0, help="milliseconds that are listed")
     given = parser.parse_args()
     signal.signal(signal.SIGALRM, _too_long)
+    resource.setrlimit(resource.RLIMIT_AS, (ROOM_BYTES, ROOM_BYTES))
     found: list[Found] = []
     without: list[str] = []
     for op_type in given.names or (

@@ -50,9 +50,9 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic display drawing dtypes errors formats garbage guard host language layouts
-        locks plotted promotion signals sites spelling status suggest takes templates tensors
-        version
+        arithmetic contents display drawing dtypes errors formats garbage guard host language
+        layouts locks plotted promotion signals sites spelling status suggest takes templates
+        tensors version
         """,
     "reading": "arrays files kept limits markup run_store tables",
     "hardware": """

@@ -56,10 +56,12 @@ class Kernel(ABC):
     ``shares_all`` says that all a block does lies in its :meth:`Core.share`, so that one whose
     tasks were computed together with another's has nothing left to do.
     ``literal`` marks kernels that are always run as a reference, block by block and iteration by
-    iteration; blocks that turn out to be alike are played together.
+    iteration; blocks that turn out to be alike are played together. ``digest`` tells classes of one
+    name apart that calls make: what they are made from (`npusim.values.contents`).
     """
 
     op_type: str = ""
+    digest: ClassVar[str] = ""
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False

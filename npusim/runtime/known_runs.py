@@ -208,7 +208,8 @@ _named: dict[str, object] = {}  # who has a name, which nobody else may have
 def _name(thing: Any) -> str:
     """The name of a class, a function's code, an Enum's member and the like."""
     if isinstance(thing, type):
-        name = f"{thing.__module__}.{thing.__qualname__}:{getattr(thing, 'op_type', '')}"
+        own = getattr(thing, "op_type", ""), getattr(thing, "digest", "")
+        name = f"{thing.__module__}.{thing.__qualname__}:{':'.join(own)}"
     elif isinstance(thing, CodeType):
         file = "/".join(thing.co_filename.replace("\\", "/").split("/")[-3:])
         name = f"{file}:{thing.co_firstlineno}:{thing.co_qualname}"

@@ -174,7 +174,9 @@ class _Description:
             return kind, tuple([self._told(each, depth + 1) for each in value])
         if isinstance(value, GmBuffer):
             return self._buffer(value)
-        if isinstance(value, frozenset):
+        if isinstance(value, np.generic):
+            return value.dtype.str, value.tobytes()
+        if isinstance(value, frozenset | set):
             return kind, frozenset(self._told(each, depth + 1) for each in value)
         if isinstance(value, dict):
             return self._items(value, depth + 1)

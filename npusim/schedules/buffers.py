@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Step, Term
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 class BufferPlan:
     """``places`` of values among the buffers, ``widths`` (bytes per element) of the buffers.
 
-    ``last_use`` is the step after which a value is no longer needed.
+    ``last_use`` is the step after which a value is no longer needed. All of it follows from the
+    steps and results, which kernels have beside it: nothing else tells kernels apart.
     """
 
+    follows_from: ClassVar[tuple[()]] = ()
     places: dict[Term, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     last_use: dict[Term, int] = field(default_factory=dict)

@@ -176,11 +176,16 @@ def _commutative(
 
 @dataclass(slots=True)
 class Formula:
-    """Records instructions in ``dtype``, the type that the operator computes in on this chip."""
+    """Records instructions in ``dtype``, the type that the operator computes in on this chip.
+
+    ``follows_from`` is all that the steps are made from, where it is known, for who compares
+    kernels.
+    """
 
     profile: Profile
     dtype: DType
     steps: list[Step] = field(default_factory=list)
+    follows_from: object | None = None
     _count: int = 0
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_d
 from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
+from npusim.values.contents import digest_of
 from npusim.values.dtypes import FLOAT, INT8, INT16, INT32, UINT8
 from npusim.values.errors import KernelError, RefusedTaskError, UnsupportedIntrinsicError
 from npusim.values.tensors import broadcastable
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 Results = Term | tuple[Term, ...]
 FLOAT_BYTES = 4
+_KEPT = 1024  # classes of rows that calls made
 
 
 @dataclass(frozen=True)
@@ -270,6 +273,8 @@ class FormulaKernel(ElementwiseKernel):
             for term, tensor in zip(terms, outputs, strict=True)
         ]
         formula.require_instructions(row.op_type)
+        kinds = [each and (each.dtype, each.numel == 1) for each in (*given, *outputs)]
+        formula.follows_from = row.formula, formula.dtype, tuple(kinds), dict(named)
         return formula, operands, results
 
     def _symbol(
@@ -389,6 +394,32 @@ def kernel_of(
     members = {name: getattr(row, name) for name in ("op_type", "axes", "buffers", "generated")}
     members |= {"row": row, "__doc__": doc or row.op_type}
     return type(row.op_type, (base,), members)
+
+
+def kernel_of_call(row: Compute) -> type[FormulaKernel]:
+    """The kernel class of a row that a call makes: one for all calls whose rows say the same.
+
+    Only so are the streams and runs of its kernels found again.
+    """
+    try:
+        return _kernel_named(_Named(row, digest_of(row)))
+    except TypeError:  # something in it says nothing by itself
+        return kernel_of(row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A row, known by what it says."""
+
+    row: Compute = field(compare=False)
+    digest: str
+
+
+@lru_cache(_KEPT)
+def _kernel_named(named: _Named) -> type[FormulaKernel]:
+    kind = kernel_of(named.row)
+    kind.digest = named.digest
+    return kind
 
 
 def kernels_of_table(rows: tuple[Compute, ...]) -> dict[str, type[FormulaKernel]]:

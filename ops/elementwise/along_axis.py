@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.elementwise.arithmetic import rounded
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of_call
 from npusim.values.dtypes import INT8, UINT8
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _made(row: Compute, places: Places) -> Callable[[Task], tuple[Kernel, ...]]:
         if row.op_type == "Quantize":
             kind = task.outputs[0].dtype if task.outputs else INT8
             used = replace(row, result=kind, attributes={"limits": _LIMITS.get(kind, ())})
-        return kernel_of(used).from_task(replace(task, inputs=(x, *small)))
+        return kernel_of_call(used).from_task(replace(task, inputs=(x, *small)))
 
     return make
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from npusim.operators.fusions import Part, follow, half_in_float, parts_of
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,4 +42,4 @@ def _kernel(task: Task, parts: Sequence[Part]) -> tuple[Kernel, ...]:
         return f.tile(follow(f, value, parts, rest))
 
     row = Compute(task.op_type, formula, half_in_float=half_in_float(parts))
-    return kernel_of(row).from_task(task)
+    return kernel_of_call(row).from_task(task)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil, log
 from typing import TYPE_CHECKING, ClassVar
@@ -21,6 +22,7 @@ from npusim.schedules.elementwise import FlatTiling, tile_limit
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.runner import Runner
 from npusim.values.arithmetic import inverse
+from npusim.values.contents import digest_of
 from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError, RefusedTaskError
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _TILING_ARRAYS = 5
 _BLOCK_BYTES = 32
+_KEPT = 1024  # classes of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,11 @@ def _dealt(sizes: Sequence[int], itemsize: int, cores: int) -> list[tuple[tuple[
 class _Part(FormulaKernel):
     """The work on one tensor of each list; the number that goes with them is read once."""
 
-    shares: tuple[tuple[int, int], ...]
+    def __init__(
+        self, profile: Profile, *tensors: GlobalTensor, shares: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.shares = shares
+        super().__init__(profile, *tensors)
 
     def _flat_tiling(
         self,
@@ -150,12 +157,7 @@ class ForeachKernel(Kernel):
         number: float | None = None,
     ) -> _Part:
         """The kernel of one tensor of each list; without a number it is the first operand."""
-        formula = self._scaled(number) if number is not None else type(self).formula
-        typed_by = int(number is None)
-        row = Compute(self.op_type, formula, half_in_float=True, typed_by=typed_by)
-        row = row if number is not None else replace(row, numbers=(0,))
-        kind = type(self.op_type, (kernel_of(row, base=_Part),), {"shares": shares})
-        part: _Part = kind(profile, *tensors)
+        part: _Part = _part_of(type(self), number)(profile, *tensors, shares=shares)  # type: ignore[assignment]
         return part
 
     def _each(self, scalar: Numbers, count: int) -> Sequence[float]:
@@ -170,10 +172,6 @@ class ForeachKernel(Kernel):
             raise RefusedTaskError(self.op_type, f"{scalars.numel} numbers for {count} tensors")
         places = range(count) if scalars.numel == count else [0] * count
         return [replace(scalars, shape=(1,), start=scalars.start + place) for place in places]
-
-    @classmethod
-    def _scaled(cls, scalar: float) -> Callable[..., Term]:
-        return lambda f, *operands: cls.formula(f, scalar, *operands)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -203,6 +201,22 @@ class ForeachKernel(Kernel):
             if part.shares[core.get_block_idx()][1]:
                 core.pipe.reset()
                 part.process(core)
+
+
+@lru_cache(_KEPT)
+def _part_of(kind: type[ForeachKernel], number: float | None) -> type[FormulaKernel]:
+    """The kernel of one tensor of each list: one class for a number, which streams are kept by."""
+
+    def scaled(f: Formula, *operands: Term) -> Term:
+        return kind.formula(f, number, *operands)
+
+    if number is None:
+        row = Compute(kind.op_type, kind.formula, half_in_float=True, typed_by=1, numbers=(0,))
+    else:
+        row = Compute(kind.op_type, scaled, half_in_float=True, typed_by=0)
+    part = kernel_of(row, base=_Part)
+    part.digest = digest_of(number)
+    return part
 
 
 def _plus(f: Formula, scalar: Number, a: Term, b: Term) -> Term:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.block_split import Axes
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
-from npusim.schedules.formula_kernel import Compute, kernel_of, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernel_of, kernel_of_call, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -234,5 +234,5 @@ def apply_adam_w(task: Task) -> tuple[Kernel, ...]:
             factors["beta2"], factors["epsilon"], grad, maximize=maximize,
         )  # fmt: skip
 
-    kernel = kernel_of(_adam_w_step(formula, generated=False), _adam_w.__doc__ or "")
+    kernel = kernel_of_call(_adam_w_step(formula, generated=False))
     return kernel.from_task(replace(task, inputs=(var, m, v, grad), attributes={}))

@@ -16,6 +16,7 @@ from npusim.ops.reduction.kinds import KINDS, Kind
 from npusim.ops.reduction.rows import RowsPlan
 from npusim.ops.reduction.total import TotalPlan
 from npusim.ops.reduction.turned import TurnedPlan
+from npusim.values.contents import digest_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Reduction(Kernel):
 def kernel_of(op_type: str, kind: Kind, **members: bool) -> type[Reduction]:
     """The kernel of a kind; ``members`` are its own, such as ``hard_sync``."""
     told = {"op_type": op_type, "kind": kind, "__doc__": f"{op_type}: {kind.fold.name}."}
+    told["digest"] = digest_of(kind)
     return type(op_type, (Reduction,), told | members)
 
 

@@ -27,7 +27,7 @@ from npusim.ops.reduction.kinds import Kind
 from npusim.ops.reduction.loss_formulas import FOLDED
 from npusim.ops.reduction.total import TotalPlan
 from npusim.schedules.buffers import BufferPlan
-from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
+from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of_call
 from npusim.schedules.runner import Runner
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -146,7 +146,7 @@ class ReducedLoss(Reduction):
         assert out is not None
         if any(each.shape != shape for each in given):
             raise KernelError(self.op_type, "operands of different shapes aren't folded")
-        each = kernel_of(self.row)(profile, *operands, made(shape, FLOAT, "losses"), **said)
+        each = kernel_of_call(self.row)(profile, *operands, made(shape, FLOAT, "losses"), **said)
         kind = _Total(SUM, before="abs", share=share)
         nest, result = Nest.of(shape, range(len(shape))), out.view(out.numel)
         job = _Losses(profile, kind, nest, x.view(x.numel), result, each=each)
@@ -211,7 +211,7 @@ def _kernels(
     chosen, x = task.attributes.get("reduction"), task.present(1)[0]
     whole = task.outputs and task.outputs[0].numel == 1
     if chosen == "none" or x.numel == 1 or not (chosen or whole or not task.outputs):
-        return kernel_of(row).from_task(task)
+        return kernel_of_call(row).from_task(task)
     share = {"sum": 1.0, "batchmean": 1 / max(1, x.shape[0])}.get(str(chosen), 1 / x.numel)
     known = {name: task.attributes[name] for name in row.attributes if name in task.attributes}
     out = task.outputs[0] if task.outputs else made((), x.dtype)

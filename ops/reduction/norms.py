@@ -155,7 +155,7 @@ def root(task: Task) -> tuple[Kernel, ...]:
             return f.mul(x, 1.0)
         return f.sqrt(x) if order == 2 else f.exp(f.mul(f.ln(x), 1.0 / order))
 
-    return formula_kernel.kernel_of(
+    return formula_kernel.kernel_of_call(
         Compute("LpNormUpdateV2", formula, half_in_float=True)
     ).from_task(task)
 

@@ -26,7 +26,7 @@ Extent = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
 
     start: int
@@ -104,13 +104,10 @@ class Grid:
                     yield _piece(parts, turn)
             turned = (turned + more) % used
 
-    def _parts(self, axis: int) -> list[_Part]:
-        size, extent = self.sizes[axis], self.extent[axis]
-        full, rest = divmod(size, extent)
-        parts = [_Part(0, full, extent)] if full else []
-        return [*parts, _Part(full * extent, 1, rest)] if rest else parts
+    def _parts(self, axis: int) -> tuple[Part, ...]:
+        return parts_of(0, self.sizes[axis], self.extent[axis])
 
-    def _share_of_axis(self, axis: int, place: int) -> list[_Part]:
+    def _share_of_axis(self, axis: int, place: int) -> tuple[Part, ...]:
         """The tiles along the dealt-out axis that one core gets."""
         count, extent = self.counts[axis], self.extent[axis]
         each, more = ceil(count / self.cores), 0
@@ -120,12 +117,12 @@ class Grid:
         full = self.sizes[axis] // extent
         parts = []
         if min(last, full) > first:
-            parts.append(_Part(first * extent, min(last, full) - first, extent))
+            parts.append(Part(first * extent, min(last, full) - first, extent))
         if first <= full < last:
-            parts.append(_Part(full * extent, 1, self.sizes[axis] - full * extent))
-        return parts
+            parts.append(Part(full * extent, 1, self.sizes[axis] - full * extent))
+        return tuple(parts)
 
-    def _shares(self, block: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
+    def _shares(self, block: int) -> Iterator[tuple[tuple[Part, ...], int, int]]:
         """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
         place, used = (block - self.first_core) % self.cores, self.used_cores
         if place >= used:
@@ -226,6 +223,13 @@ class BoxTiling:
             yield BoxTile(piece.shape, src, dst)
 
 
+def parts_of(start: int, size: int, extent: int) -> tuple[Part, ...]:
+    """Tiles along ``size`` elements from ``start`` on: those of ``extent``, and what is left."""
+    full, rest = divmod(size, max(1, extent))
+    parts = (Part(start, full, extent),) if full else ()
+    return (*parts, Part(start + full * extent, 1, rest)) if rest else parts
+
+
 def whole_axes(
     sizes: Extent, limit: int, cores: int, *, multiple: int = 1, padded: int = 1
 ) -> Extent:
@@ -253,9 +257,9 @@ def whole_axes(
     return tuple(extent)
 
 
-def _piece(parts: tuple[_Part, ...], number: Index) -> Piece:
+def _piece(parts: tuple[Part, ...], number: Index) -> Piece:
     """The tile of a number among those of its kind."""
-    indices = _taken_apart(number, tuple(part.count for part in parts))
+    indices = taken_apart(number, tuple(part.count for part in parts))
     starts = (index * part.extent + part.start for part, index in zip(parts, indices, strict=True))
     return Piece(tuple(part.extent for part in parts), tuple(starts))
 
@@ -269,7 +273,7 @@ def _first_tile(each: int, more: int, place: int, last: int, core: int) -> int:
     return at * each + min(at, more)
 
 
-def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
+def taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
     """The index of a tile along each axis."""
     if sum(count > 1 for count in counts) <= 1:
         return [number if count > 1 else 0 for count in counts]

@@ -10,37 +10,60 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from npusim.ascendc import TPosition, TQue
 from npusim.ascendc.task import Task, made
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.moved_rows import moved_rows
+from npusim.ops.data_movement.permutation_tiling import TurnedGrid, turned_grid
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.arithmetic import greatest_divisor
+from npusim.values.dtypes import INT64
 from npusim.values.errors import RefusedTaskError, UnsaidError
 
 if TYPE_CHECKING:
-    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc import Core, GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
+    from npusim.ops.data_movement.turned import TurnedTile
+    from npusim.schedules.tile_grid import Extent, Grid
 
 Order = tuple[int, ...]
-_PARAMETERS = 200  # that the public kernel keeps: a hundred for all cores, a hundred for each
+_TOLD = 256  # numbers of tiling data for all cores that there is room for
+_HEAD = 8  # of its head, and about as many for each core
+_NUMBERS_OF_ROWS = 54  # read from it, by rows that stay rows
+_NUMBERS_OF_OTHERS = 209  # by permutations that gather parts of several axes
+_RESERVED_BYTES = 4096  # of UB
+_BLOCK_BYTES = 32
 _ROW_OPERATIONS = 45  # of the scalar unit, for the address of a row
+_WIDEST = 4  # bytes of an element, of rows of which many go in one transfer
 _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
 
 
 class Transpose(StridedCopy):
     """Axes in another order; a kernel for any shape reads how the axes are cut, one by one.
 
-    It is launched on all cores, of which some may have nothing to do. Source: public host tiling
-    (op_tiling/transpose.cc).
+    It is launched on all cores, of which some may have nothing to do, and has one buffer, which a
+    tile is loaded into when the one before it has left. Source: public kernel and host tiling
+    (impl/dynamic/transpose.py, op_tiling/transpose.cc); some of its ways are taken in tiles of
+    :class:`StridedCopy`.
     """
 
     op_type = "Transpose"
+    split: TurnedGrid | None = None
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
-        any_shape = not (profile.software.compiled_for_shape and self.spaces)
-        if any_shape:
-            self.overlaps, self.parameters = False, _PARAMETERS
+        self.any_shape = not (profile.software.compiled_for_shape and self.spaces)
+        self.numbers = _NUMBERS_OF_OTHERS
+        if self.any_shape:
+            self.overlaps, self.reserved_bytes = False, _RESERVED_BYTES
             self.by_halves, self.row_operations = True, _ROW_OPERATIONS
+            self.told = made((_TOLD,), INT64, "tiling")
+            self.scratch = (self.told,)
         super().__init__(profile, src, dst)
-        if any_shape:
+        if self.split is not None:
+            self.one_buffer = True
+            self.pads = self.itemsize <= _WIDEST
+            self.by_line = not self.pads
+        if self.any_shape:
             self.block_dim = profile.cores.vector_cores
 
     @classmethod
@@ -56,6 +79,39 @@ class Transpose(StridedCopy):
         if out.numel != x.numel or out.dtype is not x.dtype:
             raise task.unfit(f"{x.shape} doesn't become {out.shape}")
         return (cls(task.profile, x.permuted(order), out.view(*wanted)),)
+
+    def _begin(self, core: Core) -> None:
+        """Load a head of tiling data, what is for all cores and what for this, and read it."""
+        if not self.any_shape:
+            return
+        parts = TQue(TPosition.VECIN, 1, "tiling", consumer=Pipe.SCALAR)
+        core.pipe.init_buffer(parts, 1, self.told.nbytes)
+        for numbers in (_HEAD, _TOLD, _HEAD):  # each knows from the one before how much it is
+            part = parts.copy_in(self.told.span(0, numbers))
+            core.get_value(part)
+            parts.free_tensor(part)
+        core.emit_scalar("ld_ub", loads=self.numbers, stores=self.numbers, operations=self.numbers)
+
+    def _extent(self) -> Extent:
+        if self.any_shape:
+            room = (self.profile.buffers.ub_bytes - _RESERVED_BYTES) // _BLOCK_BYTES
+            found = moved_rows(self.box, self.block, room, self.profile.cores.vector_cores)
+            if found is not None:
+                self.numbers = _NUMBERS_OF_ROWS
+                return found
+        return super()._extent()
+
+    def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
+        if self.any_shape:
+            chip = self.profile.buffers.ub_bytes, self.profile.cores.vector_cores
+            self.split = turned_grid(self.box, self.itemsize, *chip)
+        if self.split is None:
+            return super()._turned_tile(axes)
+        self.numbers = self.split.numbers
+        return self.split.tile
+
+    def _grid(self, extent: Extent) -> Grid:
+        return self.split.grid if self.split else super()._grid(extent)
 
 
 class TransposeNOD(Transpose):

@@ -17,7 +17,7 @@ from npusim.ascendc.costs import TURNED_LINES
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import Room, TurnedTile, turned_tile
-from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
+from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, Grid, whole_axes
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import Extent
 
 _LINE_BYTES = 32
 
@@ -38,9 +39,12 @@ class StridedCopy(Kernel):
 
     spaces: ClassVar[bool] = True
     overlaps: bool = True  # loads, work on chip and stores of different tiles
-    parameters: int = 0
+    reserved_bytes: int = 0  # of UB, for what isn't a tile
     by_halves: bool = False  # turns numbers of several halves in two passes, moving blocks between
-    row_operations: int = 0  # of the scalar unit, for every row that isn't whole blocks
+    row_operations: int = 0  # of the scalar unit, for every row that is a transfer of its own
+    one_buffer: bool = False  # a tile is loaded when the one before it has left
+    pads: bool = False  # rows that aren't whole blocks go in one transfer
+    by_line: bool = False  # and no rows do
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)
@@ -59,10 +63,8 @@ class StridedCopy(Kernel):
         self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
         self.core_count = self._most_cores()
         self.turned = self._turned_tile(axes) if axes is not None and turns_axes else None
-        sizes, cores, block = self.box.sizes, self.core_count, self.block
-        extent = whole_axes(sizes, self._limit(), cores, multiple=block, padded=block)
-        extent = self.turned.extent if self.turned else extent
-        self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis(), evenly=True)
+        extent = self.turned.extent if self.turned else self._extent()
+        self.tiling = BoxTiling(self.box, self._grid(extent))
         self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
 
@@ -76,12 +78,10 @@ class StridedCopy(Kernel):
             core.pipe.init_buffer(
                 out_que, self.depth, nbytes * (TURNED_LINES if self.spaced else 1)
             )
-        if self.parameters:
-            core.scalar_loop(self.parameters)
-            core.scalar_alu("ld_ub", self.parameters)
+        self._begin(core)
         orders = self._orders() if self.turned else None
         for cut in self.tiling.tiles(core, orders):
-            tile = cut._replace(src=by_rows(cut.src, core), dst=by_rows(cut.dst, core))
+            tile = cut._replace(src=self._moved(cut.src, core), dst=self._moved(cut.dst, core))
             if not self.through_vector:
                 self._find_rows(core, tile.src)
                 x = in_que.copy_in(tile.src)
@@ -91,11 +91,16 @@ class StridedCopy(Kernel):
                 continue
             if self.turned:
                 self._turn(core, in_que, out_que, tile)
+                if self.one_buffer:
+                    core.pipe_barrier()
                 continue
             out = out_que.alloc_tensor(self.dst.dtype, *tile.shape)
             x = self._spread(core, in_que, tile, out)
             in_que.free_tensor(x)
             out_que.copy_out(tile.dst, out)
+
+    def _begin(self, core: Core) -> None:
+        """What a kernel does before its first tile."""
 
     # -- tiles ------------------------------------------------------------------------------------
 
@@ -108,11 +113,21 @@ class StridedCopy(Kernel):
         slots = (
             self.depth * (2 if self.through_vector else 1) * (TURNED_LINES if self.spaced else 1)
         )
-        return self.profile.buffers.ub_bytes // slots // self.itemsize - self.block
+        room = self.profile.buffers.ub_bytes - self.reserved_bytes
+        return room // slots // self.itemsize - self.block
+
+    def _extent(self) -> Extent:
+        """What a tile that isn't turned covers."""
+        sizes, cores, block = self.box.sizes, self.core_count, self.block
+        return whole_axes(sizes, self._limit(), cores, multiple=block, padded=block)
 
     def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
         room = Room.of(self._limit(), self.block, self.itemsize, self.core_count)
         return turned_tile(self.box, axes, room, square=self.spaced)
+
+    def _grid(self, extent: Extent) -> Grid:
+        """The tiles, and which core has which."""
+        return Grid(self.box.sizes, extent, self.core_count, self._axis(), evenly=True)
 
     def _axis(self) -> int | None:
         """Kernels compiled for a shape deal out the outermost axis, if it is long enough.
@@ -166,11 +181,17 @@ class StridedCopy(Kernel):
         self._find_rows(core, tile.dst)
         out_que.copy_out(tile.dst, out)
 
+    def _moved(self, cut: GmSlice, core: Core) -> GmSlice:
+        """A side of a tile as transfers move it."""
+        if self.by_line:
+            return cut.by_rows()
+        return cut if self.pads else by_rows(cut, core)
+
     def _find_rows(self, core: Core, cut: GmSlice) -> None:
         """The scalar unit computes the address of every row that isn't whole blocks."""
         run, runs = cut.bursts()
-        ragged = runs > 1 and any(each % self.block for each in (run, *cut.steps[:-1]))
-        if self.row_operations and ragged:
+        ragged = any(each % self.block for each in (run, *cut.steps[:-1]))
+        if self.row_operations and runs > 1 and (self.by_line or (ragged and not self.pads)):
             core.scalar_alu("address", runs * self.row_operations)
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

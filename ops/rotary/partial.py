@@ -69,7 +69,8 @@ class InplacePartialRotaryMul(Kernel):
             self.block_dim = ceil(self.tokens / self.per_core)
             return
         row = round_up(self.width, block // size)
-        each = row * (_TENSORS * size + _TENSORS * FLOAT.itemsize * (x.dtype is not FLOAT))
+        tensors = _TENSORS if self.heads > 1 else _TENSORS + 1  # the result is one beside a head
+        each = row * tensors * (size + FLOAT.itemsize * (x.dtype is not FLOAT))
         room = profile.buffers.ub_bytes - self.heads * row * FLOAT.itemsize
         self.tile, self.beside = max(1, room // (each * self.heads)), self.heads
         if room < each * self.heads:

@@ -54,6 +54,7 @@ def test_a_slice_is_turned(shape: Any, angles: Any, bounds: Any, wide: bool, kin
         ((50, 1, 2, 20), (50, 1, 1, 10), (3, 13)),
         ((3, 1, 5, 8_000), (3, 1, 1, 6_000), (0, 6_000)),
         ((61, 4, 4, 64), (61, 1, 1, 64), (0, 64)),
+        ((811, 3, 1, 302), (811, 3, 1, 238), (64, 302)),
     ],
 )
 def test_as_whole_rows_are_turned(shape: Any, angles: Any, bounds: Any, kind: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
-    from npusim.engine.streams import Step
+    from npusim.engine.streams import TimedStep
 
 
 class IssueQueue:
@@ -24,7 +24,7 @@ class IssueQueue:
         self._entries = entries
         self._left: deque[tuple[float, int]] = deque(maxlen=4 * entries)
 
-    def begun(self, pipe: Pipe, step: Step, started: float) -> float:
+    def begun(self, pipe: Pipe, step: TimedStep, started: float) -> float:
         """When a step began that was free to work from ``started`` on: at its issue, or then."""
         if pipe is Pipe.MTE1:
             self._left.append((started, 2 * len(step.parts)))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from npusim.engine.clock import Alarm, Clock
 from npusim.engine.issue import IssueQueue
+from npusim.engine.schedule import Kind
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, GroupState, PipeState, Stage, State
-from npusim.engine.streams import Kind, Step
 from npusim.engine.timeline import Chunks, GroupPlayed, Played
 from npusim.values.errors import DeadlockError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.engine.claims import Claim
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
+    from npusim.engine.streams import TimedStep
 
 _WORK, _ENTER, _TURN, _MEET, _STOP = Kind
 _BEFORE, _BUSY_UNTIL = Stage.BEFORE, Stage.BUSY_UNTIL
@@ -162,7 +163,7 @@ class Player:
                 state.stage = Stage.FINISHED
                 return
 
-    def _work(self, state: PipeState, step: Step) -> bool:
+    def _work(self, state: PipeState, step: TimedStep) -> bool:
         """Wait for flags, be busy, move bytes, set flags; False if that isn't done yet."""
         if step.claim is None:
             if step.waits and not self._take(state, step.waits):
@@ -194,7 +195,7 @@ class Player:
             self._set(state.group.flags, step.sets, end)
         return True
 
-    def _moves(self, state: PipeState, step: Step, claim: Claim) -> bool:
+    def _moves(self, state: PipeState, step: TimedStep, claim: Claim) -> bool:
         """Do work that ends with a transfer in the shared bandwidth; True once it has ended."""
         stage = state.stage
         if stage is _MOVED:
@@ -248,7 +249,7 @@ class Player:
             if flag in waiters:
                 self._wake(waiters.pop(flag))
 
-    def _turn(self, state: PipeState, step: Step) -> bool:
+    def _turn(self, state: PipeState, step: TimedStep) -> bool:
         """An iteration has ended; False if the pipe should let others catch up."""
         state.turns[-1] += 1
         left = step.iterations - state.turns[-1]

@@ -1,17 +1,31 @@
-"""Programs as each pipe sees them: its own instructions, back-to-back work merged into bursts.
+"""Programs as each pipe sees them: one flat list of steps, so that its place is a number.
 
-Merging changes no start or end time: only instructions of one pipe with no flag and no memory
-traffic between them share a burst.
+Back-to-back work is merged into bursts, which changes no start or end time: only instructions of
+one pipe with no flag and no memory traffic between them share a burst.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 
-from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
+from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
 
 _PIPES = tuple(Pipe)
+
+
+class Kind(IntEnum):
+    """What a step does."""
+
+    WORK = 0
+    ENTER = 1
+    TURN = 2
+    MEET = 3
+    STOP = 4
+
+
+_WORK, _ENTER, _TURN, _MEET, _STOP = Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +40,23 @@ Part = Instruction | Repeat
 
 
 @dataclass(slots=True, eq=False)
-class Burst:
-    """Back-to-back work of one pipe: waits, then ``cycles`` of occupancy, then sets.
+class Step:
+    """One step of a pipe.
 
-    ``parts`` are the instructions in order, for the timeline; ``transfer`` is set for a single
-    memory instruction.
+    WORK is a burst: it waits for flags, is busy for ``cycles``, and sets flags. ``parts`` are its
+    instructions in order, for the timeline; a ``mover`` among them is alone and moves bytes. ENTER
+    begins a loop of so many ``iterations``, TURN ends one of them and goes back to the step
+    ``target``. MEET is a barrier, STOP the end.
     """
 
-    cycles: float
+    kind: Kind
     waits: tuple[int, ...] = ()
+    cycles: float = 0.0
     sets: tuple[int, ...] = ()
     parts: list[Part] = field(default_factory=list)
-    transfer: Instruction | None = None
-
-
-@dataclass(slots=True)
-class PipeLoop:
-    """A loop with the part of its body that concerns one pipe."""
-
-    loop: Loop
-    body: tuple[PipeNode, ...]
-
-
-PipeNode = Burst | PipeLoop | Barrier
+    mover: Instruction | None = None
+    iterations: int = 0
+    target: int = -1
 
 
 def pipes_of(program: Program) -> tuple[Pipe, ...]:
@@ -58,73 +66,76 @@ def pipes_of(program: Program) -> tuple[Pipe, ...]:
     return tuple([pipe for pipe in _PIPES if pipe in used])
 
 
-def projected(program: Program) -> dict[Pipe, list[PipeNode]]:
+def projected(program: Program) -> dict[Pipe, list[Step]]:
     """What each of its pipes executes of a program that doesn't change any more."""
-    return project(program.body, pipes_of(program))
-
-
-def project(nodes: Sequence[Node], pipes: Sequence[Pipe]) -> dict[Pipe, list[PipeNode]]:
-    """What each of ``pipes`` executes of ``nodes``."""
-    found: dict[Pipe, list[PipeNode]] = {pipe: [] for pipe in pipes}
-    for node in nodes:
-        if isinstance(node, Instruction):
-            if node.pipe in found:
-                _append(found[node.pipe], node)
-        elif isinstance(node, Loop):
-            for pipe, body in project(node.body, pipes).items():
-                if body:
-                    _append_loop(found[pipe], node, body)
-        else:
-            for nodes_of_pipe in found.values():
-                nodes_of_pipe.append(node)
+    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in pipes_of(program)}
+    _project(found, program.body)
+    for steps in found.values():
+        steps.append(Step(_STOP))
     return found
 
 
 def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
     for node in nodes:
-        if isinstance(node, Instruction):
+        if type(node) is Instruction:
             used.add(node.pipe)
-        elif isinstance(node, Loop):
+        elif type(node) is Loop:
             _note_pipes(node.body, used)
 
 
-def _append(result: list[PipeNode], node: Instruction) -> None:
-    last = result[-1] if result else None
+def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
+    for node in nodes:
+        if type(node) is Instruction:
+            _append(found[node.pipe], node)
+        elif type(node) is Loop:
+            firsts = [len(steps) for steps in found.values()]
+            enter = Step(_ENTER, iterations=node.count)
+            for steps in found.values():
+                steps.append(enter)
+            _project(found, node.body)
+            for steps, first in zip(found.values(), firsts, strict=True):
+                _close(steps, first, node.count)
+        else:
+            for steps in found.values():
+                steps.append(Step(_MEET))
+
+
+def _append(steps: list[Step], node: Instruction) -> None:
     moves = node.transfer is not None
     marks = not moves and node.cycles == 0 and not node.name  # as `is_marker` says, quicker
-    if isinstance(last, Burst) and _can_merge(last, node.waits, moves=moves, marks=marks):
+    # A marker only adds flags to set at the same moment.
+    if (last := _open(steps, moves=moves, marks=marks)) is not None and not node.waits:
         last.cycles += node.cycles
         last.sets += node.sets
-    else:
-        last = Burst(node.cycles, node.waits, node.sets)
-        result.append(last)
-    if not marks:
-        last.parts.append(node)
-    if moves:
-        last.transfer = node
-
-
-def _can_merge(first: Burst, waits: Sequence[int], *, moves: bool, marks: bool) -> bool:
-    if waits:
-        return False
-    if marks:
-        return True  # a marker only adds flags to set at the same moment
-    return not first.sets and first.transfer is None and not moves
-
-
-def _append_loop(result: list[PipeNode], loop: Loop, body: list[PipeNode]) -> None:
-    only = body[0]
-    if (
-        len(body) > 1
-        or not isinstance(only, Burst)
-        or (only.waits or only.sets or only.transfer is not None)
-    ):
-        result.append(PipeLoop(loop, tuple(body)))
+        if not marks:
+            last.parts.append(node)
         return
-    cycles, turns = only.cycles * loop.count, Repeat(loop.count, tuple(only.parts))
-    last = result[-1] if result else None
-    if isinstance(last, Burst) and _can_merge(last, (), moves=False, marks=False):
-        last.cycles += cycles
-        last.parts.append(turns)
+    parts: list[Part] = [] if marks else [node]
+    mover = node if moves else None
+    steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, mover))
+
+
+def _open(steps: list[Step], *, moves: bool = False, marks: bool = False) -> Step | None:
+    """The burst that goes on with what waits for no flag; None where another begins."""
+    if not steps or (last := steps[-1]).kind is not _WORK:
+        return None
+    return last if marks or not (moves or last.sets or last.mover is not None) else None
+
+
+def _close(steps: list[Step], first: int, count: int) -> None:
+    """End the loop that began at ``first``; one burst that nobody waits for is no loop."""
+    inside = len(steps) - first - 1
+    only = steps[-1]
+    if not inside:
+        steps.pop()
+    elif inside == 1 and _open(steps) is only and not only.waits:
+        del steps[first:]
+        only.cycles *= count
+        only.parts = [Repeat(count, tuple(only.parts))]
+        if (last := _open(steps)) is None:
+            steps.append(only)
+        else:
+            last.cycles += only.cycles
+            last.parts += only.parts
     else:
-        result.append(Burst(cycles, parts=[turns]))
+        steps.append(Step(_TURN, iterations=count, target=first + 1))

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from npusim.engine.schedule import projected
-from npusim.engine.streams import Step, flatten, unordered
+from npusim.engine.streams import TimedStep, timed, unordered
 
 if TYPE_CHECKING:
     from npusim.engine.issue import IssueQueue
@@ -37,7 +37,7 @@ class PipeState:
 
     pipe: Pipe
     group: GroupState
-    steps: list[Step]
+    steps: list[TimedStep]
     place: int = 0
     stage: Stage = Stage.BEFORE
     waited: int = 0  # flags of the step that are taken
@@ -119,8 +119,8 @@ def _prepared(
     if group.cluster is not None:
         flags = clusters.setdefault(group.cluster, flags)
     state = GroupState(group, flags)
-    for pipe, nodes in projected(program).items():
-        steps = flatten(nodes, program.delays, group.size, treated)
+    for pipe, told in projected(program).items():
+        steps = timed(told, program.delays, group.size, treated)
         none = [0] * len(steps)
         state.pipes.append(PipeState(pipe, state, steps, times=none, cycles=[0.0] * len(steps)))
     return state

@@ -13,7 +13,7 @@ from heapq import merge
 from typing import NamedTuple
 
 from npusim.engine.program import Instruction, Pipe, Program, Unit
-from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode, Repeat, projected
+from npusim.engine.schedule import Part, Repeat, Step, projected
 
 # What a player notes down of a group: which of its pipes did which of its steps from when to when.
 Entry = tuple[int, int, float, float]
@@ -99,8 +99,8 @@ class CoreRecord:
         """All spans in the order in which they ended."""
         feed = _Feed(self.whole().replay(), len(self.busy))
         lines = (
-            _spans(pipe, _parts_of(nodes), feed.line(index))
-            for index, (pipe, nodes) in enumerate(projected(self.program).items())
+            _spans(pipe, steps, feed.line(index))
+            for index, (pipe, steps) in enumerate(projected(self.program).items())
         )
         yield from merge(*lines, key=lambda span: span.end)
 
@@ -109,18 +109,18 @@ class CoreRecord:
         found: dict[int, Total] = {}
         played = self.whole().played
         all_times, all_cycles = played.times, played.cycles
-        step = 0
-        for pipe, nodes in projected(self.program).items():
-            for parts in _parts_of(nodes):
-                if parts and (times := all_times[step]):
+        place = 0
+        for pipe, steps in projected(self.program).items():
+            for parts in [step.parts for step in steps]:
+                if parts and (times := all_times[place]):
                     alone = len(parts) == 1 and isinstance(parts[0], Instruction)
                     for part, count in _counted(parts, times):
-                        spent = all_cycles[step] if alone else count * part.cycles
+                        spent = all_cycles[place] if alone else count * part.cycles
                         before = found.get(id(part), Total(pipe, part, 0, 0.0))
                         found[id(part)] = Total(
                             pipe, part, before.times + count, before.cycles + spent
                         )
-                step += 1
+                place += 1
         return list(found.values())
 
 
@@ -145,27 +145,9 @@ class _Feed:
         return chunk is not None
 
 
-def _parts_of(nodes: Sequence[PipeNode]) -> list[tuple[Part, ...]]:
-    """The instructions of every step of a pipe, as they are in `streams.flatten`."""
-    found: list[tuple[Part, ...]] = []
-    _collect(found, nodes)
-    found.append(())
-    return found
-
-
-def _collect(found: list[tuple[Part, ...]], nodes: Sequence[PipeNode]) -> None:
-    for node in nodes:
-        if isinstance(node, PipeLoop):
-            found.append(())
-            _collect(found, node.body)
-        found.append(tuple(node.parts) if isinstance(node, Burst) else ())
-
-
-def _spans(
-    pipe: Pipe, parts_of: Sequence[tuple[Part, ...]], line: Iterator[Entry]
-) -> Iterator[Span]:
+def _spans(pipe: Pipe, steps: Sequence[Step], line: Iterator[Entry]) -> Iterator[Span]:
     for _, step, start, end in line:
-        parts = parts_of[step]
+        parts = steps[step].parts
         if len(parts) == 1 and isinstance(parts[0], Instruction):
             yield Span(pipe, parts[0], start, end)
             continue
@@ -175,7 +157,7 @@ def _spans(
             clock += part.cycles
 
 
-def _flatten(parts: tuple[Part, ...]) -> Iterator[Instruction]:
+def _flatten(parts: Sequence[Part]) -> Iterator[Instruction]:
     for part in parts:
         if isinstance(part, Repeat):
             for _ in range(part.count):
@@ -184,7 +166,7 @@ def _flatten(parts: tuple[Part, ...]) -> Iterator[Instruction]:
             yield part
 
 
-def _counted(parts: tuple[Part, ...], turns: int) -> Iterator[tuple[Instruction, int]]:
+def _counted(parts: Sequence[Part], turns: int) -> Iterator[tuple[Instruction, int]]:
     """The instructions of a burst with how often they run in ``turns`` of it."""
     for part in parts:
         if isinstance(part, Repeat):

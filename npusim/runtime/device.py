@@ -18,6 +18,7 @@ from npusim.runtime.listening import Heard, is_heard, overridden, tell
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import ArgumentError, UnknownNameError, error_of, expect
+from npusim.values.garbage import CollectLater
 from npusim.values.takes import takes
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class Device:
         ``{"samples_per_bin": 4}``; the result's ``assumptions`` name them. Raises ArgumentError for
         a number that the call doesn't assume.
         """
-        return self._call(op, arguments, numerics=False, stream=stream, assume=assume)
+        with CollectLater():
+            return self._call(op, arguments, numerics=False, stream=stream, assume=assume)
 
     @takes()
     def launch(

@@ -21,7 +21,7 @@ from npusim.runtime.known_runs import KnownRun
 from npusim.runtime.streams import describe as described_as
 from npusim.runtime.streams import streams_of
 from npusim.runtime.timeline import TaskResult, pipe_ratios
-from npusim.values.garbage import collect_later
+from npusim.values.garbage import CollectLater
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -75,7 +75,7 @@ def run_tasks(
     runs: list[KernelRun] = []
     start_us = 0.0
     cache = empty_cache(profile) if l2 is None else l2
-    with nullcontext() if numerics else collect_later():
+    with nullcontext() if numerics else CollectLater():
         for kernel in kernels:
             run = play(kernel, profile, cache, numerics=numerics, exact=exact, memo=memo)
             task = describe(kernel, profile, run, start_us)

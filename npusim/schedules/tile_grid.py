@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,14 +95,12 @@ class Grid:
 
         The first tiles of a kind are those of the core that is the first to get one more.
         """
-        turned, used = 0, self.used_cores
-        for parts in product(*(self._parts(axis) for axis in range(len(self.extent)))):
-            each, more = divmod(prod(part.count for part in parts), used)
+        used, kinds = _dealt(self)
+        for parts, each, more, turned in kinds:
             for last, place in ((used, -turned), (turned, used - turned)):
                 first = partial(_first_tile, each, more, place, last)
                 for turn in core.share(first, in_chains=False):
                     yield _piece(parts, turn)
-            turned = (turned + more) % used
 
     def _parts(self, axis: int) -> tuple[Part, ...]:
         return parts_of(0, self.sizes[axis], self.extent[axis])
@@ -124,24 +122,35 @@ class Grid:
 
     def _shares(self, block: int) -> Iterator[tuple[tuple[Part, ...], int, int]]:
         """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
-        place, used = (block - self.first_core) % self.cores, self.used_cores
-        if place >= used:
-            return
-        axes = [self._parts(axis) for axis in range(len(self.extent))]
+        place = (block - self.first_core) % self.cores
         if self.axis is not None:
+            if place >= self.used_cores:
+                return
+            axes = [self._parts(axis) for axis in range(len(self.extent))]
             axes[self.axis] = self._share_of_axis(self.axis, place)
             for parts in product(*axes):
                 yield parts, 0, prod(part.count for part in parts)
             return
-        turned = 0  # cores that got one more tile of the kinds before
-        for parts in product(*axes):
-            total = prod(part.count for part in parts)
-            each, more = divmod(total, used)
+        used, kinds = _dealt(self)
+        for parts, each, more, turned in kinds if place < used else ():
             mine = (place - turned) % used
-            turned = (turned + more) % used
             count = each + (mine < more)
             if count:
                 yield parts, mine * each + min(mine, more), count
+
+
+@lru_cache(maxsize=16)
+def _dealt(grid: Grid) -> tuple[int, list[tuple[tuple[_Part, ...], int, int, int]]]:
+    """How many cores a grid that deals out all uses, and its kinds of tiles.
+
+    Of each kind, how many every core gets, and how many cores get one more, from which core on.
+    """
+    found, turned, used = [], 0, grid.used_cores
+    for parts in product(*(grid._parts(axis) for axis in range(len(grid.extent)))):
+        each, more = divmod(prod(part.count for part in parts), used)
+        found.append((parts, each, more, turned))
+        turned = (turned + more) % used
+    return used, found
 
 
 @dataclass(frozen=True, slots=True)

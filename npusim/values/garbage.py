@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 _COLLECT_AFTER = 300_000
 WORKERS_COLLECT_AFTER = 3_000_000
@@ -24,17 +22,20 @@ def collect_rarely(after: int = _COLLECT_AFTER) -> None:
     atexit.register(gc.freeze)
 
 
-@contextmanager
-def collect_later() -> Iterator[None]:
+class CollectLater:
     """Inside, Python doesn't look for garbage: for work that makes many objects and leaves none.
 
-    In a process that keeps much, to look at all of it takes longer than many an estimate.
+    In a process that keeps much, to look at all of it takes longer than many an estimate. Leaving
+    makes no object, which Python would take as a reason to look at once, when the result isn't
+    even handed over.
     """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._before:
+            gc.enable()

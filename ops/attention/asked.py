@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from npusim.operators.contract import TensorArg
@@ -39,15 +39,8 @@ class Asked:
     @cached_property
     def names(self) -> dict[str, str]:
         """The call's parameters that are given, by the one word for each."""
-        found = {}
-        for name in self.call.arguments:
-            plain = name.removesuffix("Optional").replace("_", "").lower()
-            word = _ALIASES.get(plain, plain)
-            if self.call.is_given(name):
-                found[word] = name
-        if "Incre" in self.call.contract.name and "keyends" not in found and "ends" in found:
-            found["keyends"] = found.pop("ends")  # queries are single tokens there
-        return found
+        given = tuple([n for n, value in self.call.arguments.items() if value is not None])
+        return _words(self.call.contract.name, given)
 
     def name(self, word: str) -> str:
         """What the call names it, for sentences."""
@@ -179,6 +172,16 @@ class Asked:
     def latent(self) -> bool:
         """Keys are compressed, with turned parts beside (MLA)."""
         return self.query.get("D") == _LATENT and self.spec("queryrope") is not None
+
+
+@lru_cache(maxsize=1 << 8)
+def _words(contract: str, given: tuple[str, ...]) -> dict[str, str]:
+    """The parameters that are given to a contract, by the one word for each."""
+    plain = [(name.removesuffix("Optional").replace("_", "").lower(), name) for name in given]
+    found = {_ALIASES.get(word, word): name for word, name in plain}
+    if "Incre" in contract and "keyends" not in found and "ends" in found:
+        found["keyends"] = found.pop("ends")  # queries are single tokens there
+    return found
 
 
 def without_tail(ends: list[int]) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from npusim.engine import KernelRun, Pipe, Program
 from npusim.engine.player import Player
-from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
+from npusim.engine.schedule import Kind, Repeat, projected
 from npusim.values.errors import DeadlockError, KernelError
 from support.programs import (
     SYNC_CYCLES,
@@ -363,8 +363,8 @@ def test_back_to_back_work_is_one_event_and_still_every_span() -> None:
     writer.do(Pipe.VECTOR, "add", 4)
     writer.close()
     writer.do(Pipe.VECTOR, "last", 5)
-    (burst,) = project(writer.program.body, (Pipe.VECTOR,))[Pipe.VECTOR]
-    assert isinstance(burst, Burst)
+    burst, stop = projected(writer.program)[Pipe.VECTOR]
+    assert (burst.kind, stop.kind) == (Kind.WORK, Kind.STOP)
     assert burst.cycles == 7005
     assert isinstance(burst.parts[0], Repeat)
     run = play((1, writer.program))
@@ -380,9 +380,9 @@ def test_flags_keep_work_apart() -> None:
     writer.do(Pipe.VECTOR, "second", 4)
     writer.do(Pipe.MTE3, "store", 2, waits=(queue.filled,), sets=(queue.free,))
     writer.close()
-    (loop,) = project(writer.program.body, (Pipe.VECTOR,))[Pipe.VECTOR]
-    assert isinstance(loop, PipeLoop)
-    assert [node.cycles for node in loop.body if isinstance(node, Burst)] == [3, 4]
+    steps = projected(writer.program)[Pipe.VECTOR]
+    assert [step.kind for step in steps] == [Kind.ENTER, Kind.WORK, Kind.WORK, Kind.TURN, Kind.STOP]
+    assert [step.cycles for step in steps if step.kind is Kind.WORK] == [3, 4]
 
 
 def test_the_first_spans_of_a_long_kernel_come_at_once() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import Pipe
-from npusim.engine.schedule import Burst, PipeLoop, PipeNode, projected
+from npusim.engine.schedule import Kind, Step, projected
 from npusim.engine.state import Flags
-from npusim.engine.streams import Kind, moved_by, unordered
+from npusim.engine.streams import moved_by, unordered
 
 if TYPE_CHECKING:
     from npusim.engine.claims import Claim
@@ -23,11 +22,12 @@ if TYPE_CHECKING:
 
 # The structs of player.h, native and aligned.
 _STEP = Struct("3dq10i")  # cycles, bytes, latency; iterations; kind, flags, claim, parts, waits ...
+_pack = _STEP.pack
 _SET = Struct("d2i")  # delay; flag
 _CLAIM = Struct("7d")  # ceiling, loads and most of each resource
 ENTRY = Struct("2i2d")  # pipe, step; start, end
 _UNIT_FLAG, _IN_MTE1 = 1, 2
-_WORK = int(Kind.WORK)
+_WORK, _ENTER, _TURN, _MEET = Kind.WORK, Kind.ENTER, Kind.TURN, Kind.MEET
 
 _POINTERS = (
     "group_of", "cluster_of", "first_step", "first_flag", "steps", "waits", "sets", "claims",
@@ -71,18 +71,6 @@ class _Cluster(NamedTuple):
     setters: list[tuple[int, object]]
 
 
-@dataclass(slots=True)
-class _Pipe:
-    """The pipe whose steps are being laid out, and whether some of its work waits inside it."""
-
-    number: int
-    is_mte1: bool
-    cluster: _Cluster
-    group: CoreGroup
-    treated: Treatments
-    issues: bool = False
-
-
 class Layout:
     """The arrays of one kernel: its pipes and their steps, flags, and shares of bandwidth."""
 
@@ -108,12 +96,9 @@ class Layout:
         for index, group in enumerate(groups):
             cluster = clusters[_key(index, group)]
             issues.append(False)
-            for pipe, nodes in projected(group.program).items():
-                self._pipe = _Pipe(len(self.first_step), pipe is Pipe.MTE1, cluster, group, treated)
-                self._add(nodes, in_loop=False)
-                self._steps.append(_control(Kind.STOP))
+            for pipe, steps in projected(group.program).items():
+                issues[-1] |= self._add(pipe, steps, cluster, group, treated)
                 self.first_step.append(len(self._steps))
-                issues[-1] |= self._pipe.issues
                 self.pipes.append(pipe)
                 group_of.append(index)
                 cluster_of.append(cluster.number)
@@ -150,42 +135,45 @@ class Layout:
             *(self._arrays[name].buffer_info()[0] for name in _POINTERS),
         )
 
-    def _add(self, nodes: Sequence[PipeNode], *, in_loop: bool) -> None:
-        """Add steps of a pipe, one for one those of :func:`npusim.engine.streams.flatten`."""
-        for node in nodes:
-            if isinstance(node, Burst):
-                self._work(node)
-            elif isinstance(node, PipeLoop):
-                count = node.loop.count
-                self._steps.append(_control(Kind.ENTER, count))
-                first = len(self._steps) - self.first_step[-1]
-                self._add(node.body, in_loop=True)
-                self._steps.append(_control(Kind.TURN, count, first))
-            else:
-                self._steps.append(_control(Kind.MEET))
-                self._barriers_in_loops |= in_loop
-
-    def _work(self, burst: Burst) -> None:
-        pipe, all_waits, all_sets = self._pipe, self._waits, self._sets
-        cluster, group = pipe.cluster, pipe.group
-        told = moved_by(burst, group.program.delays, group.size, pipe.treated)
-        nbytes, claim, sets, latency, unit = told
-        number = -1 if claim is None else self._claims.setdefault(claim, len(self._claims))
-        waits = burst.waits
-        self._steps.append(
-            _STEP.pack(
-                burst.cycles, nbytes, latency, 0,
-                _WORK, (_UNIT_FLAG if unit else 0) | (_IN_MTE1 if pipe.is_mte1 else 0),
-                number, len(burst.parts),
-                len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
-            )
-        )  # fmt: skip
-        for flag in waits:
-            all_waits.append(cluster.base + flag)
-        for flag, delay in sets:
-            all_sets.append(_SET.pack(delay, cluster.base + flag, 0))
-            cluster.setters.append((flag, (pipe.number, delay)))
-        pipe.issues |= unit
+    def _add(
+        self,
+        pipe: Pipe,
+        steps: Sequence[Step],
+        cluster: _Cluster,
+        group: CoreGroup,
+        treated: Treatments,
+    ) -> bool:
+        """Add the steps of a pipe; whether some of its work waits inside it."""
+        all_steps, all_waits, all_sets, claims = self._steps, self._waits, self._sets, self._claims
+        base, delays, number = cluster.base, group.program.delays, len(self.first_step)
+        usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
+        issues, depth = False, 0
+        for step in steps:
+            kind, waits, sets = step.kind, step.waits, step.sets
+            nbytes, latency, claim, flags = 0.0, 0.0, -1, usual
+            if step.mover is not None:
+                nbytes, claimed, latency, unit = moved_by(step.mover, group.size, treated)
+                if claimed is not None:
+                    claim = claims.setdefault(claimed, len(claims))
+                if unit:
+                    issues, flags = True, usual | _UNIT_FLAG
+            all_steps.append(
+                _pack(
+                    step.cycles, nbytes, latency, step.iterations, kind, flags, claim,
+                    len(step.parts), len(all_waits), len(waits), len(all_sets), len(sets),
+                    step.target, 0,
+                )
+            )  # fmt: skip
+            for flag in waits:
+                all_waits.append(base + flag)
+            for flag in sets:
+                delay = latency + delays.get(flag, 0.0)
+                all_sets.append(_SET.pack(delay, base + flag, 0))
+                cluster.setters.append((flag, (number, delay)))
+            if kind is not _WORK:
+                depth += (kind is _ENTER) - (kind is _TURN)
+                self._barriers_in_loops |= kind is _MEET and depth > 0
+        return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:
         return {
@@ -218,11 +206,6 @@ class Layout:
         names = self._machine.rates.bandwidths
         told = [dict(each).get(name, 0.0) for each in (claim.loads, claim.most) for name in names]
         return _CLAIM.pack(claim.ceiling, *told)
-
-
-def _control(kind: Kind, count: int = 0, target: int = -1) -> bytes:
-    """A step that isn't work."""
-    return _STEP.pack(0.0, 0.0, 0.0, count, kind, 0, -1, 0, 0, 0, 0, 0, target, 0)
 
 
 def _key(index: int, group: CoreGroup) -> Hashable:

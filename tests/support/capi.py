@@ -54,9 +54,13 @@ class Workshop:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For commands that must not touch the user's cache."""
+        """For commands that must not touch the user's cache.
+
+        They import npusim from where it is installed, not from the folder in which they are
+        started: the library is named by that, and would be built for each of the two.
+        """
         told = {name: text for name, text in os.environ.items() if not name.startswith("NPUSIM_")}
-        return told | {"NPUSIM_CACHE": str(self.folder / "cache")}
+        return told | {"NPUSIM_CACHE": str(self.folder / "cache"), "PYTHONSAFEPATH": "1"}
 
     def npusim(self, *words: str | Path, **more: str) -> Ran:
         """Run `npusim` in a process of its own."""

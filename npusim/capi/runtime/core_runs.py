@@ -89,8 +89,9 @@ def play_cores(ffi: Any, profile: Profile, launch: Launch, blocks: Sequence[Bloc
     job.at_once = _at_once(profile, kind)
     job.products = not os.environ.get(PRODUCTS_VARIABLE)
     job.auto_sync = launch.auto_sync
-    job.most_instructions = _MOST_INSTRUCTIONS
     job.most_seconds = int(os.environ.get(SECONDS_VARIABLE) or _MOST_SECONDS)
+    share = min(max(job.most_seconds, 1), _MOST_SECONDS)  # who waits for less looks at less
+    job.most_instructions = _MOST_INSTRUCTIONS * share // _MOST_SECONDS
     sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
     for place, nbytes in enumerate(sizes):
         job.memory[place] = nbytes

@@ -140,7 +140,7 @@ class Grid:
 
 
 @lru_cache(maxsize=16)
-def _dealt(grid: Grid) -> tuple[int, list[tuple[tuple[_Part, ...], int, int, int]]]:
+def _dealt(grid: Grid) -> tuple[int, list[tuple[tuple[Part, ...], int, int, int]]]:
     """How many cores a grid that deals out all uses, and its kinds of tiles.
 
     Of each kind, how many every core gets, and how many cores get one more, from which core on.

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+_CHEAP = {"add", "adds", "sub", "mul", "muls", "max", "maxs", "min", "mins"}
+_CHEAP |= {"axpy", "abs", "relu", "duplicate", "select", "copy"}
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -30,6 +33,11 @@ class Work:
     compute: Callable[..., object]
     settles: bool = True
     folds: bool = False
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether doing it again takes less than to write its result and to read it."""
+        return self.name in _CHEAP or " to " in self.name  # conversions
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ Address = int
 
 _WORTHWHILE = 1 << 17  # elements: fewer stay in the caches of the host as it is
 _MOST_STEPS = 48
+_MOST_REPEATED = 8  # steps that are rather computed twice than their result written and read
 FOREVER = 0  # home of what no loop ends: the number of loops around it
 
 COPY = Work("copy", lambda values, out: np.copyto(out, values), settles=False)
@@ -116,7 +117,13 @@ class Chain:
         if self._targets:
             spot = spot_of(array)
             if any(spot.covers(other) for other in self._targets):
-                self.run()
+                self._run_but(
+                    {
+                        other: target
+                        for other, target in self._targets.items()
+                        if self._may_wait(target, 0) and not spot.covers(other)
+                    }
+                )
 
     def tells_later(self, array: NDArray[Any], tell: Callable[[], object]) -> bool:
         """Call ``tell`` as soon as an array's numbers are there; False where they are already."""
@@ -139,13 +146,56 @@ class Chain:
         With ``loops``, only that many stay around the code: what has its home in an inner one is
         lost.
         """
-        targets = {
-            spot: target
-            for spot, target in self._targets.items()
-            if loops is None or target.home <= loops or self._is_asked(spot)
-        }
-        space, inputs, noted, asked = self._space, self._inputs, self._steps, self._asked
+        self._compute(
+            {
+                spot: target
+                for spot, target in self._targets.items()
+                if loops is None or target.home <= loops or self._is_asked(spot)
+            }
+        )
         self._clear()
+
+    def end_of_turn(self, loops: int) -> None:
+        """Compute what is needed outside of ``loops``; the next turn may write over the rest."""
+        if self._targets:
+            targets = self._targets.items()
+            self._run_but({spot: each for spot, each in targets if self._may_wait(each, loops)})
+
+    def _may_wait(self, target: _Target, loops: int) -> bool:
+        """Whether what belongs into an inner loop than ``loops`` is soon found again if need be."""
+        return target.home > loops and not self._steps[target.step][0].folds
+
+    def _run_but(self, waiting: dict[Spot, _Target]) -> None:
+        """Compute all but what is ``waiting``: perhaps nobody ever asks for it.
+
+        It is computed too if its steps take long, or if something that they take is overwritten.
+        """
+        steps, taken = set[int](), set[Spot]()
+        todo = [target.step for target in waiting.values()]
+        while todo:
+            if (step := todo.pop()) not in steps:
+                steps.add(step)
+                for source in self._steps[step][1]:
+                    todo.append(source) if isinstance(source, int) else taken.add(source)
+        wanted = {spot: each for spot, each in self._targets.items() if spot not in waiting}
+        long = len(steps) > _MOST_REPEATED or not all(self._steps[n][0].is_cheap for n in steps)
+        if long or self._asked or any(a.covers(b) for a in wanted for b in taken):
+            self.run()
+            return
+        self._compute(wanted)
+        places = {step: place for place, step in enumerate(sorted(steps))}
+        self._steps = [
+            (work, tuple(places[s] if isinstance(s, int) else s for s in sources), dtype)
+            for work, sources, dtype in (self._steps[step] for step in places)
+        ]
+        self._inputs = {spot: array for spot, array in self._inputs.items() if spot in taken}
+        self._targets = {
+            spot: target._replace(step=places[target.step]) for spot, target in waiting.items()
+        }
+
+    def _compute(self, targets: dict[Spot, _Target]) -> None:
+        """Compute some targets, and tell who asked for numbers."""
+        inputs, asked = self._inputs, self._asked
         if not targets or self._engine is None:
             return
         numbers = {spot: number for number, spot in enumerate(inputs)}
@@ -158,13 +208,13 @@ class Chain:
                 ),
                 dtype,
             )
-            for work, sources, dtype in noted
+            for work, sources, dtype in self._steps
         ]
         outputs = [
             Output(target.step, target.array, numbers.get(spot)) for spot, target in targets.items()
         ]
-        arrays = [*inputs.values()]
-        self._engine(Pass.of(space, arrays, steps, outputs, saturates=self._saturates))
+        work = Pass.of(self._space, [*inputs.values()], steps, outputs, saturates=self._saturates)
+        self._engine(work)
         for tells in asked.values():
             for tell in tells:
                 tell()

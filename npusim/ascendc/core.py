@@ -243,8 +243,10 @@ class Core(
         return index
 
     def _end_turn(self, *, apart: bool) -> None:
-        if self.loops[-1].count > 1 or apart:
-            self.chain.run(self.depth - 1 if apart else None)
+        if apart:
+            self.chain.run(self.depth - 1)
+        elif self.loops[-1].count > 1:
+            self.chain.end_of_turn(self.depth - 1)
         self.loops.pop()
         self.depth -= 1
         self.scopes.end()

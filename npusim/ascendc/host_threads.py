@@ -9,10 +9,10 @@ until all have come to the barrier, and done in the order of the blocks.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import copy
-from math import ceil
+from math import ceil, prod
 from threading import get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
@@ -27,20 +27,56 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from npusim.ascendc.block import Block
+    from npusim.ascendc.chains import Engine
     from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.passes import Pass
 
 _MOST_THREADS = 4  # what Python does between two calls of NumPy is done by one of them at a time
 _LONGEST_WAIT_S, _BETWEEN_S = 60.0, 0.001  # of a fork, for products in other threads
 _WORTHWHILE_BYTES = 1 << 22  # of tensors: below, starting threads takes longer than it saves
+_WORTH_SPREADING = 1 << 19  # elements of a pass: below, handing it over takes longer
 
 
 def shares(kernel: Kernel, blocks: Sequence[int], *, numerics: bool) -> list[list[int]]:
     """The blocks that each thread runs, in order; a single share for a single thread."""
-    nbytes = sum(tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes))
-    if not numerics or not kernel.independent or nbytes < _WORTHWHILE_BYTES:
-        return [list(blocks)]
-    length = ceil(len(blocks) / min(_MOST_THREADS, cores()))
+    threads = 1 if kernel.shares_all or not numerics else _threads(kernel)
+    length = ceil(len(blocks) / threads)
     return [list(blocks[first : first + length]) for first in range(0, len(blocks), length)]
+
+
+def _threads(kernel: Kernel) -> int:
+    """How many cores of the host work on a kernel's numbers."""
+    nbytes = sum(tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes))
+    worthwhile = kernel.independent and nbytes >= _WORTHWHILE_BYTES
+    return min(_MOST_THREADS, cores()) if worthwhile else 1
+
+
+@contextmanager
+def spread(kernel: Kernel, engine: Engine | None) -> Iterator[Engine | None]:
+    """The engine for a kernel's chains.
+
+    Where all blocks' tasks are computed together, Python runs their code once, and each pass goes
+    to all cores of the host.
+    """
+    threads = _threads(kernel) if kernel.shares_all and engine is not None else 1
+    if threads == 1 or engine is None:
+        yield engine
+        return
+    from concurrent.futures import ThreadPoolExecutor  # takes longer than many an estimate
+
+    def one(part: Pass) -> None:
+        with np.errstate(all="ignore"):  # as in `_run_phases`, by thread
+            engine(part)
+
+    def whole(work: Pass) -> None:
+        parts = work.parts(threads) if prod(work.space) >= _WORTH_SPREADING else [work]
+        others = [pool.submit(one, part) for part in parts[1:]]
+        one(parts[0])
+        for each in others:
+            each.result()
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        yield whole
 
 
 def copies(kernel: Kernel, count: int) -> list[Kernel]:

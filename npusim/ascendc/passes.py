@@ -7,7 +7,7 @@ fold leaves one number for each row, the last axis of the space.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
+
+_CHEAP = {"add", "adds", "sub", "mul", "muls", "max", "maxs", "min", "mins"}
+_CHEAP |= {"axpy", "abs", "relu", "duplicate", "select", "copy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class Work:
     compute: Callable[..., object]
     settles: bool = True
     folds: bool = False
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether doing it again takes less than to write its result and to read it."""
+        return self.name in _CHEAP or " to " in self.name  # conversions
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,29 @@ class Pass:
         """Whether some of its steps need whole rows."""
         return any(step.work.folds for step in self.steps)
 
+    def parts(self, count: int) -> list[Pass]:
+        """The same in ``count`` passes over parts of its first long axis; a single one without any.
+
+        Rows that fold stay whole.
+        """
+        axes = self.space[:-1] if self.folds else self.space
+        axis = next((place for place, size in enumerate(axes) if size >= count), None)
+        if axis is None:
+            return [self]
+        size = self.space[axis]
+        cuts = [slice(size * part // count, size * (part + 1) // count) for part in range(count)]
+        return [self._part(axis, cut) for cut in cuts]
+
+    def _part(self, axis: int, cut: slice) -> Pass:
+        rank = len(self.space)
+        return Pass(
+            (*self.space[:axis], cut.stop - cut.start, *self.space[axis + 1 :]),
+            tuple(_cut(each, axis - rank + each.ndim, cut) for each in self.inputs),
+            self.steps,
+            tuple(replace(each, array=_cut(each.array, axis, cut)) for each in self.outputs),
+            self.saturates,
+        )
+
     def last_uses(self) -> list[int]:
         """The last step that takes each of the inputs and of the steps' results; -1 for none."""
         last = [-1] * (len(self.inputs) + len(self.steps))
@@ -125,6 +156,14 @@ class Pass:
         return tuple(size for size, _ in axes), list(
             zip(*(steps for _, steps in axes), strict=True)
         )
+
+
+def _cut(array: NDArray[Any], axis: int, cut: slice) -> NDArray[Any]:
+    """Part of an axis, which an array that is repeated along it has no need of."""
+    if axis < 0 or array.shape[axis] == 1:
+        return array
+    part: NDArray[Any] = array[(slice(None),) * axis + (cut,)]
+    return part
 
 
 def _repeated(array: NDArray[Any], space: Shape) -> Shape:

@@ -134,26 +134,27 @@ def _run(
     parts = host_threads.shares(kernel, wanted, numerics=numerics and not alone)
     if watched is not None:
         watched.begin(kernel)
-    engine = _engine(kernel) if numerics and not reference else None
     running: dict[int, Block] = {}
-    for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
-        storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, costs.profile)}
-        together = numerics and kernel.independent and not alone
-        progress = Progress(part[-1]) if together else None
-        for block in part:
-            running[block] = Block(
-                own,
-                costs,
-                block,
-                storage,
-                numerics=numerics,
-                recording=block in recorded,
-                reference=reference,
-                engine=engine,
-                progress=progress,
-            )
-    with told(kernel.op_type, shipped=is_shipped(type(kernel))):
-        host_threads.run(kernel, running, parts, numerics=numerics)
+    engine = _engine(kernel) if numerics and not reference else None
+    with host_threads.spread(kernel, engine) as engine:
+        for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
+            storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, costs.profile)}
+            together = numerics and kernel.independent and not alone
+            progress = Progress(part[-1]) if together else None
+            for block in part:
+                running[block] = Block(
+                    own,
+                    costs,
+                    block,
+                    storage,
+                    numerics=numerics,
+                    recording=block in recorded,
+                    reference=reference,
+                    engine=engine,
+                    progress=progress,
+                )
+        with told(kernel.op_type, shipped=is_shipped(type(kernel))):
+            host_threads.run(kernel, running, parts, numerics=numerics)
     return running
 
 

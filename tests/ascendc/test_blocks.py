@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
-from npusim.ascendc import Core, GmSlice, trace
+from npusim.ascendc import Core, GmSlice, chains, trace
 from npusim.ascendc import host_threads as blocks
 from npusim.ascendc.cluster import Progress
+from npusim.ascendc.passes import Pass
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
@@ -35,6 +37,8 @@ CHIP = "Ascend910B3"
 def use(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     """Work with so many threads, however small the tensors are."""
     monkeypatch.setattr(blocks, "_WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr(blocks, "_WORTH_SPREADING", 1)
+    monkeypatch.setattr(chains, "_WORTHWHILE", 1 if threads > 1 else 1 << 17)
     monkeypatch.setattr(blocks, "_MOST_THREADS", threads)
     monkeypatch.setattr(blocks, "cores", lambda: threads)
 
@@ -160,11 +164,28 @@ def test_every_thread_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(blocks, "shares", watched)
     use(monkeypatch, 3)
-    Device(CHIP).run(CROSS_ENTROPY, **cross_entropy(400, 1000))
+    Device(CHIP).run(GROUP_NORM, **group_norm(9, 24, 300, 6))
     assert len(seen) == 3
     assert all(seen)
     together = [block for share in seen for block in share]
     assert together == sorted(set(together))
+
+
+def test_every_thread_has_a_part_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[int] = []
+    cut = Pass.parts
+
+    def watched(self: Pass, count: int) -> list[Pass]:
+        found = cut(self, count)
+        parts.append(len(found))
+        assert sum(prod(each.space) for each in found) == prod(self.space)
+        return found
+
+    monkeypatch.setattr(Pass, "parts", watched)
+    use(monkeypatch, 3)
+    Device(CHIP).run("aclnnSoftmax", self=rows("float32", 83, 100), dim=1)
+    assert parts
+    assert 3 in parts
 
 
 def test_small_work_and_estimates_stay_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from npusim import Device
 from npusim.ascendc import (
     Core,
     RoundMode,
+    TBuf,
     TPosition,
     TQue,
     blockwise,
@@ -326,6 +327,53 @@ def test_what_is_computed_at_once_waits_for_its_tiles(engine: list[Pass]) -> Non
     run(body, x, y)
     np.testing.assert_array_equal(content(y), 2 * numbers(4, 16).sum(axis=0))
     assert engine
+
+
+def test_a_tile_whose_sum_is_read_is_computed_when_it_is_needed_itself(
+    engine: list[Pass], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chains, "_WORTHWHILE", 50)  # sums are computed at once
+    x, y = gm(numbers(3, 4, 16)), gm(np.zeros((2, 3, 16), np.float32), "y")
+    sums = gm(np.zeros(3, np.float32), "sums")
+
+    def body(core: Core) -> None:
+        into, out = queues(core, 64, depth=1)
+        buffers = [TBuf(name) for name in "abc"]
+        for buffer in buffers:
+            core.pipe.init_buffer(buffer, 1, 256)
+        for turn in core.loop(3):
+            rows = into.copy_in(x[turn])
+            source, doubled = (buffer.get(FLOAT, 4, 16) for buffer in buffers[:2])
+            each = buffers[2].get(FLOAT, 4, 1)
+            core.muls(source, rows, 1.0)
+            out.copy_out(y[0, turn], core.fold_rows(out.alloc_tensor(FLOAT, 16), source))
+            core.reduce_sum(each, core.muls(doubled, source, 2.0))
+            total = core.fold_rows(out.alloc_tensor(FLOAT, 1), each)
+            out.copy_out(sums.span(turn, 1), total)
+            core.muls(source, rows, 5.0)  # from here on nobody can double it any more
+            for row, tile in enumerate((source, doubled)):
+                folded = core.fold_rows(out.alloc_tensor(FLOAT, 16), tile)
+                out.copy_out(y[row, turn], folded)
+            into.free_tensor(rows)
+
+    run(body, x, y, sums)
+    doubled = 2 * numbers(3, 4, 16)
+    np.testing.assert_array_equal(content(sums), doubled.sum(axis=(1, 2)))
+    np.testing.assert_array_equal(content(y), [2.5 * doubled.sum(axis=1), doubled.sum(axis=1)])
+    assert {len(work.outputs) for work in engine if work.folds} == {1}
+
+
+def test_rows_that_go_by_in_pieces_leave_no_piece_in_memory(
+    engine: list[Pass], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chains, "_WORTHWHILE", 1000)  # columns are computed at once
+    x = odd_numbers(2, 40, 8192)
+    given = {"weightOptional": x[0], "biasOptional": x[1], "normalizedShape": [8192], "eps": 1e-5}
+    found = Device(CHIPS[0]).run("aclnnLayerNorm", input=x, **given).outputs
+    assert found is not None
+    pieces = [work for work in engine if work.space[-1] > 1000 and len(work.steps) > 1]
+    assert pieces
+    assert {len(work.outputs) for work in pieces} == {1}
 
 
 def test_a_number_that_the_scalar_unit_reads_is_the_one_of_its_time(engine: list[Pass]) -> None:

@@ -250,7 +250,7 @@ class Copies(Issuer):
     def _put(self, dst: GmSlice, values: NDArray[Any]) -> None:
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
-        self.chain.run()
+        self.chain.before_writing(dst.reached(depth))
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
         if self.users_code:

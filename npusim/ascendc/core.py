@@ -158,11 +158,13 @@ class Core(
         if count <= 0:
             return
         one_by_one = sequential or self.reference
+        apart = count > 1 and not one_by_one and at_once != 1
+        if not (self.numerics or self.reference):
+            yield from self._turns(count, ((0, 1),), apart=apart)
+            return
         many = self._beside(count) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
-        executed = count if self.numerics or self.reference else 1
-        turns = ((first, min(first + step, executed)) for first in range(0, executed, step))
-        apart = count > 1 and not one_by_one and at_once != 1
+        turns = ((first, min(first + step, count)) for first in range(0, count, step))
         yield from self._turns(count, turns, apart=apart)
 
     @property

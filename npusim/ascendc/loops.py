@@ -9,7 +9,7 @@ sees only the logical shape of a tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -158,12 +158,8 @@ class IndexArray(_ManyNumbers):
 
     def __mul__(self, factor: int) -> IndexArray:
         factor = _whole(factor)
-        return replace(
-            self,
-            values=self.values * factor,
-            key=(self.key, "*", factor),
-            unit=self.unit * abs(factor),
-        )
+        key, unit = (self.key, "*", factor), self.unit * abs(factor)
+        return IndexArray(self.depth, self.values * factor, key, self.cycle, unit)
 
     def __floordiv__(self, divisor: int) -> IndexArray:
         divisor = _whole(divisor)
@@ -177,12 +173,8 @@ class IndexArray(_ManyNumbers):
 
     def __add__(self, term: int) -> IndexArray:
         term = _whole(term)
-        return replace(
-            self,
-            values=self.values + term,
-            key=(self.key, "+", term),
-            unit=gcd(self.unit, term),
-        )
+        key, unit = (self.key, "+", term), gcd(self.unit, term)
+        return IndexArray(self.depth, self.values + term, key, self.cycle, unit)
 
     __radd__ = __add__
 
@@ -213,16 +205,18 @@ def dealt(index: Index, table: NDArray[np.int64]) -> Index:
 
     That is after as many iterations as between two that are the same, in the mean.
     """
-    if (table == table[0]).all():
-        return int(table[0])
+    numbers = table.tolist()
+    last = {number: place for place, number in enumerate(numbers)}
+    if len(last) == 1:
+        return numbers[0]
     found = looked_up(index, table)
     if not isinstance(found, IndexArray):
         return found
-    order = np.argsort(table, kind="stable")
-    again = np.diff(order)[np.diff(table[order]) == 0]
-    period = max(1, round(again.mean())) if len(again) else 1
-    cycle, unit = (len(table) - len(again), period), int(np.gcd.reduce(table))
-    return replace(found, cycle=cycle, unit=unit)
+    first = {number: place for place, number in reversed([*enumerate(numbers)])}
+    again = len(numbers) - len(last)
+    period = max(1, round((sum(last.values()) - sum(first.values())) / again)) if again else 1
+    cycle, unit = (len(last), period), gcd(*numbers)
+    return IndexArray(found.depth, found.values, found.key, cycle, unit)
 
 
 def mapped(

@@ -42,13 +42,18 @@ _MOST_PLACES = 10_000
 _places: dict[tuple[int, int], tuple[CodeType, str]] = {}
 
 
-@contextmanager
-def on_behalf(place: str) -> Iterator[None]:
+class on_behalf:  # noqa: N801 - as a function
     """What is written down inside stands for a line of the kernel that ran before."""
-    _spoken_for.append(place)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        _spoken_for.append(self._place)
+
+    def __exit__(self, *_: object) -> None:
         _spoken_for.pop()
 
 

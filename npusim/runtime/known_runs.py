@@ -183,7 +183,10 @@ def _tell(parts: list[str], told: Any) -> None:
             return
         parts.append("(")
         for each in told:
-            _tell(parts, each)
+            if type(each) in _PLAIN:  # most of them, and a call takes longer
+                parts.append(f"{each!r},")
+            else:
+                _tell(parts, each)
         parts.append(")")
     elif kind in _PLAIN:
         parts.append(f"{told!r},")

@@ -75,13 +75,14 @@ class Partition:
 
     def shares(self, core: int) -> list[Share]:
         """The rectangles of a core."""
-        return [self._share(index) for index in range(core, prod(self.grid), self.block_dim)]
-
-    def _share(self, index: int) -> Share:
-        """A rectangle."""
         _, high, wide = self.grid
+        total = self.groups * high * wide
+        return [self._share(index, high, wide) for index in range(core, total, self.block_dim)]
+
+    def _share(self, index: int, high: int, wide: int) -> Share:
+        """A rectangle, of so many of a matrix."""
         group, place = divmod(index, high * wide)
-        row, column = self._place(place)
+        row, column = self._place(place, high, wide)
         each, more = divmod(self.shape.batch, self.groups)
         first = group * each + min(group, more)
         row, column = row * self.rows, column * self.columns
@@ -94,9 +95,8 @@ class Partition:
             min(self.columns, self.shape.n - column),
         )
 
-    def _place(self, index: int) -> tuple[int, int]:
+    def _place(self, index: int, high: int, wide: int) -> tuple[int, int]:
         """Row and column of a rectangle among those of a matrix."""
-        _, high, wide = self.grid
         if self.window is None:
             column, row = divmod(index, high)
             return row, column

@@ -71,7 +71,7 @@ DOORS = {
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
         on_ai_cpu streamed rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
-        rows.program rows.shares runner spreading tile_grid
+        rows.program rows.shares runner split_grid spreading tile_grid
         """,
     "library": """
         asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.ops.data_movement.permutation_tiling import RESERVED_BYTES
+
 if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
     from npusim.schedules.tile_grid import Box, Extent
 
 _LEAST_ROW = 4  # blocks; shorter rows are gathered along several axes
@@ -36,12 +39,13 @@ class _Side:
         return self.gap <= _MOST_STRIDE and self.tiles >= cores
 
 
-def moved_rows(box: Box, block: int, room: int, cores: int) -> Extent | None:
+def moved_rows(profile: Profile, box: Box, block: int) -> Extent | None:
     """The tile of a permutation of rows, None where the vendor's kernel takes another way.
 
-    ``room`` are the blocks of UB; ``block`` the elements of one.
+    ``block`` are the elements of a block of UB.
     """
-    sizes, width = box.sizes, box.sizes[-1]
+    sizes, width, cores = box.sizes, box.sizes[-1], profile.cores.vector_cores
+    room = (profile.buffers.ub_bytes - RESERVED_BYTES) // profile.buffers.block_bytes
     blocks = width // block
     if len(sizes) < 3 or box.src.steps[-1] != 1 or width % block or blocks < _LEAST_ROW:
         return None

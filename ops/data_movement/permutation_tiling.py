@@ -20,15 +20,15 @@ from npusim.values.arithmetic import round_up
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from npusim.hardware.profile import Profile
     from npusim.schedules.tile_grid import Box
 
     Axes = tuple[int, ...]
 
 _ROWS = 128  # of a tile
 _LINES = 16  # that vnchwconv turns at once
-_BLOCK_BYTES = 32
 _COLUMN_BYTES = 512  # of a tile
-_RESERVED_BYTES = 4096  # of UB
+RESERVED_BYTES = 4096  # of UB, where the kernel keeps what it is told
 _NUMBERS = 117  # of tiling data that are read before the first tile
 _NUMBERS_OF_SQUARES = 62
 
@@ -70,11 +70,12 @@ _WIDE = 16  # of elements of 8 bytes
 _THIN = 4
 
 
-def turned_grid(box: Box, itemsize: int, ub_bytes: int, cores: int) -> TurnedGrid | None:
+def turned_grid(profile: Profile, box: Box, itemsize: int) -> TurnedGrid | None:
     """The tiles of a permutation of ``box``, None where the kernel takes another way."""
-    sizes, block = box.sizes, _BLOCK_BYTES // itemsize
+    sizes, cores = box.sizes, profile.cores.vector_cores
+    block = profile.buffers.block_bytes // itemsize
     if len(sizes) == 2 and itemsize <= max(_WORTH) and not any(size % block for size in sizes):
-        return _in_squares(box, itemsize, ub_bytes, cores)
+        return _in_squares(profile, box, itemsize)
     found: tuple[int, tuple[int, int, int], Matrix] | None = None
     for matrix in _matrices(box) if itemsize > 1 else ():
         split = _split(matrix, itemsize, cores)
@@ -166,19 +167,20 @@ def _in_blocks(start: int, length: int, most: int, block: int) -> tuple[Part, ..
     return (*parts, Part(start + length - rest, 1, rest)) if rest else parts
 
 
-def _in_squares(box: Box, itemsize: int, ub_bytes: int, cores: int) -> TurnedGrid:
+def _in_squares(profile: Profile, box: Box, itemsize: int) -> TurnedGrid:
     """A matrix of whole blocks: columns and rows go to cores as they are to each other.
 
     A tile is as wide as half of UB has room for 128 rows, of at least 4 bytes an element, in whole
     steps of vnchwconv; what is left over goes to the last core that has some.
     """
-    half = (ub_bytes - _RESERVED_BYTES) // 2
+    half = (profile.buffers.ub_bytes - RESERVED_BYTES) // 2
     most = half // (_ROWS * max(_WORTH)) // _LINES * _LINES * (2 if itemsize == 1 else 1)
     tiles = [min(size, limit) for size, limit in zip(box.sizes, (most, _ROWS), strict=True)]
     counts = [size // tile for size, tile in zip(box.sizes, tiles, strict=True)]
+    wanted = counts[0] / counts[1]
     groups = [
         _in_turn(axis, box.sizes[axis], tiles[axis], places)
-        for axis, places in enumerate(_factors(cores, counts[0] / counts[1]))
+        for axis, places in enumerate(_factors(profile.cores.vector_cores, wanted))
     ]
     return _grid(
         box, Matrix((), (0,), (1,), (1, box.sizes[0], box.sizes[1])), 1, groups, _NUMBERS_OF_SQUARES

@@ -14,7 +14,7 @@ from npusim.ascendc import TPosition, TQue
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.moved_rows import moved_rows
-from npusim.ops.data_movement.permutation_tiling import TurnedGrid, turned_grid
+from npusim.ops.data_movement.permutation_tiling import RESERVED_BYTES, TurnedGrid, turned_grid
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.arithmetic import greatest_divisor
 from npusim.values.dtypes import INT64
@@ -31,8 +31,6 @@ _TOLD = 256  # numbers of tiling data for all cores that there is room for
 _HEAD = 8  # of its head, and about as many for each core
 _NUMBERS_OF_ROWS = 54  # read from it, by rows that stay rows
 _NUMBERS_OF_OTHERS = 209  # by permutations that gather parts of several axes
-_RESERVED_BYTES = 4096  # of UB
-_BLOCK_BYTES = 32
 _ROW_OPERATIONS = 45  # of the scalar unit, for the address of a row
 _WIDEST = 4  # bytes of an element, of rows of which many go in one transfer
 _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
@@ -54,7 +52,7 @@ class Transpose(StridedCopy):
         self.any_shape = not (profile.software.compiled_for_shape and self.spaces)
         self.numbers = _NUMBERS_OF_OTHERS
         if self.any_shape:
-            self.overlaps, self.reserved_bytes = False, _RESERVED_BYTES
+            self.overlaps, self.reserved_bytes = False, RESERVED_BYTES
             self.by_halves, self.row_operations = True, _ROW_OPERATIONS
             self.told = made((_TOLD,), INT64, "tiling")
             self.scratch = (self.told,)
@@ -94,8 +92,7 @@ class Transpose(StridedCopy):
 
     def _extent(self) -> Extent:
         if self.any_shape:
-            room = (self.profile.buffers.ub_bytes - _RESERVED_BYTES) // _BLOCK_BYTES
-            found = moved_rows(self.box, self.block, room, self.profile.cores.vector_cores)
+            found = moved_rows(self.profile, self.box, self.block)
             if found is not None:
                 self.numbers = _NUMBERS_OF_ROWS
                 return found
@@ -103,8 +100,7 @@ class Transpose(StridedCopy):
 
     def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
         if self.any_shape:
-            chip = self.profile.buffers.ub_bytes, self.profile.cores.vector_cores
-            self.split = turned_grid(self.box, self.itemsize, *chip)
+            self.split = turned_grid(self.profile, self.box, self.itemsize)
         if self.split is None:
             return super()._turned_tile(axes)
         self.numbers = self.split.numbers

@@ -59,7 +59,10 @@ class Part:
         row = self.row
         known = {name: self.attributes.get(name, usual) for name, usual in row.attributes.items()}
         found = row.formula(f, value, *others, **known)
-        return found if isinstance(found, Term) else found[0]
+        first = found if isinstance(found, Term) else found[0]
+        if first is None:
+            raise KernelError(self.op_type, "nobody asked for its first result")
+        return first
 
 
 def parts_of(task: Task | TaskSpec) -> tuple[str, tuple[Part, ...]]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 
-Results = Term | tuple[Term, ...]
+Results = Term | tuple[Term | None, ...]
 FLOAT_BYTES = 4
 _KEPT = 1024  # classes of rows that calls made
 
@@ -59,7 +59,7 @@ class Compute:
     in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,
     ``buffers`` how many it counts where it deals out whole tiles. ``generated`` is false for those
     that the device has a kernel in Ascend C for. Integers of eight bits that wrap around are
-    computed in ``wraps``.
+    computed in ``wraps``. A result that nobody asked for is None and isn't stored.
     """
 
     op_type: str
@@ -95,10 +95,13 @@ class FormulaKernel(ElementwiseKernel):
         self.scalars: dict[tuple[Core, int], Scalar] = {}  # of cores that read them just now
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
-        self.formula, operands, results = self._record(profile, given, outputs, attributes)
-        stored = tuple(zip(results, outputs, strict=True))
+        self.formula, operands, found = self._record(profile, given, outputs, attributes)
+        pairs = zip(found, outputs, strict=True)
+        stored = tuple((term, out) for term, out in pairs if term is not None)
+        results = tuple(term for term, _ in stored)
+        outputs = tuple(out for _, out in stored)
         # The gradient of an operand that is a single element is a sum.
-        several = outputs[0].numel > 1
+        several = max(each.numel for each in (*outputs, *given) if each is not None) > 1
         self.sums = {term: out for term, out in stored if several and out.numel == 1}
         self.independent = not self.sums  # which are added up in the order of the tiles
         self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
@@ -111,6 +114,8 @@ class FormulaKernel(ElementwiseKernel):
             self.operands[len(inputs)] = operand
             inputs.append(_on_device(tensor))
         whole = tuple(_on_device(out) for term, out in stored if term not in self.sums)
+        if not whole:
+            raise KernelError(self.row.op_type, "a sum alone isn't modelled")
         self.spread = _spread_operands(whole, inputs)
         single = profile.buffers.block_bytes * (len(self.quantities) + len(self.sums))
         room = 1 - single / profile.buffers.ub_bytes  # what tiles may take of UB
@@ -226,7 +231,7 @@ class FormulaKernel(ElementwiseKernel):
         given: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> tuple[Formula, list[Operand | None], list[Term]]:
+    ) -> tuple[Formula, list[Operand | None], list[Term | None]]:
         """Run the formula on this call's operands: single elements are quantities, others tiles."""
         row = self.row
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
@@ -249,7 +254,7 @@ class FormulaKernel(ElementwiseKernel):
         given: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> tuple[Formula, list[Operand | None], list[Term]]:
+    ) -> tuple[Formula, list[Operand | None], list[Term | None]]:
         row = self.row
         self.quantities: dict[int, GlobalTensor] = {}
         operands: list[Operand | None] = []
@@ -267,9 +272,9 @@ class FormulaKernel(ElementwiseKernel):
             raise
         terms = found if isinstance(found, tuple) else (found,)
         if row.wraps is not None and outputs[0].dtype in (INT8, UINT8):
-            terms = tuple(_wrapped(formula, term, outputs[0].dtype) for term in terms)
+            terms = tuple(each and _wrapped(formula, each, outputs[0].dtype) for each in terms)
         results = [
-            _stored(formula, term, tensor.dtype)
+            term and _stored(formula, term, tensor.dtype)
             for term, tensor in zip(terms, outputs, strict=True)
         ]
         formula.require_instructions(row.op_type)

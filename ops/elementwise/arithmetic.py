@@ -173,12 +173,17 @@ def _clipped_norm(f: Formula, x: Term, zero: Operand, one: Operand, least: Opera
     return f.max(f.add(f.mul(above, root), f.mul(below, x)), least)
 
 
-def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tuple[Term, Term]:
+def _shared_out(
+    f: Formula, larger: Operand, smaller: Operand, grad: Term, *, grad_x: bool, grad_y: bool
+) -> tuple[Term | None, Term | None]:
     """The gradient goes to the first operand where ``larger`` >= ``smaller``, else to the second.
 
     Which one it is comes from arithmetic: the difference, cut off at the smallest number, scaled
-    to one.
+    to one. Only the gradients asked for are computed.
+    Source: public operator sources (impl/fused_minimum_or_maximum_grad.py).
     """
+    if not (grad_x or grad_y):
+        raise KernelError("MaximumGrad", "grad_x or grad_y has to be true")
     high, low = f.tile(larger), f.tile(smaller)
     if not high.dtype.is_float:
         raise KernelError("MaximumGrad", f"steps of {high.dtype} aren't modelled")
@@ -187,12 +192,15 @@ def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tu
     difference = f.add(f.sub(high, low), 2.0**-126)
     chosen = f.min(f.max(difference, zero), smallest)
     chosen = f.mul(f.mul(f.mul(chosen, large), large), four)
+    first = f.mul(grad, chosen) if grad_x else None
+    if not grad_y:
+        return first, None
     minus_one = f.fill(-1.0)
-    first = f.mul(grad, chosen)
     second = f.mul(grad, f.mul(f.add(chosen, minus_one), minus_one))
     return first, second
 
 
+_BOTH = {"grad_x": True, "grad_y": True}
 _LOG = {"base": -1.0, "scale": 1.0, "shift": 0.0}
 
 _ROWS = (
@@ -203,9 +211,13 @@ _ROWS = (
     Compute("Div", lambda f, a, b: f.div(a, b)),
     Compute("Maximum", lambda f, a, b: f.max(a, b), axes=Axes.FUSED_IF_ALIKE),
     Compute("Minimum", lambda f, a, b: f.min(a, b), axes=Axes.KEPT),
-    Compute("MaximumGrad", _shared_out, outputs=2, axes=Axes.KEPT),
+    Compute("MaximumGrad", _shared_out, outputs=2, attributes=_BOTH, axes=Axes.KEPT),
     Compute(
-        "MinimumGrad", lambda f, a, b, grad: _shared_out(f, b, a, grad), outputs=2, axes=Axes.KEPT
+        "MinimumGrad",
+        lambda f, a, b, grad, **asked: _shared_out(f, b, a, grad, **asked),
+        outputs=2,
+        attributes=_BOTH,
+        axes=Axes.KEPT,
     ),
     Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}, axes=Axes.KEPT),
     Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}, axes=Axes.KEPT),

@@ -51,6 +51,7 @@ _IS_IN = (flag("assumeUnique", None), flag("invert"))
 _BROADCAST_TWO = (broadcast, "out", "self", "other")
 _SAME = (same_shape, "self", "out")
 _VALUE = (real("value?"),)
+_ASKED = (flag("grad_x?"), flag("grad_y?"))
 _POWER = (real("base?"), real("scale?"), real("shift?"))
 
 _DIAGONAL, _WANTED = (whole("diagonal?"),), (whole("diagonal"),)
@@ -179,9 +180,9 @@ OPERATORS = family(
         _function("Log1p"),
         Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True,
             rules=page("ops-math math/maximum", "Maximum"))),
-        Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
+        Operator("MaximumGrad", "grads x1 x2 -> y1 y2", _ASKED),
         Operator("Minimum", "x1 x2 -> y", (), Aclnn("aclnnMinimum", _TWO, promoted=True)),
-        Operator("MinimumGrad", "grads x1 x2 -> y1 y2"),
+        Operator("MinimumGrad", "grads x1 x2 -> y1 y2", _ASKED),
         Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True,
             rules=page("ops-math math/mul", "Mul", "InplaceMul"))),
         Operator("Muls", "x -> y", _VALUE,

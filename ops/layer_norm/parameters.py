@@ -1,9 +1,11 @@
 """Gradients of LayerNorm's gamma and beta: sums over all rows, column by column.
 
 In FRACTAL_NZ a slice of 16 columns is a block's work. Otherwise cores share the rows, as many of
-them as divide their number, and add into results that another task has cleared.
-Source: operator sources (impl/layer_norm_beta_gamma_backprop_v2.py); block counts of recorded
-kernels.
+them as divide their number, and add into results that another task has cleared. Either way a tile
+is summed up before the next one is loaded: the tensor compiler's schedule of tuple sums gives no
+buffer a second one.
+Source: operator sources (impl/layer_norm_beta_gamma_backprop_v2.py); public tensor compiler
+(unify_schedule/vector/tuple_reduce); block counts of recorded kernels.
 """
 
 from __future__ import annotations
@@ -64,9 +66,8 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         self.block_dim = columns // self.width if self.fractal else self._row_parts(cores)
         self.share = self.rows if self.fractal else self.rows // self.block_dim
         self.adds_into = () if self.fractal else self.results
-        self.depth = self.buffer_num if self.fractal else 1
         width = sum(
-            self.depth * each.dtype.itemsize + (0 if each.dtype is FLOAT else FLOAT.itemsize)
+            each.dtype.itemsize + (0 if each.dtype is FLOAT else FLOAT.itemsize)
             for each in self.inputs
         )
         block = profile.buffers.block_bytes // min(each.dtype.itemsize for each in self.inputs)
@@ -90,8 +91,8 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         elements = self.tile_rows * self.padded
         self.queues, self.wides = [], []
         for tensor, name in zip(self.inputs, ("dy", "x"), strict=True):
-            queue, wide = TQue(TPosition.VECIN, self.depth, name), TBuf(f"{name}32")
-            core.pipe.init_buffer(queue, self.depth, elements * tensor.dtype.itemsize)
+            queue, wide = TQue(TPosition.VECIN, 1, name), TBuf(f"{name}32")
+            core.pipe.init_buffer(queue, 1, elements * tensor.dtype.itemsize)
             if tensor.dtype is not FLOAT:
                 core.pipe.init_buffer(wide, 1, elements * FLOAT.itemsize)
             self.queues.append(queue)

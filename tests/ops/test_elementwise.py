@@ -246,6 +246,13 @@ def test_gradients_of_extremes_go_to_the_winner(chip: str, op: str) -> None:
     first, total = run(chip, op, [x, number, grad], [like(x), np.zeros((), np.float32)])
     np.testing.assert_array_equal(first, grad * wins)
     np.testing.assert_allclose(total, (grad * ~wins).sum(), rtol=1e-4)
+    asked = {"grad_x": True, "grad_y": False}
+    outputs = [like(x), np.zeros((), np.float32)]
+    first, left = run(chip, op, [x, number, grad], outputs, **asked)
+    np.testing.assert_array_equal(first, grad * wins)
+    assert left == 0
+    with pytest.raises(KernelError, match="has to be true"):
+        run(chip, op, [x, y, grad], [like(x), like(x)], grad_x=False, grad_y=False)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

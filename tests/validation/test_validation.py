@@ -62,6 +62,17 @@ def test_a_row_becomes_a_task_with_its_scalar(tmp_path: Path, name: str) -> None
     assert row.task.outputs[0].shape == (4, 8)
 
 
+@pytest.mark.parametrize(("second", "asked"), [("", False), ("64,8", True)])
+def test_of_a_constant_a_graph_asks_no_gradient(tmp_path: Path, second: str, asked: bool) -> None:
+    line = (
+        f'910 gen1 (30 cores),MaximumGrad,Elementwise,builtin,"64,8;{second};64,8",'
+        f'FLOAT;FLOAT;FLOAT,ND;ND;ND,"64,8;{second}",FLOAT;FLOAT,ND;ND,,9,A,w,graph'
+    )
+    (row,) = read_rows(table(tmp_path, line, more=["state"]))
+    assert row.task is not None
+    assert row.task.attributes["grad_y"] is asked
+
+
 def test_rows_that_cannot_be_modelled_say_why(tmp_path: Path) -> None:
     rows = list(
         read_rows(

@@ -33,6 +33,9 @@ _SHORT = 8
 # Tiles of output channels that UB has room for: 5 of 64 x 5 x 5 and 8 of 3 x 11 x 11 in float32
 # make 39 and 8 blocks of 192 and 64 on A2.
 _WEIGHT_TILES = 6
+_MOVED_ROWS = 63  # that an instruction moves at a time
+_TURNED = 16  # slices of whole blocks from which on they are moved, not turned
+_TURNED_RAGGED = 56  # the same of others
 _ADDRESS_OPERATIONS = 18  # of the scalar unit: where a channel comes from and goes
 
 
@@ -40,25 +43,85 @@ class RowBlocks(BlockedCopy):
     """Between rows of channels and slices: tiles of rows, their slices moved apart or together."""
 
     def tiled(self, profile: Profile) -> Grid:
-        layout, cores = self.layout, profile.cores.vector_cores
+        return self._whole(profile) if self.forward else self._apart(profile)
+
+    def _whole(self, profile: Profile) -> Grid:
+        """Tiles towards slices: as many small matrices at once as 16 lines of UB hold.
+
+        Matrices whose channels fill blocks follow each other, others begin at parts of a line.
+        """
+        layout, cores, c0 = self.layout, profile.cores.vector_cores, self.layout.c0
         images, channels, places = layout.sizes
-        room = (
-            profile.buffers.ub_bytes // 2 // self.depth // self.itemsize - TURNED_LINES * self.block
-        )
-        width = min(round_up(channels, layout.c0), room // TURNED_LINES // layout.c0 * layout.c0)
-        step = TURNED_LINES if layout.padded[_S] != places or places % TURNED_LINES == 0 else 1
-        share = round_up(ceil(places * images / cores), step)
-        rows = max(step, min(room // width, share) // step * step)
-        while images * ceil(places / rows) * ceil(channels / width) < cores and width > layout.c0:
-            width = round_up(ceil(width / 2), layout.c0)
-        extent = (1, min(channels, width), min(places, rows))
-        return Grid(layout.sizes, extent, cores)
+        padded = layout.padded[_S] != places
+        line = self._room(profile) // TURNED_LINES // c0 * c0
+        width = min(channels, line)
+        rows = line // round_up(width, c0)
+        most, lines = rows * TURNED_LINES, TURNED_LINES
+        if images == 1 and most >= places:
+            lines = min(TURNED_LINES, ceil(places / rows))
+            lines = ceil(lines / cores)
+            most = rows * lines
+        stored, together = round_up(places, TURNED_LINES) if padded else places, 1
+        fits, last = width == channels and most >= stored, ceil(places % most / rows)
+        if channels % c0 == 0 and (ceil(width / self.block) % TURNED_LINES or rows % 2 == 0):
+            together = line * TURNED_LINES // (channels * stored) if fits else 1
+        elif fits and last <= TURNED_LINES // 2:
+            together = lines
+            if last == 1:
+                together *= max(1, rows // stored)
+            else:
+                most = rows
+        if padded or places % TURNED_LINES == 0:
+            most = max(TURNED_LINES, most // TURNED_LINES * TURNED_LINES)
+        high = round_up(min(places, most), TURNED_LINES) if padded else min(places, most)
+        together = min(images, together, line * TURNED_LINES // (round_up(width, c0) * high))
+        extent = (max(1, together), width, min(places, most))
+        counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
+        axis = max((_N, _S, _C), key=lambda axis: busy_cores(counts[axis], cores))
+        return Grid(layout.sizes, extent, cores, axis)
+
+    def _apart(self, profile: Profile) -> Grid:
+        """Tiles towards rows: many slices are moved in UB, few turned, of up to 16 matrices."""
+        layout, cores, c0 = self.layout, profile.cores.vector_cores, self.layout.c0
+        images, channels, places = layout.sizes
+        half = self._room(profile) + TURNED_LINES * self.block
+        if self.moves:
+            slices = min(layout.slices, max(1, half // min(places, TURNED_LINES) // c0))
+            most = _MOVED_ROWS if channels > c0 or images > TURNED_LINES else 2 * _MOVED_ROWS + 1
+            most = most if self.itemsize <= FLOAT16.itemsize else most // 2
+            rows = min(places, most, half // (slices * c0))
+            together = half // (slices * rows * c0)
+            together = min(together, images // cores) if images >= cores else together
+        else:
+            line = half // TURNED_LINES // self.block
+            line = (line - (line % 2 == 0)) * self.block
+            slices = min(layout.slices, line // c0 // self.block * self.block)
+            rows = min(places, line // (slices * c0))
+            full = channels * places >= line // TURNED_LINES
+            together = TURNED_LINES if full else line // (slices * rows * c0)
+        extent = (max(1, min(images, together)), min(channels, slices * c0), rows)
+        counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
+        axis = max((_N, _C, _S), key=lambda axis: busy_cores(counts[axis], cores))
+        return Grid(layout.sizes, extent, cores, axis)
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows are made of slices by moves in UB, and not by turning lines twice."""
+        channels, c0 = self.layout.sizes[_C], self.layout.c0
+        if self.forward:
+            return channels % c0 == 0
+        gate = _TURNED_RAGGED if channels % c0 else _TURNED
+        return self.layout.slices >= gate or channels == c0
+
+    def _room(self, profile: Profile) -> int:
+        """Elements of a tile, without what rows are padded with."""
+        share = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize
+        return share - TURNED_LINES * self.block
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         del shape
-        channels = self.layout.sizes[_C]
         elements = max(out.numel, x.numel)
-        if channels % self.layout.c0 == 0:
+        if self.moves:
             core.move_blocks(out, x, elements * self.itemsize)
             return
         repeats = ceil(elements * self.itemsize / (TURNED_LINES * _LINE_BYTES))
@@ -220,9 +283,10 @@ class PlaneBlocks(BlockedCopy):
 
 def busiest(counts: list[int], cores: int) -> int:
     """The axis of tiles that keeps most cores busy; the first of equals."""
+    return max(range(len(counts)), key=lambda axis: (busy_cores(counts[axis], cores), -axis))
 
-    def busy(axis: int) -> int:
-        full, rest = divmod(counts[axis], cores)
-        return (cores if full else 0) + (rest or cores)
 
-    return max(range(len(counts)), key=lambda axis: (busy(axis), -axis))
+def busy_cores(count: int, cores: int) -> int:
+    """How busy ``count`` tiles keep the cores: all of them in whole rounds, and the last round."""
+    full, rest = divmod(count, cores)
+    return (cores if full else 0) + (rest or cores)

@@ -40,7 +40,8 @@ class TransData(trans_data.TransData):
             return Transpose.from_task(task)
         plain, blocked = _sides(src, dst)
         layout = layout_of(task.op_type, plain.shape, blocked.shape)
-        volumes = len(blocked.shape) > _VOLUMES  # planes of a channel each, be they of one place
+        # Planes of a channel each, be they of one place; fractals have two axes more than matrices.
+        volumes = len(blocked.shape) == len(plain.shape) + 1 > _VOLUMES
         kind = RowBlocks if layout.plain[1] == 1 and not volumes else PlaneBlocks
         return (kind(task.profile, src, dst),)
 

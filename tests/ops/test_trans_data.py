@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import GlobalTensor, GmBuffer, trace
-from npusim.ascendc.task import Task
+from npusim.ascendc.task import Task, made
 from npusim.operators.tasks import kernels_on
 from npusim.ops.data_movement.trans_data import TransData
 from npusim.runtime.task import run_tasks
@@ -96,6 +96,63 @@ def test_both_ways(shape: Shape, chip: str) -> None:
     np.testing.assert_array_equal(there, packed(x))
     back, _ = turn(chip, there, shape)
     np.testing.assert_array_equal(back, x)
+
+
+def fractals(matrices: Array) -> Array:
+    """Matrices in FRACTAL_NZ, by whole-array NumPy."""
+    *outer, rows, columns = matrices.shape
+    high, slices = ceil(rows / 16), ceil(columns / 16)
+    padded = np.zeros((*outer, high * 16, slices * 16), matrices.dtype)
+    padded[..., :rows, :columns] = matrices
+    cut = padded.reshape(*outer, high, 16, slices, 16)
+    return np.ascontiguousarray(np.moveaxis(cut, -2, -4))
+
+
+@pytest.mark.parametrize("chip", ONE_OF_EACH)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 3, 64, 26),
+        (33, 16, 32),
+        (3, 16, 144, 32),
+        (5, 7, 1, 1),
+        (2, 97, 13, 5),
+        (4, 65, 64),
+        (3, 2, 513, 40),
+        (2, 48, 4100),
+        (2, 2, 17, 5003),
+        (1, 1, 300, 312),
+        (19, 384, 16),
+        (7, 600, 7),
+        (17, 16, 256),
+        (2, 20, 15, 900),
+        (33, 2, 312),
+    ],
+    ids=str,
+)
+def test_matrices_both_ways(shape: Shape, chip: str) -> None:
+    """Batches of matrices of any size, also those whose fractals have as many axes as volumes."""
+    x = numbers(shape, "float16")
+    want = fractals(x)
+    (there,) = run(chip, "TransData", [x], [np.full_like(want, 77)])
+    np.testing.assert_array_equal(there, want)
+    (back,) = run(chip, "TransData", [there], [np.full_like(x, 77)])
+    np.testing.assert_array_equal(back, x)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+def test_small_matrices_go_together(chip: str) -> None:
+    """Heads of attention take what their bytes take in one matrix, whatever axes name them."""
+    profile = physics.profile_of(chip)
+
+    def us(shape: Shape) -> float:
+        *outer, rows, columns = shape
+        blocked = (*outer, columns // 16, rows // 16, 16, 16)
+        x, y = (made(each, dtype("float16")) for each in (shape, blocked))
+        return run_tasks(kernels_on(Task(profile, "TransData", (x,), (y,))), profile).duration_us
+
+    one = us((64 * 144, 512))
+    assert us((1024, 144, 32)) == us((64, 16, 144, 32)) < 1.3 * one
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 4, 3, 7), (1, 40, 3, 5, 5), (2, 33, 1, 4, 9)], ids=str)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PARAMETERS = 128  # that the kernel keeps of its tiling
 FRACTAL = 16  # rows of a fractal
+_GENERATED = 8  # channels of a slice of weights, in float32
 _N, _C, _S = 0, 1, 2
 Sizes = tuple[int, int, int]
 
@@ -250,8 +251,10 @@ class BlockedCopy(Kernel):
     def plain_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the plain tensor; neighbouring axes that it covers are one run.
 
-        Generated code loads rows that whole blocks don't step between by an instruction each: rows
-        of 36 bytes take 17 to 25 cycles more than in one (weights of a layout detector on 910B2).
+        Rows that whole blocks don't step between are loaded by an instruction each where the kernel
+        is generated, and not written in TIK: rows of 36 bytes take 17 to 25 cycles more than in one
+        (weights of a layout detector on 910B2). Source: CANN 8.1.RC1, impl/dynamic/trans_data.py,
+        which generates those of NC1HWC0 and, with slices of 8, of FRACTAL_Z.
         """
         steps, order = self.layout.plain, self.plain_order()
         shape = [piece.shape[axis] for axis in order]
@@ -264,7 +267,9 @@ class BlockedCopy(Kernel):
         steps_apart = [s for n, s in zip(shape[:-1], strides[:-1], strict=True) if n > 1]
         if all(step % self.block == 0 for step in steps_apart):
             return cut
-        return cut.by_rows(singly=self.forward)
+        fractals, maps = len(self.packed.shape) == 4, len(self.packed.shape) == 5
+        generated = maps or (fractals and self.layout.c0 == _GENERATED)
+        return cut.by_rows(singly=self.forward and generated)
 
     def packed_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the blocked tensor, with the zeros behind its last images and places."""

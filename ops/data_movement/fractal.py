@@ -43,7 +43,25 @@ class RowBlocks(BlockedCopy):
     """Between rows of channels and slices: tiles of rows, their slices moved apart or together."""
 
     def tiled(self, profile: Profile) -> Grid:
+        if not profile.software.compiled_for_shape:
+            return self._evenly(profile)
         return self._whole(profile) if self.forward else self._apart(profile)
+
+    def _evenly(self, profile: Profile) -> Grid:
+        """Tiles of whole blocks of rows, as even as they come out on all cores.
+
+        Kernels for any shape of Atlas A2 are generated: their tiling isn't that of the older ones.
+        """
+        layout, cores, c0 = self.layout, profile.cores.vector_cores, self.layout.c0
+        images, channels, places = layout.sizes
+        room = self._room(profile)
+        width = min(round_up(channels, c0), room // TURNED_LINES // c0 * c0)
+        step = TURNED_LINES if layout.padded[_S] != places or places % TURNED_LINES == 0 else 1
+        share = round_up(ceil(places * images / cores), step)
+        rows = max(step, min(room // width, share) // step * step)
+        while images * ceil(places / rows) * ceil(channels / width) < cores and width > c0:
+            width = round_up(ceil(width / 2), c0)
+        return Grid(layout.sizes, (1, min(channels, width), min(places, rows)), cores)
 
     def _whole(self, profile: Profile) -> Grid:
         """Tiles towards slices: as many small matrices at once as 16 lines of UB hold.

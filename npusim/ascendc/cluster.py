@@ -42,11 +42,12 @@ class Progress:
 
     def has_had(self, block: int) -> bool:
         """Whether a block has tasks, and all of them are computed."""
-        if not any(first(block) < first(block + 1) for first in self.first.values()):
-            return False
-        return all(
-            first(block + 1) <= self.reached.get(loop, 0) for loop, first in self.first.items()
-        )
+        ends = {
+            loop: first(block + 1)
+            for loop, first in self.first.items()
+            if first(block) < first(block + 1)
+        }
+        return bool(ends) and all(end <= self.reached.get(loop, 0) for loop, end in ends.items())
 
 
 class Cluster:

@@ -152,6 +152,13 @@ def test_blocks_whose_tasks_are_computed_are_not_run(monkeypatch: pytest.MonkeyP
     assert len(had) == result.tasks[0].block_dim == 28  # of three rows, and the last one of two
     assert had == [False, *[True] * 26, False]
 
+    had.clear()  # cores get whole tiles and ragged ones: few have some of all kinds
+    x, weight = rows("float32", 3, 40, 50, 50), rows("float32", 19, 40, 3, 3)
+    given = {name: [1, 1] for name in ("stride", "padding", "dilation")}
+    given |= {"transposed": False, "outputPadding": [0, 0], "groups": 1, "cubeMathType": 0}
+    Device(CHIP).run("aclnnConvolution", input=x, weight=weight, **given)
+    assert sum(had) > 0.7 * len(had)
+
 
 def test_every_thread_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []

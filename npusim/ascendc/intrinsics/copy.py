@@ -250,7 +250,8 @@ class Copies(Issuer):
     def _put(self, dst: GmSlice, values: NDArray[Any]) -> None:
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
-        self.chain.before_writing(dst.reached(depth))
+        place = dst.reached(depth)
+        self.chain.before_writing(place)
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
         if self.users_code:
@@ -261,7 +262,7 @@ class Copies(Issuer):
         if adds and self._deferred_adds is not None:
             self._deferred_adds.append((dst, values.copy(), depth))
             return
-        self.views.before_storing(dst.reached(depth))
+        self.views.before_storing(place)
         with nullcontext() if self.follower is None else self.follower.storing(dst, adds=adds):
             if adds:
                 dst.accumulate(values, depth)

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module, resources
@@ -204,27 +205,33 @@ def _compile(scratch: Path, compiler: list[str]) -> None:
     kernels.mkdir()
     for name, text in _files("kernels").items():
         (kernels / name).write_text(text, encoding="utf-8")
-    _run(
-        *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O3", "-w",
-        f"-I{scratch / 'include'}", str(kernels / _KERNELS), "-o", str(runtime),
-    )  # fmt: skip
     objects = [file.with_suffix(".o") for file in files]
-    for file, made in zip(files, objects, strict=True):
-        _run(
-            *compiler, "-c", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", str(file),
-            "-o", str(made),
-        )  # fmt: skip
-    _run(  # by the C++ compiler, which knows its own library
+    commands = [
+        [
+            *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O3", "-w",
+            f"-I{scratch / 'include'}", str(kernels / _KERNELS), "-o", str(runtime),
+        ],
+        *(  # which only pass on what they are given
+            [
+                *compiler, "-c", "-fPIC", "-O0", "-w", f"-I{tools.python_include()}", str(file),
+                "-o", str(made),
+            ]
+            for file, made in zip(files, objects, strict=True)
+        ),
+    ]  # fmt: skip
+    with ThreadPoolExecutor(len(commands)) as threads:
+        list(threads.map(_run, commands))
+    _run([  # by the C++ compiler, which knows its own library
         *tools.cxx_compiler(), "-shared", *map(str, objects), str(runtime),
         "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
         f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread",
-    )  # fmt: skip
+    ])  # fmt: skip
     for file in (*files, *objects, runtime):
         file.unlink()
     shutil.rmtree(kernels)
 
 
-def _run(*command: str) -> None:
+def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own compiler
     if done.returncode:
         raise UsageError(

@@ -22,6 +22,7 @@ import pytest
 import npusim as package
 from npusim.reading.markup import json_value
 from npusim.values.errors import ArgumentError, FileError
+from support.capi import without_code
 from support.commands import npusim, started
 
 CHIP = "Ascend910B3"
@@ -182,11 +183,23 @@ def test_gcd_of_the_smallest_number() -> None:
     assert found.outputs["out"].tolist() == [-(2**63), 6]
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A cache in which `npusim exec` finds a library that its programs never load."""
+    folder = tmp_path_factory.mktemp("library")
+    return without_code(folder) | {"NPUSIM_CACHE": str(folder / "cache")}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells environments of processes")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_what_a_program_started_ends_with_npusim(
-    tmp_path: Path, how: signal.Signals | None
+    tmp_path: Path,
+    how: signal.Signals | None,
+    library: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, text in library.items():
+        monkeypatch.setenv(name, text)
     wait = "true" if how is None else "sleep 300"
     program = tmp_path / "program.sh"
     program.write_text(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.capi import without_code
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
 
 
@@ -24,6 +26,7 @@ def test_caches_are_ours_alone_and_temporary_files_go(tmp_path: Path) -> None:
         "NPUSIM_CACHE": str(cache),
         "NPUSIM_RUNS": str(cache / "runs"),
         "TMPDIR": str(scratch),
+        **without_code(tmp_path),
     }
     for line in (
         "estimate aclnnRelu self=fp16[640] -s 910b3",

@@ -137,6 +137,17 @@ def workshop(factory: pytest.TempPathFactory) -> Workshop:
     return Workshop(folder)
 
 
+def without_code(folder: Path) -> dict[str, str]:
+    """An environment in which the library is built of nothing, for programs that never load it.
+
+    The folder gets a compiler that makes empty files.
+    """
+    compiler = folder / "makes_nothing"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n: > "$2"\n')
+    compiler.chmod(0o755)
+    return {"CC": str(compiler), "CXX": str(compiler)}
+
+
 def _run(command: list[str], environment: dict[str, str]) -> Ran:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -4,8 +4,10 @@ import gc
 import os
 import sys
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from support.left_out import LeftOut, Skipped
 from support.schemas import watch
 
 # Tests start many processes: what one of them has compiled, the others read.
@@ -29,9 +31,19 @@ settings.register_profile(
 settings.load_profile("any failure" if os.environ.get("CI") else "any machine")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the second session of .ci/run is told."""
+    told = "only slow tests, those that the last run skipped, and those that torch tells more"
+    parser.addoption("--left-out", action="store_true", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Every JSON of the command line is held against its schema."""
     watch()
+    if config.getoption("left_out"):
+        config.pluginmanager.register(LeftOut(config))
+    elif not hasattr(config, "workerinput"):  # workers report to the process that started them
+        config.pluginmanager.register(Skipped(config))
 
 
 def pytest_collection_finish() -> None:

@@ -30,6 +30,7 @@ from support.row_cases import stood_for
 if TYPE_CHECKING:
     from support.references.row import Row
 
+pytestmark = pytest.mark.torch  # calls of references that are torch's
 COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "640"))
 CHIP = "Ascend910B3"
 EACH = COUNT // 640  # calls of an interface with references, two of every 96th in the suite

@@ -140,8 +140,13 @@ def room_of(module: str) -> str | None:
     return parts[1] if len(parts) > 1 and parts[1] in LEVEL else None
 
 
-def imports(file: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(file: Path) -> tuple[tuple[str, int], ...]:
     """Every module that a file imports, at its top, in a function or for types, with the line."""
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for name in node.names:
@@ -184,6 +189,7 @@ def _uses_own_names(file: Path, package: str, known: Mapping[str, Path]) -> bool
     )
 
 
+@cache
 def _inside(package: str) -> tuple[str, ...]:
     return tuple(name for name in modules() if name.startswith(f"{package}."))
 

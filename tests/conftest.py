@@ -32,7 +32,7 @@ settings.load_profile("any failure" if os.environ.get("CI") else "any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the second session of .ci/run is told."""
+    """What the second run of .ci/run is told."""
     told = "only slow tests, those that the last run skipped, and those that torch tells more"
     parser.addoption("--left-out", action="store_true", help=told)
 

@@ -155,13 +155,18 @@ class AxisMap:
 
     def _ends(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The least and the greatest place of ``count`` sums in a row, by the first of them."""
-        known = self._least_and_most
+        if (known := self._known_ends.get(count)) is not None:  # every tile of a kernel asks
+            return known
         found = []
-        for ends, better in zip(known, (np.minimum, np.maximum), strict=True):
+        for ends, better in zip(self._least_and_most, (np.minimum, np.maximum), strict=True):
             padded = np.concatenate([ends, np.full(count - 1, ends[-1])])
             windows = np.lib.stride_tricks.sliding_window_view(padded, count)
             found.append(better.reduce(windows, axis=1))
-        return found[0], found[1]
+        return self._known_ends.setdefault(count, (found[0], found[1]))
+
+    @cached_property
+    def _known_ends(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        return {}
 
     @cached_property
     def _least_and_most(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -119,16 +119,22 @@ def test_what_ifs_take_no_fewer_cards(found: LlmPlanResult) -> None:
     assert slower.cards <= chosen.cards
 
 
+# What is asked of one layout, where more of them would only be searched once more.
+SMALL = PLAN.replace(", Atlas 300I Duo", "").replace(
+    "tensor_parallel: [1, 2]", "tensor_parallel: [1]"
+)
+
+
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "plan.html"
-    said = commands.npusim(capsys, "plan", written(tmp_path), "--html", page)
+    said = commands.npusim(capsys, "plan", written(tmp_path, SMALL), "--html", page)
     assert said.code == 0
     assert "what if" in said.out
     text = page.read_text(encoding="utf-8")
     for label in ("Latency against load", "Tokens of a card against TPOT", "Memory and cache"):
         assert f'aria-label="{label}' in text
     assert f"--html {page.name}" in text
-    hasty = PLAN.replace("ttft_ms: 500", "ttft_ms: 0.001")
+    hasty = SMALL.replace("ttft_ms: 500", "ttft_ms: 0.001")
     said = commands.npusim(capsys, "plan --json", written(tmp_path, hasty))
     assert said.code == 1
     assert said.json["cards"] is None

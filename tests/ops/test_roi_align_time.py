@@ -315,7 +315,7 @@ def test_numbers_and_instructions_move_the_same_bytes(
     monkeypatch.setattr(accumulation, "_HOST_BYTES", 1)
     chip = physics.with_cores(physics.with_ub(CHIP, ub), cores)
     watches = physics.assert_numbers_pay_for_themselves(
-        chip, ROI_ALIGN, roi_align(80, 48, (1, 60, 60), ratio=ratio), tolerance=tolerance
+        chip, ROI_ALIGN, roi_align(80, 32, (1, 60, 60), ratio=ratio), tolerance=tolerance
     )
     assert len(watches) == 4
 

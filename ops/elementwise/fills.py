@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.schedules.rows.shares import RowShare
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _C0 = 16  # channels in the innermost axis of NC1HWC0
 
 _ZEROS_BYTES = 48 << 10  # that AtomicAddrClean makes on every core, and stores as often as needed
+# What kernels of the float status fill: 150 repeats, whose blocks lie 8 apart.
+_UNREAD_HALVES, _UNREAD_APART = 150 * 128, 8
 _WHOLE = 0.75  # of the blocks that a whole tensor takes: fewer are for something else
 _PADDING_BYTES = 32  # behind what is cleared: 147,456 bytes are recorded on 4 cores, not on 3
 
@@ -115,13 +117,18 @@ class OnesLike(ZerosLike):
 class NPUClearFloatStatus(Kernel):
     """The eight flags of the overflow detection, cleared by every core in turn.
 
-    Cores store into one line, so they wait for each other. No flag is ever raised here.
+    Before that every core fills a buffer that nobody reads, several times, block by block in two
+    bank groups. Cores store into one line, so they wait for each other. No flag is ever raised
+    here. Source: public operator sources (impl/n_p_u_clear_float_status.py,
+    n_p_u_get_float_status.py).
     """
 
-    op_type = "NPUClearFloatStatus"
+    op_type: str = "NPUClearFloatStatus"
+    loads: ClassVar[bool] = True  # whether every core loads the flags, though it doesn't use them
+    fills: ClassVar[int] = 6
 
     def __init__(self, profile: Profile, flags: GlobalTensor, out: GlobalTensor) -> None:
-        self.out, self.reads, self.writes = out, (flags,), (out,)
+        self.flags, self.out, self.reads, self.writes = flags, out, (flags,), (out,)
         self.block_dim = profile.cores.vector_cores
 
     def block_kind(self, block_idx: int) -> Hashable:
@@ -131,13 +138,31 @@ class NPUClearFloatStatus(Kernel):
 
     def process(self, core: Core) -> None:
         """The work of one block."""
+        if self.loads:
+            given = TBuf("given")
+            core.pipe.init_buffer(given, 1, self.flags.nbytes)
+            flags = self.flags.view(self.flags.numel)
+            core.copy_runs(given.get(flags.dtype, flags.numel), flags.span(0, flags.numel))
+        unread = TBuf("unread")
+        core.pipe.init_buffer(unread, 1, _UNREAD_HALVES * FLOAT16.itemsize)
+        for fill in range(self.fills):
+            tile = unread.get(FLOAT16, _UNREAD_HALVES)
+            core.duplicate(tile, float(fill), apart_bytes=_UNREAD_APART * core.block_bytes)
         queue = TQue(TPosition.VECOUT, 1, "flags")
         core.pipe.init_buffer(queue, 1, self.out.nbytes)
-        flags = core.duplicate(queue.alloc_tensor(self.out.dtype, self.out.numel), 0.0)
+        cleared = core.duplicate(queue.alloc_tensor(self.out.dtype, self.out.numel), 0.0)
         target = self.out.view(self.out.numel).span(0, self.out.numel)
         core.set_store_sharers(self.block_dim)
-        queue.copy_out(target, flags)
+        queue.copy_out(target, cleared)
         core.set_atomic_none()
+
+
+class NPUGetFloatStatus(NPUClearFloatStatus):
+    """The same flags, of a register that every core looks at."""
+
+    op_type: str = "NPUGetFloatStatus"
+    loads = False
+    fills = 7
 
 
 class AtomicAddrClean(ZerosLike):

@@ -96,9 +96,18 @@ class Vector(Elementwise):
         self.issue("ub2ub", dst, (src,))
         return self._copied(dst, src)
 
-    def duplicate(self, dst: LocalTensor, scalar: Number) -> LocalTensor:
-        """Fill dst with a number (vector_dup)."""
+    def duplicate(self, dst: LocalTensor, scalar: Number, *, apart_bytes: int = 0) -> LocalTensor:
+        """Fill dst with a number (vector_dup).
+
+        ``apart_bytes`` is how far apart the blocks of a repeat are stored, if they are.
+        """
+        if apart_bytes:
+            kind, size = dst.dtype.intrinsic, dst.dtype.itemsize
+            waited = self.costs.line_cycles(dst.numel * size // self.block_bytes, apart_bytes)
+            own = self.costs.vector("vector_dup", kind, size, dst.numel)
+            self.slowed = max(1.0, waited / own)
         self.issue("vector_dup", dst, ())
+        self.slowed = 1.0
         if self.numerics:
             dst.becomes(_DUPLICATE, number_of(scalar, self.depth, dst))
         self.computed("duplicate", dst)

@@ -20,7 +20,7 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.matmul.grouped import Groups
 from npusim.runtime import streams, task
 from npusim.runtime.task import run_tasks
-from npusim.values.garbage import collect_later
+from npusim.values.garbage import CollectLater
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -292,7 +292,7 @@ def test_estimates_are_made_without_a_search_for_garbage(monkeypatch: pytest.Mon
     device.launch(Doubled, x, x)
     assert searched == [False]
     assert gc.isenabled()
-    with pytest.raises(ValueError, match="inside"), collect_later():
+    with pytest.raises(ValueError, match="inside"), CollectLater():
         raise ValueError("inside")
     assert gc.isenabled()
     gc.disable()

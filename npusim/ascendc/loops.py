@@ -208,7 +208,7 @@ def dealt(index: Index, table: NDArray[np.int64]) -> Index:
     numbers = table.tolist()
     last = {number: place for place, number in enumerate(numbers)}
     if len(last) == 1:
-        return numbers[0]
+        return int(numbers[0])
     found = looked_up(index, table)
     if not isinstance(found, IndexArray):
         return found

@@ -14,7 +14,6 @@ from collections.abc import Hashable
 from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from npusim.engine.packing import packed, unpacked
 from npusim.reading import run_store
 from npusim.values.locks import lock
 
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 DEFAULT_BYTES = 100_000_000
 _STREAMS_SHARE = 0.4  # of them; the rest is for runs
-_STREAMS_BYTES = (7000, 1.15)  # of a kernel's key, for each byte of its streams: measured
+_BYTES = (2500, 450)  # streams of a kernel, an instruction (its part of the key too): measured
 _ENTRY_BYTES = (
     260  # of a run, beside its text: key, place in the table and among the lots; measured
 )
@@ -84,7 +83,7 @@ class Memo:
         self.limit_bytes = limit_bytes
         self.store = (store or run_store.shared()) if limit_bytes else None
         for_streams = _STREAMS_SHARE * limit_bytes
-        self._streams: _Shelf[tuple[bytes, Streams]] = _Shelf(for_streams)
+        self._streams: _Shelf[Streams] = _Shelf(for_streams)
         self._runs: _Shelf[bytes] = _Shelf(limit_bytes - for_streams)
 
     def __len__(self) -> int:
@@ -117,15 +116,13 @@ class Memo:
 
     def streams(self, key: Hashable) -> Streams | None:
         """The instruction streams that are kept under ``key``."""
-        found = self._streams.get(key)
-        return None if found is None else found[1]._replace(groups=unpacked(found[0]))
+        return self._streams.get(key)
 
     def keep_streams(self, key: Hashable, found: Streams) -> None:
         """Keep instruction streams, if they are worth their room; others have to make it."""
-        text = packed(found.groups)
-        kept = text, found._replace(groups=())
-        own, each = _STREAMS_BYTES
-        self._streams.keep(key, kept, round(own + each * len(text)))
+        record, instruction = _BYTES
+        instructions = sum(len(group.program.listed()) for group in found.groups)
+        self._streams.keep(key, found, record + instruction * instructions)
 
 
 class _Shelf(Generic[T]):

@@ -176,21 +176,19 @@ def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int
 
 def fingerprint(program: Program) -> Hashable:
     """Equal for programs that do the same with flags of the same numbers."""
-    return told(program.body), tuple(program.flags)
+    return _told(program.body), tuple(program.flags)
 
 
-def told(nodes: list[Node]) -> tuple[Hashable, ...]:
-    """Equal for nodes that are; plain tuples as far as there are many of them."""
-    return tuple([
+def _told(nodes: list[Node]) -> Hashable:
+    return tuple(
         (
-            node.pipe, node.name, node.cycles, node.transfer and tuple(node.transfer),
-            node.waits, node.sets,
+            node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
             node.detail, node.site, node.latency, node.unit_flag,
         )
         if isinstance(node, Instruction)
-        else (node.count, told(node.body)) if isinstance(node, Loop) else node.site
+        else (node.count, _told(node.body)) if isinstance(node, Loop) else node.site
         for node in nodes
-    ])  # fmt: skip
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,23 @@ class RowBlocks(BlockedCopy):
     """Between rows of channels and slices: tiles of rows, their slices moved apart or together."""
 
     def tiled(self, profile: Profile) -> Grid:
+        if len(self.plain.shape) == len(self.packed.shape):  # weights of one tap, as planes are
+            return self._dealt(profile)
         return self._whole(profile) if self.forward else self._apart(profile)
+
+    def _dealt(self, profile: Profile) -> Grid:
+        """Tiles of rows, or of parts of rows, for every core."""
+        layout, cores = self.layout, profile.cores.vector_cores
+        images, channels, places = layout.sizes
+        room = self._room(profile)
+        width = min(round_up(channels, layout.c0), room // TURNED_LINES // layout.c0 * layout.c0)
+        step = TURNED_LINES if layout.padded[_S] != places or places % TURNED_LINES == 0 else 1
+        share = round_up(ceil(places * images / cores), step)
+        rows = max(step, min(room // width, share) // step * step)
+        while images * ceil(places / rows) * ceil(channels / width) < cores and width > layout.c0:
+            width = round_up(ceil(width / 2), layout.c0)
+        extent = (1, min(channels, width), min(places, rows))
+        return Grid(layout.sizes, extent, cores)
 
     def _whole(self, profile: Profile) -> Grid:
         """Tiles towards slices: as many small matrices at once as 16 lines of UB hold.
@@ -108,7 +124,7 @@ class RowBlocks(BlockedCopy):
     def moves(self) -> bool:
         """Whether rows are made of slices by moves in UB, and not by turning lines twice."""
         channels, c0 = self.layout.sizes[_C], self.layout.c0
-        if self.forward:
+        if self.forward or len(self.plain.shape) == len(self.packed.shape):
             return channels % c0 == 0
         gate = _TURNED_RAGGED if channels % c0 else _TURNED
         return self.layout.slices >= gate or channels == c0

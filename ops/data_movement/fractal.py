@@ -43,15 +43,21 @@ class RowBlocks(BlockedCopy):
     """Between rows of channels and slices: tiles of rows, their slices moved apart or together."""
 
     def tiled(self, profile: Profile) -> Grid:
-        if not profile.software.compiled_for_shape:
+        if self._evens:
             return self._evenly(profile)
         return self._whole(profile) if self.forward else self._apart(profile)
 
-    def _evenly(self, profile: Profile) -> Grid:
-        """Tiles of whole blocks of rows, as even as they come out on all cores.
+    @property
+    def _evens(self) -> bool:
+        """Whether the tiling is another one than that of the older kernels for matrices.
 
-        Kernels for any shape of Atlas A2 are generated: their tiling isn't that of the older ones.
+        That of weights of one tap is the one for planes, and kernels for any shape are generated.
         """
+        taps = len(self.plain.shape) == len(self.packed.shape)
+        return taps or not self.profile.software.compiled_for_shape
+
+    def _evenly(self, profile: Profile) -> Grid:
+        """Tiles of whole blocks of rows, as even as they come out on all cores."""
         layout, cores, c0 = self.layout, profile.cores.vector_cores, self.layout.c0
         images, channels, places = layout.sizes
         room = self._room(profile)
@@ -126,7 +132,7 @@ class RowBlocks(BlockedCopy):
     def moves(self) -> bool:
         """Whether rows are made of slices by moves in UB, and not by turning lines twice."""
         channels, c0 = self.layout.sizes[_C], self.layout.c0
-        if self.forward:
+        if self.forward or self._evens:
             return channels % c0 == 0
         gate = _TURNED_RAGGED if channels % c0 else _TURNED
         return self.layout.slices >= gate or channels == c0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
-_SHARE_BYTES = 1 << 27  # the same for tasks of several blocks, whose chains need no memory
+_SHARE_BYTES = 1 << 28  # the same for tasks of several blocks, whose chains leave few in memory
 
 
 class Core(

@@ -75,7 +75,8 @@ _CLEARS = ("AtomicAddrClean",)  # what they clear no tensor of theirs tells, but
 # Those whose rows are dealt out otherwise where they are compiled for their shapes.
 _DEALT_BY_SHAPE = ("ArgMaxV2", "ArgMin")
 # MindSpore computes one gradient where a step uses one (frontend/optimizer/irpass/minmax_grad.h); a
-# single number that tensors are cut off at is a constant, whose gradient nothing uses.
+# single number that tensors are cut off at is a constant, whose gradient nothing uses. It lists the
+# gradient behind the operands, the device's operator before them.
 _OF_EXTREMES = ("MaximumGrad", "MinimumGrad")
 _BETWEEN = "between"
 _FLUSHED = "flushed"
@@ -300,8 +301,10 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
         attributes = {"block_dim": blocks} | attributes
     if record["op"] in _DEALT_BY_SHAPE and _state(record) == "static":
         attributes = {"compiled_for_shape": True} | attributes
-    if record["op"] in _OF_EXTREMES and record.get("state") == "graph" and len(inputs) > 1:
-        attributes = {"grad_y": inputs[1] is None or inputs[1].numel > 1} | attributes
+    if record["op"] in _OF_EXTREMES and len(inputs) > 2:
+        inputs = (inputs[2], *inputs[:2])
+        asked = inputs[2] is None or inputs[2].numel > 1
+        attributes = {"grad_y": asked or record.get("state") != "graph"} | attributes
     if record.get("hf32") == "YES":
         attributes = {"enable_hf32": True} | attributes
     return in_slots(TaskSpec(record["op"], inputs, made, attributes))

@@ -174,7 +174,7 @@ def _clipped_norm(f: Formula, x: Term, zero: Operand, one: Operand, least: Opera
 
 
 def _shared_out(
-    f: Formula, larger: Operand, smaller: Operand, grad: Term, *, grad_x: bool, grad_y: bool
+    f: Formula, grad: Term, larger: Operand, smaller: Operand, *, grad_x: bool, grad_y: bool
 ) -> tuple[Term | None, Term | None]:
     """The gradient goes to the first operand where ``larger`` >= ``smaller``, else to the second.
 
@@ -214,7 +214,7 @@ _ROWS = (
     Compute("MaximumGrad", _shared_out, outputs=2, attributes=_BOTH, axes=Axes.KEPT),
     Compute(
         "MinimumGrad",
-        lambda f, a, b, grad, **asked: _shared_out(f, b, a, grad, **asked),
+        lambda f, grad, a, b, **asked: _shared_out(f, grad, b, a, **asked),
         outputs=2,
         attributes=_BOTH,
         axes=Axes.KEPT,

@@ -238,21 +238,21 @@ def test_powers(chip: str, base: float, power: float) -> None:
 def test_gradients_of_extremes_go_to_the_winner(chip: str, op: str) -> None:
     x, y, grad = (numbers(40, 50, seed=seed) for seed in range(3))
     wins = x >= y if op == "MaximumGrad" else x <= y
-    first, second = run(chip, op, [x, y, grad], [like(x), like(x)])
+    first, second = run(chip, op, [grad, x, y], [like(x), like(x)])
     np.testing.assert_array_equal(first, grad * wins)
     np.testing.assert_array_equal(second, grad * ~wins)
     number = np.array(0.1, np.float32)
     wins = x >= number if op == "MaximumGrad" else x <= number
-    first, total = run(chip, op, [x, number, grad], [like(x), np.zeros((), np.float32)])
+    first, total = run(chip, op, [grad, x, number], [like(x), np.zeros((), np.float32)])
     np.testing.assert_array_equal(first, grad * wins)
     np.testing.assert_allclose(total, (grad * ~wins).sum(), rtol=1e-4)
     asked = {"grad_x": True, "grad_y": False}
     outputs = [like(x), np.zeros((), np.float32)]
-    first, left = run(chip, op, [x, number, grad], outputs, **asked)
+    first, left = run(chip, op, [grad, x, number], outputs, **asked)
     np.testing.assert_array_equal(first, grad * wins)
     assert left == 0
     with pytest.raises(KernelError, match="has to be true"):
-        run(chip, op, [x, y, grad], [like(x), like(x)], grad_x=False, grad_y=False)
+        run(chip, op, [grad, x, y], [like(x), like(x)], grad_x=False, grad_y=False)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -239,8 +239,8 @@ def two_gradients(pick: Pick, _: str) -> Task:
     shape = (pick.size() * pick.size(40),)
     x, grad = pick.numbers(*shape), pick.numbers(*shape)
     if pick.of(True, False):
-        return Task([x, pick.numbers(), grad], [empty(*shape), zeros()])
-    return Task([x, pick.numbers(*shape), grad], [empty(*shape), empty(*shape)])
+        return Task([grad, x, pick.numbers()], [empty(*shape), zeros()])
+    return Task([grad, x, pick.numbers(*shape)], [empty(*shape), empty(*shape)])
 
 
 def lamb_update(pick: Pick, _: str) -> Task:

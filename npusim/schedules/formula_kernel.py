@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Results = Term | tuple[Term | None, ...]
 FLOAT_BYTES = 4
-_KEPT = 1024  # classes of rows that calls made
 
 
 @dataclass(frozen=True)
@@ -420,7 +419,7 @@ class _Named:
     digest: str
 
 
-@lru_cache(_KEPT)
+@lru_cache(maxsize=1024)
 def _kernel_named(named: _Named) -> type[FormulaKernel]:
     kind = kernel_of(named.row)
     kind.digest = named.digest

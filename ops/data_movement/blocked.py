@@ -19,6 +19,7 @@ from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPo
 from npusim.library.tensor_lists import read_parameters
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 PARAMETERS = 128  # that the kernel keeps of its tiling
 FRACTAL = 16  # rows of a fractal
-_GENERATED = 8  # channels of a slice of weights, in float32
 _N, _C, _S = 0, 1, 2
 Sizes = tuple[int, int, int]
 
@@ -254,7 +254,7 @@ class BlockedCopy(Kernel):
         Rows that whole blocks don't step between are loaded by an instruction each where the kernel
         is generated, and not written in TIK: rows of 36 bytes take 17 to 25 cycles more than in one
         (weights of a layout detector on 910B2). Source: CANN 8.1.RC1, impl/dynamic/trans_data.py,
-        which generates those of NC1HWC0 and, with slices of 8, of FRACTAL_Z.
+        which generates those of NC1HWC0 and, in float32, of FRACTAL_Z.
         """
         steps, order = self.layout.plain, self.plain_order()
         shape = [piece.shape[axis] for axis in order]
@@ -268,7 +268,7 @@ class BlockedCopy(Kernel):
         if all(step % self.block == 0 for step in steps_apart):
             return cut
         fractals, maps = len(self.packed.shape) == 4, len(self.packed.shape) == 5
-        generated = maps or (fractals and self.layout.c0 == _GENERATED)
+        generated = maps or (fractals and self.kind is FLOAT)
         return cut.by_rows(singly=self.forward and generated)
 
     def packed_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:

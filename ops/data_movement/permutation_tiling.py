@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.costs import TURNED_LINES
 from npusim.ops.data_movement.turned import TurnedTile
 from npusim.schedules.split_grid import Group, SplitGrid
 from npusim.schedules.tile_grid import Part, parts_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Axes = tuple[int, ...]
 
 _ROWS = 128  # of a tile
-_LINES = 16  # that vnchwconv turns at once
 _COLUMN_BYTES = 512  # of a tile
 RESERVED_BYTES = 4096  # of UB, where the kernel keeps what it is told
 _NUMBERS = 117  # of tiling data that are read before the first tile
@@ -174,7 +174,9 @@ def _in_squares(profile: Profile, box: Box, itemsize: int) -> TurnedGrid:
     steps of vnchwconv; what is left over goes to the last core that has some.
     """
     half = (profile.buffers.ub_bytes - RESERVED_BYTES) // 2
-    most = half // (_ROWS * max(_WORTH)) // _LINES * _LINES * (2 if itemsize == 1 else 1)
+    most = (
+        half // (_ROWS * max(_WORTH)) // TURNED_LINES * TURNED_LINES * (2 if itemsize == 1 else 1)
+    )
     tiles = [min(size, limit) for size, limit in zip(box.sizes, (most, _ROWS), strict=True)]
     counts = [size // tile for size, tile in zip(box.sizes, tiles, strict=True)]
     wanted = counts[0] / counts[1]

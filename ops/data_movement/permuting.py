@@ -17,7 +17,7 @@ from npusim.ops.data_movement.moved_rows import moved_rows
 from npusim.ops.data_movement.permutation_tiling import RESERVED_BYTES, TurnedGrid, turned_grid
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.arithmetic import greatest_divisor
-from npusim.values.dtypes import INT64
+from npusim.values.dtypes import FLOAT, INT64
 from npusim.values.errors import RefusedTaskError, UnsaidError
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from npusim.schedules.tile_grid import Extent, Grid
 
 Order = tuple[int, ...]
-_TOLD = 256  # numbers of tiling data for all cores that there is room for
-_HEAD = 8  # of its head, and about as many for each core
+_TOLD = (8, 256, 8)  # numbers of tiling data: its head, room for all cores', about those of a core
 _NUMBERS_OF_ROWS = 54  # read from it, by rows that stay rows
 _NUMBERS_OF_OTHERS = 209  # by permutations that gather parts of several axes
 _ROW_OPERATIONS = 45  # of the scalar unit, for the address of a row
-_WIDEST = 4  # bytes of an element, of rows of which many go in one transfer
 _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
 
 
@@ -54,12 +52,12 @@ class Transpose(StridedCopy):
         if self.any_shape:
             self.overlaps, self.reserved_bytes = False, RESERVED_BYTES
             self.by_halves, self.row_operations = True, _ROW_OPERATIONS
-            self.told = made((_TOLD,), INT64, "tiling")
+            self.told = made((max(_TOLD),), INT64, "tiling")
             self.scratch = (self.told,)
         super().__init__(profile, src, dst)
         if self.split is not None:
             self.one_buffer = True
-            self.pads = self.itemsize <= _WIDEST
+            self.pads = self.itemsize <= FLOAT.itemsize  # many rows go in one transfer
             self.by_line = not self.pads
         if self.any_shape:
             self.block_dim = profile.cores.vector_cores
@@ -84,7 +82,7 @@ class Transpose(StridedCopy):
             return
         parts = TQue(TPosition.VECIN, 1, "tiling", consumer=Pipe.SCALAR)
         core.pipe.init_buffer(parts, 1, self.told.nbytes)
-        for numbers in (_HEAD, _TOLD, _HEAD):  # each knows from the one before how much it is
+        for numbers in _TOLD:  # each knows from the one before how much it is
             part = parts.copy_in(self.told.span(0, numbers))
             core.get_value(part)
             parts.free_tensor(part)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _TILING_ARRAYS = 5
 _BLOCK_BYTES = 32
-_KEPT = 1024  # classes of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,7 @@ class ForeachKernel(Kernel):
                 part.process(core)
 
 
-@lru_cache(_KEPT)
+@lru_cache(maxsize=1024)
 def _part_of(kind: type[ForeachKernel], number: float | None) -> type[FormulaKernel]:
     """The kernel of one tensor of each list: one class for a number, which streams are kept by."""
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _MERGED_BYTES = (32, 64, 128, 160, 192, 224, 256)  # of narrow rows that are one request
 _LINE, _HALF, _PACKET = 512, 256, 128
-_MB = 1e6
 
 
 class _Edge(NamedTuple):
@@ -177,7 +176,7 @@ class BlockCycles:
     def _bank_rate(self, block: _Block, requests: int, same: int, cores: int, active: int) -> float:
         """Bytes a cycle that the banks of L2 allow, with requests for one address."""
         banks = self._model.banks
-        part = cores * block.rows * max(block.width * self._size, _PACKET) / _MB
+        part = cores * block.rows * max(block.width * self._size, _PACKET) / 1e6  # megabytes
         free = 1 - banks.conflict_reach * exp(-banks.conflict_decay_per_mb * part)
         penalty = cores * (same - 1) * requests / free * banks.conflict_share
         return block.nbytes / (requests * active / banks.count * self._bank_clock + penalty)

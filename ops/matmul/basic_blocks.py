@@ -15,7 +15,7 @@ from math import ceil, gcd, isqrt, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ops.matmul.basic_block_cycles import BlockCycles
-from npusim.ops.matmul.cache_tiling import partition_of
+from npusim.ops.matmul.cache_tiling import LARGE, partition_of
 from npusim.ops.matmul.cache_tiling_cycles import Found, Grid, Tiles
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
@@ -34,8 +34,6 @@ _BLOCKS = (
     (64, 512, 256),
 )  # fmt: skip
 _TWO_IN_L0C = ((64, 64, 2048), (128, 128, 1024))
-_LARGE = 256  # elements that every edge has to exceed
-_ALIGNED_BYTES = 32  # of rows
 _WHOLE_K_BYTES = 256  # rows of whole such parts needn't come in longer chunks
 _LONG_LOAD_BYTES = 1 << 16  # what a load of a chunk brings at least
 _RESULTS_BESIDE_L2 = ((1.0, 0.6), (0.5, 0.8))  # share of L2 that they take, and what is left
@@ -63,13 +61,13 @@ class _Load(NamedTuple):
 def applies_to(profile: Profile, shape: Shape) -> bool:
     """True for large products of one matrix with aligned rows."""
     size = shape.dtype.itemsize
-    if shape.batch > 1 or min(shape.m, shape.n, shape.k) <= _LARGE:
+    if shape.batch > 1 or min(shape.m, shape.n, shape.k) <= LARGE:
         return False
     if shape.out_bytes != size or not shape.dtype.is_float or shape.in_fractals:
         return False
     loads = shape.k * (shape.m + shape.n) * 2 * size
     rows = shape.m if shape.turned_a else shape.k, shape.k if shape.turned_b else shape.n
-    aligned = all(each * size % _ALIGNED_BYTES == 0 for each in rows)
+    aligned = all(each * size % profile.buffers.block_bytes == 0 for each in rows)
     return aligned and loads // profile.cores.cube_cores > profile.buffers.l1_bytes
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.shapes import Shape
 
-_LARGE = 256  # elements of every edge from which on another search is made
+LARGE = 256  # elements that every edge has to exceed, from which on another search is made
 _EDGE = 8  # fractals: 128 rows or columns
 _LONG_EDGE = 16  # fractals
 _FEW_CORES = 16  # grids of fewer cores aren't tried where L1 holds one operand
@@ -40,7 +40,7 @@ def applies_to(profile: Profile, shape: Shape) -> bool:
     if shape.batch == 1:
         return True
     loads = (shape.m + shape.n) * shape.k * shape.dtype.itemsize * 2
-    large = min(shape.m, shape.n, shape.k) > _LARGE
+    large = min(shape.m, shape.n, shape.k) > LARGE
     return not large or loads <= profile.buffers.l1_bytes * profile.cores.cube_cores
 
 

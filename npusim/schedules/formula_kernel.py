@@ -95,12 +95,12 @@ class FormulaKernel(ElementwiseKernel):
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
         self.formula, operands, found = self._record(profile, given, outputs, attributes)
+        # The gradient of an operand that is a single element is a sum.
+        several = any(out.numel > 1 for out in outputs)
         pairs = zip(found, outputs, strict=True)
         stored = tuple((term, out) for term, out in pairs if term is not None)
         results = tuple(term for term, _ in stored)
         outputs = tuple(out for _, out in stored)
-        # The gradient of an operand that is a single element is a sum.
-        several = max(each.numel for each in (*outputs, *given) if each is not None) > 1
         self.sums = {term: out for term, out in stored if several and out.numel == 1}
         self.independent = not self.sums  # which are added up in the order of the tiles
         self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)

@@ -241,12 +241,28 @@ def agrees(op_type: str, chip: str, examples: int) -> None:
             made = task_of(op_type, data, profile).kernels(profile, op_type)[0]
         except KernelError:  # this chip doesn't have it
             return
-        assert all(is_known_again(each, profile) for each in made)
         compiled = run_tasks(made, profile).runs
         for run, reference in zip(compiled, run_tasks(made, profile, exact=True).runs, strict=True):
             assert_alike(run, reference)
 
     both()
+
+
+@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])
+def test_what_is_kept_of_every_operator_is_found_again(op_type: str) -> None:
+    chip = next(chip for chip in LINES if chip in chips_of(op_type))
+
+    @settings(max_examples=1, deadline=None)
+    @given(data=st.data())
+    def again(data: st.DataObject) -> None:
+        profile = load_profile(chip)
+        try:
+            made = task_of(op_type, data, profile).kernels(profile, op_type)[0]
+        except KernelError:  # this chip doesn't have it
+            return
+        assert all(is_known_again(each, profile) for each in made)
+
+    again()
 
 
 @pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])

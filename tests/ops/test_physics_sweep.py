@@ -37,6 +37,9 @@ JUMPS = {
 # fewer bytes are loaded in shorter bursts by what turns them around.
 BY_VECTOR = ("Gelu", "Tanh", "Sigmoid", "ReduceSum", "SwiGlu", "Transpose")
 MORE_BY_VECTOR, NO_MORE = 1.25, 1.05
+# The vendor's tiling moves rows of one axis a transfer, one tile after the other: of 16 rows of 160
+# bytes in float16, of more of 320 in float32.
+MORE_BY_TILES = {("Transpose", "Ascend910B3"): 2.0, ("Transpose", "Ascend910_9391"): 2.0}
 PARTS = ("Slice", "GatherV2")  # read what they write
 
 
@@ -144,7 +147,8 @@ def test_halves_are_never_slower_where_memory_limits(chip: str, way: Way) -> Non
     for rows, task, us in times_of(profile, way, "float16"):
         nbytes = sum(spec.nbytes for spec in (*task.inputs, *task.outputs) if spec is not None)
         if rows in wide and nbytes > LARGE:
-            more = MORE_BY_VECTOR if way.op in BY_VECTOR else NO_MORE
+            usual = MORE_BY_VECTOR if way.op in BY_VECTOR else NO_MORE
+            more = MORE_BY_TILES.get((way.op, chip), usual)
             assert us < more * wide[rows][1], rows
 
 

@@ -176,7 +176,7 @@ class _Description:
             return self._buffer(value)
         if isinstance(value, np.generic):
             return value.dtype.str, value.tobytes()
-        if isinstance(value, frozenset | set):
+        if isinstance(value, frozenset):  # a set may be of what runs have met
             return kind, frozenset(self._told(each, depth + 1) for each in value)
         if isinstance(value, dict):
             return self._items(value, depth + 1)

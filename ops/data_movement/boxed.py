@@ -46,7 +46,7 @@ class BoxesCopy(Kernel):
         self.block_dim = filled if blocks is None else blocks
         limit = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - block
         first = 0
-        self._extents: set[tuple[int, ...]] = set()
+        extents: set[tuple[int, ...]] = set()
         self._of_block: list[list[tuple[int, BoxTiling]]] = [[] for _ in range(self.block_dim)]
         for number, (source, target) in enumerate(pairs):
             box = Box.of(source, target)
@@ -54,8 +54,9 @@ class BoxesCopy(Kernel):
             tiling = BoxTiling.of(box, extent, self.block_dim, first_core=first)
             for place in range(tiling.grid.used_cores):  # of thousands a block has but some
                 self._of_block[(first + place) % self.block_dim].append((number, tiling))
-            self._extents.add(tiling.extent)
+            extents.add(tiling.extent)
             first = (first + tiling.grid.tile_count) % self.block_dim
+        self._extents = frozenset(extents)
         self._copies = len(pairs)
 
     def block_kind(self, block_idx: int) -> Hashable:

@@ -186,7 +186,8 @@ class MaxPoolWithArgmax(Kernel):
 @cache
 def _with_l1(kind: type[MaxPoolWithArgmax]) -> type[MaxPoolWithArgmax]:
     """The kernel on cores with L1, which has a way to UB there."""
-    return type(kind.__name__, (kind,), {"cores": "cube", "__doc__": kind.__doc__})
+    told = {"cores": "cube", "digest": "with L1", "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind,), told)
 
 
 def has_own_schedule(windows: tuple[Windows, Windows]) -> bool:

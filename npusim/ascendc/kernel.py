@@ -56,8 +56,9 @@ class Kernel(ABC):
     ``shares_all`` says that all a block does lies in its :meth:`Core.share`, so that one whose
     tasks were computed together with another's has nothing left to do.
     ``literal`` marks kernels that are always run as a reference, block by block and iteration by
-    iteration; blocks that turn out to be alike are played together. ``digest`` tells classes of one
-    name apart that calls make: what they are made from (`npusim.values.contents`).
+    iteration; blocks that turn out to be alike are played together. ``follows_numbers`` tells that
+    what it does depends on numbers that it takes without asking for them. ``digest`` tells classes
+    of one name apart that calls make: what they are made from (`npusim.values.contents`).
     """
 
     op_type: str = ""
@@ -73,6 +74,7 @@ class Kernel(ABC):
     independent: bool = False
     shares_all: ClassVar[bool] = False
     literal: ClassVar[bool] = False
+    follows_numbers: ClassVar[bool] = False
 
     block_dim: int
     division: Division | None = None

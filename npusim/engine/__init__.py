@@ -5,7 +5,7 @@ In go the programs of all cores, out comes a timeline.
 
 from npusim.engine.l2 import ALL_LOST, Code, L2State
 from npusim.engine.machine import Machine, block_cycles, machine_for, machine_of
-from npusim.engine.memo import Key, Memo, Streams, process_memo
+from npusim.engine.memo import Memo, Streams, process_memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, Traffic, simulate
 from npusim.engine.timeline import CoreRecord, Whole
@@ -18,7 +18,6 @@ __all__ = [
     "CoreRecord",
     "Instruction",
     "KernelRun",
-    "Key",
     "L2State",
     "Loop",
     "Machine",

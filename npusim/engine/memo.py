@@ -10,7 +10,6 @@ the same order, still finds what is left, where dropping the oldest would leave 
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
 from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -39,23 +38,7 @@ class Streams(NamedTuple):
 
     groups: tuple[CoreGroup, ...]
     buffers: tuple[int, ...]
-    profile: object  # kept, so that no other takes its place
     asked: bool
-
-
-class Key:
-    """What something is known by: it may be long, so that it is hashed once."""
-
-    __slots__ = ("_hash", "told")
-
-    def __init__(self, told: Hashable) -> None:
-        self.told, self._hash = told, hash(told)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self._hash == other._hash and self.told == other.told
 
 
 class Store(Protocol):
@@ -114,11 +97,11 @@ class Memo:
         if self.store is not None:
             self.store.flush()
 
-    def streams(self, key: Hashable) -> Streams | None:
+    def streams(self, key: bytes) -> Streams | None:
         """The instruction streams that are kept under ``key``."""
         return self._streams.get(key)
 
-    def keep_streams(self, key: Hashable, found: Streams) -> None:
+    def keep_streams(self, key: bytes, found: Streams) -> None:
         """Keep instruction streams, if they are worth their room; others have to make it."""
         record, instruction = _BYTES
         instructions = sum(len(group.program.listed()) for group in found.groups)
@@ -132,19 +115,19 @@ class _Shelf(Generic[T]):
         self.held_bytes = 0
         self._limit_bytes = limit_bytes
         self._lock = lock()
-        self._kept: dict[Hashable, tuple[T, int, int]] = {}  # with its bytes, and its lot
-        self._lots: list[Hashable] = []
+        self._kept: dict[bytes, tuple[T, int, int]] = {}  # with its bytes, and its lot
+        self._lots: list[bytes] = []
         self._draw = random.Random(0).randrange  # noqa: S311 - no secret
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: Hashable) -> T | None:
+    def get(self, key: bytes) -> T | None:
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else found[0]
 
-    def keep(self, key: Hashable, found: T, nbytes: int) -> None:
+    def keep(self, key: bytes, found: T, nbytes: int) -> None:
         with self._lock:
             if nbytes > _LARGEST_SHARE * self._limit_bytes or key in self._kept:
                 return

@@ -170,6 +170,14 @@ class Chain:
         self.tasks.append(kernel)
         return kernel
 
+    def lies_in(self, name: str, buffer: GmBuffer) -> None:
+        """Have an output, which no task knows yet, lie where an intermediate does."""
+        if (asked := self.arguments[name]).has_data:
+            buffer.data = asked.data
+        buffer.name = name
+        self.arguments[name] = buffer
+        self._intermediates = [each for each in self._intermediates if each is not buffer]
+
     def adopt(self, kernel: Kernel) -> None:
         """Count what a kernel made elsewhere passes to others, or is passed, as intermediates."""
         known = {id(each) for each in (*self.arguments.values(), *self._intermediates)}

@@ -7,26 +7,18 @@ Whoever wants to see instructions has the kernel traced and played once more.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Hashable
-from functools import cache, partial
-from types import CodeType, NoneType
-from typing import TYPE_CHECKING, Any, get_origin
-
-import numpy as np
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from npusim.engine import CoreRecord, KernelRun, L2State, Traffic, Whole
 from npusim.engine.program import Pipe, Unit
-from npusim.values.dtypes import DType
-from npusim.values.version import __version__
+from npusim.values.contents import digest_of
 
 if TYPE_CHECKING:
     from npusim.engine import Memo
-    from npusim.hardware.profile import Profile
     from npusim.runtime.streams import Described
-
-_PLAIN = frozenset({NoneType, bool, int, float, str, bytes})
 
 
 class KnownRun:
@@ -39,7 +31,6 @@ class KnownRun:
         self,
         memo: Memo | None,
         described: Described,
-        profile: Profile,
         l2: L2State,
         again: Callable[[L2State], KernelRun],
         *,
@@ -51,9 +42,9 @@ class KnownRun:
             {each: nbytes for each in self._buffers if (nbytes := l2.resident_bytes(each))}
         )
         self._key: bytes | None = None
-        if memo is not None and memo.limit_bytes and (text := _text(described.told)) is not None:
+        if memo is not None and memo.limit_bytes:
             held = [l2.resident_bytes(each) for each in self._buffers]
-            self._key = _digest(repr((text, _chip(profile), exact, held, l2.traits)))
+            self._key = bytes.fromhex(digest_of((described.key, exact, held, l2.traits)))
 
     def find(self, l2: L2State) -> KernelRun | None:
         """The run, with which ``l2`` is left as it leaves it; None where nobody knows."""
@@ -143,85 +134,3 @@ def _ranges(blocks: tuple[int, ...]) -> list[list[int]]:
 
 def _blocks(ranges: list[list[int]]) -> tuple[int, ...]:
     return tuple([block for first, end in ranges for block in range(first, end)])
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-_chips: dict[int, tuple[Profile, str]] = {}  # by their id: kept, so that no other takes their place
-
-
-def _chip(profile: Profile) -> str:
-    """What a chip's numbers are known by in any process, with this version of npusim."""
-    found = _chips.get(id(profile))
-    if found is None:
-        text = f"{__version__}\0{profile.model_dump_json()}"
-        found = _chips[id(profile)] = profile, _digest(text).hex()
-    return found[1]
-
-
-def _text(told: Hashable) -> str | None:
-    """A description as text, in any process the same and for others another; None without names."""
-    parts: list[str] = []
-    try:
-        _tell(parts, told)
-    except _NamelessError:
-        return None
-    return "".join(parts)
-
-
-class _NamelessError(Exception):
-    """Something that has no name of its own."""
-
-
-def _tell(parts: list[str], told: Any) -> None:
-    kind: type = type(told)
-    if kind is tuple:
-        if _PLAIN.issuperset(map(type, told)):
-            parts.append(f"{told!r},")
-            return
-        parts.append("(")
-        for each in told:
-            if type(each) in _PLAIN:  # most of them, and a call takes longer
-                parts.append(f"{each!r},")
-            else:
-                _tell(parts, each)
-        parts.append(")")
-    elif kind in _PLAIN:
-        parts.append(f"{told!r},")
-    elif isinstance(told, tuple):  # with names
-        parts.append(_name(kind))
-        _tell(parts, tuple(told))
-    elif kind is list:
-        _tell(parts, tuple(told))
-    elif kind is frozenset:
-        members = [_text(each) for each in told]
-        if None in members:
-            raise _NamelessError
-        parts.append(f"{{{sorted(map(str, members))}}}")
-    else:
-        parts.append(f"{_name(told)},")
-
-
-_named: dict[str, object] = {}  # who has a name, which nobody else may have
-
-
-@cache
-def _name(thing: Any) -> str:
-    """The name of a class, a function's code, an Enum's member and the like."""
-    if isinstance(thing, type):
-        own = getattr(thing, "op_type", ""), getattr(thing, "digest", "")
-        name = f"{thing.__module__}.{thing.__qualname__}:{':'.join(own)}"
-    elif isinstance(thing, CodeType):
-        file = "/".join(thing.co_filename.replace("\\", "/").split("/")[-3:])
-        name = f"{file}:{thing.co_firstlineno}:{thing.co_qualname}"
-    elif isinstance(thing, DType | np.ufunc) or get_origin(thing) is not None:
-        name = repr(thing)
-    elif hasattr(thing, "_value_") and hasattr(thing, "_name_"):
-        name = f"{type(thing).__module__}.{type(thing).__qualname__}.{thing._name_}"
-    else:
-        raise _NamelessError
-    if _named.setdefault(name, thing) is not thing and _named[name] != thing:
-        raise _NamelessError
-    return name

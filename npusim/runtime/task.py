@@ -116,7 +116,7 @@ def play(
     if described is None:
         run = played(l2, numerics=numerics)
     else:
-        known = KnownRun(memo, described, profile, l2, played, exact=exact)
+        known = KnownRun(memo, described, l2, played, exact=exact)
         run = known.find(l2) or known.keep(played(l2), asked=asked)
         if numerics:
             compute(kernel, profile)

@@ -106,6 +106,13 @@ class Quantity:
         return Quantity(combined, self.operations + more + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number divided by the elements of a row: what is recorded holds for rows of any length."""
+
+    of: float
+
+
 def _spend(core: Core, intrinsic: str) -> None:
     """Schedules compute with single elements in the vector unit too, step by step."""
     core.emit_vector(intrinsic, FLOAT, 1, chained=True, detail="float32 1")
@@ -151,13 +158,13 @@ def _of_one(call: Call, meaning: str) -> Callable[[Formula, Term], Term]:
 
 def _commutative(
     tiles: Call, with_number: Intrinsic[...], meaning: str
-) -> Callable[[Formula, Term | Number, Term | Number], Term]:
+) -> Callable[[Formula, Term | Number, Term | Number | Share], Term]:
     """The method for two tiles, or for a tile and a number in any order.
 
     Where the chip's instruction doesn't take the number with this type, a tile is filled with it.
     """
 
-    def record(self: Formula, a: Term | Number, b: Term | Number) -> Term:
+    def record(self: Formula, a: Term | Number, b: Term | Number | Share) -> Term:
         x, number = (a, b) if isinstance(a, Term) else (b, a)
         if not isinstance(x, Term):
             x = self.fill(x)
@@ -245,7 +252,7 @@ class Formula:
 
     # -- the rest --------------------------------------------------------------------------------
 
-    def fill(self, number: Number, dtype: DType | None = None) -> Term:
+    def fill(self, number: Number | Share, dtype: DType | None = None) -> Term:
         """A tile of one number."""
         return self.step(Core.duplicate, (), (number,), dtype or self.dtype)
 

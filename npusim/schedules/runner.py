@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.mistakes import on_behalf
 from npusim.schedules.buffers import last_use
-from npusim.schedules.formula import Quantity, Step, Term
+from npusim.schedules.formula import Quantity, Share, Step, Term
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -28,25 +28,32 @@ def apply_step(core: Core, step: Step, dst: LocalTensor, sources: list[LocalTens
 class Runner:
     """A formula on one core: its single elements are read, and computed with, once.
 
-    ``apply`` issues a step's instruction, where that takes more than its operands' tiles.
+    ``apply`` issues a step's instruction, where that takes more than its operands' tiles. In rows
+    of ``columns`` elements shares of a row are numbers.
     """
 
-    def __init__(self, core: Core, steps: Sequence[Step], apply: Apply = apply_step) -> None:
+    def __init__(
+        self, core: Core, steps: Sequence[Step], apply: Apply = apply_step, *, columns: int = 1
+    ) -> None:
         self.core, self._apply = core, apply
-        self._numbers: dict[object, object] = {}
-        for extra in (extra for step in steps for extra in step.extras):
-            if isinstance(extra, Quantity) and extra not in self._numbers:
-                self._numbers[extra] = extra.evaluate(core)
+        numbers: dict[object, object] = {}
+        self._told: dict[Step, Step] = {}  # steps with their numbers
+        for step in steps:
+            for extra in step.extras:
+                if isinstance(extra, Quantity) and extra not in numbers:
+                    numbers[extra] = extra.evaluate(core)
+                elif isinstance(extra, Share):
+                    numbers[extra] = extra.of / columns
+            if not numbers.keys().isdisjoint(step.extras):
+                extras = tuple([numbers.get(extra, extra) for extra in step.extras])
+                self._told[step] = replace(step, extras=extras)
 
     def step(self, step: Step, values: Values, target: Target) -> None:
         """One step; ``target`` finds room for its result, which joins the ``values``."""
         sources = [values[source] for source in step.sources]
         result = values[step.target] = target(step.target, sources)
-        if step.extras:
-            extras = tuple(self._numbers.get(extra, extra) for extra in step.extras)
-            step = replace(step, extras=extras)
         with on_behalf(step.site) if step.site else nullcontext():
-            self._apply(self.core, step, result, sources)
+            self._apply(self.core, self._told.get(step, step), result, sources)
 
     def run(
         self,

@@ -24,6 +24,7 @@ class TritonKernel(Kernel):
 
     cores: ClassVar[Any] = "vector"
     generated = True
+    follows_numbers = True
 
     def __init__(self, launch: Launch, tensors: Sequence[GlobalTensor]) -> None:
         self.launch = launch

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc.loops import looked_up
+from npusim.schedules.formula import Share
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import RowsLayout
@@ -76,7 +77,7 @@ class _PlaneKernel(RowKernel):
 
 
 def _instance_norm(f: RowFormula, x: Term, gamma: Term, beta: Term, epsilon: float) -> Results:
-    share = 1.0 / f.columns
+    share = Share(1.0)
     mean = f.sum(f.mul(x, share))
     centred = f.sub(x, mean)
     variance = f.sum(f.mul(f.mul(centred, centred), share))

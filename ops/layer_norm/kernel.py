@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.schedules.formula import Share
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowOperator, kernel_of
 
@@ -21,7 +22,7 @@ _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 
 def normalised(f: RowFormula, x: Term, epsilon: float) -> tuple[Term, Term, Term, Term]:
     """Mean, variance, reciprocal deviation, and x normalised."""
-    share = 1.0 / f.columns
+    share = Share(1.0)
     mean = f.sum(f.mul(x, share))
     centred = f.sub(x, mean)
     variance = f.sum(f.mul(f.mul(centred, centred), share))
@@ -59,9 +60,9 @@ def _x_gradient(
     products = f.sum(f.mul(centred, scaled))
     cubed = f.mul(f.mul(rstd, rstd), rstd)
     slope = f.mul(f.mul(products, cubed), -0.5)
-    shift = f.mul(f.mul(f.sum(scaled), rstd), -1.0 / f.columns)
+    shift = f.mul(f.mul(f.sum(scaled), rstd), Share(-1.0))
     # The share of a row is taken of whole tiles, as the vendor's operator does.
-    falls = f.mul(f.mul(centred, slope), 2.0 / f.columns)
+    falls = f.mul(f.mul(centred, slope), Share(2.0))
     result = f.add(f.add(f.mul(scaled, rstd), falls), shift)
     return result, f.mul(centred, rstd)
 

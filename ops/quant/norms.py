@@ -22,14 +22,14 @@ _EPSILON = {"epsilon": 1e-6}
 
 def _mean_free(f: RowFormula, x: Term, epsilon: float) -> Term:
     """Rows without their mean, divided by their deviation."""
-    centred = f.sub(x, f.mul(f.sum(x), 1.0 / f.columns))
-    variance = f.mul(f.sum(f.mul(centred, centred)), 1.0 / f.columns)
+    centred = f.sub(x, f.mean(x))
+    variance = f.mean(f.mul(centred, centred))
     return f.mul(centred, f.rsqrt(f.add(variance, epsilon)))
 
 
 def _root_free(f: RowFormula, x: Term, epsilon: float) -> Term:
     """Rows divided by the root of their mean square."""
-    mean_square = f.mul(f.sum(f.mul(x, x)), 1.0 / f.columns)
+    mean_square = f.mean(f.mul(x, x))
     return f.mul(x, f.rsqrt(f.add(mean_square, epsilon)))
 
 

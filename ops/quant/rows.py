@@ -55,7 +55,7 @@ def _add_rms_norm(
     """The sum in the type of its operands, which is stored first; and its rows, normalised."""
     total = f.add(f.cast(x, FLOAT), f.cast(other, FLOAT))
     stored = f.cast(total, x.dtype)
-    mean_square = f.mul(f.sum(f.mul(total, total)), 1.0 / f.columns)
+    mean_square = f.mean(f.mul(total, total))
     normal = f.mul(total, f.rsqrt(f.add(mean_square, epsilon)))
     return stored, f.mul(normal, f.cast(gamma, FLOAT))
 

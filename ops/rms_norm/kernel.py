@@ -21,7 +21,7 @@ _MOST_COLUMNS = 2000  # of rows that are worked on together
 
 
 def _normalised(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> tuple[Term, Term]:
-    mean_square = f.mul(f.sum(f.mul(x, x)), 1.0 / f.columns)
+    mean_square = f.mean(f.mul(x, x))
     rstd = f.rsqrt(f.add(mean_square, epsilon))
     return f.mul(f.mul(x, rstd), gamma), rstd
 

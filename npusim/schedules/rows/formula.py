@@ -19,7 +19,7 @@ from npusim.ascendc.folds import LARGEST, SUM, Fold
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.buffers import BufferPlan
-from npusim.schedules.formula import Call, Formula, Step, Term
+from npusim.schedules.formula import Call, Formula, Share, Step, Term
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -49,13 +49,12 @@ SPREAD = Core.broadcast_column
 
 @dataclass(slots=True)
 class RowFormula(Formula):
-    """Records steps on values of rows that are ``columns`` elements long.
+    """Records steps on values of rows.
 
     ``spreads`` tells that columns are repeated to whole tiles before tiles meet them,
     ``in_fractals`` that rows lie in FRACTAL_NZ.
     """
 
-    columns: int = 1
     spreads: bool = False
     in_fractals: bool = False
 
@@ -70,7 +69,7 @@ class RowFormula(Formula):
 
     def mean(self, x: Term) -> Term:
         """The mean of every row."""
-        return self.mul(self.sum(x), 1.0 / self.columns)
+        return self.mul(self.sum(x), Share(1.0))
 
     def largest(self, x: Term) -> Term:
         """The largest element of every row."""

@@ -82,7 +82,7 @@ class RowKernel(Kernel):
         known = {**self.row.attributes, **known}
         columns = self.layout.columns
         generated = self.row.generated or profile.software.compiled_for_shape
-        formula = RowFormula(profile, FLOAT, columns=columns)
+        formula = RowFormula(profile, FLOAT)
         formula.in_fractals = isinstance(self.layout, FractalLayout)
         by_hand = isinstance(self.layout, RowsLayout) and self.layout.one_by_one
         together = columns <= self.row.most_columns and not by_hand

@@ -39,7 +39,7 @@ class RowRun:
         self.depth, self._in_place = depth, in_place
         self._reserve_queues()
         self._reserve_buffers()
-        self.runner = Runner(core, program.steps, self._apply)
+        self.runner = Runner(core, program.steps, self._apply, columns=layout.columns)
         self.lines: Values = {}
         self.totals: Values = {}  # what the pieces of rows so far are folded into
         if layout.whole:

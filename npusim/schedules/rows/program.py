@@ -94,7 +94,7 @@ class RowProgram:
         )
         made = tuple(None if each is None else each.dtype for each in outputs)
         found = _recorded(formula, record, given, made, attributes, raw=raw)
-        told = formula.profile, formula.dtype, formula.columns, formula.spreads
+        told = formula.profile, formula.dtype, formula.spreads
         tensors = tuple(inputs), tuple(forms), tuple(outputs)
         self.follows_from = *told, formula.in_fractals, record, *tensors, {**attributes}, raw
         self.steps = found.steps
@@ -141,7 +141,7 @@ def _recorded(
     A call's own chain asks for it again and again, for results in other places.
     """
     kinds = tuple((name, type(value), value) for name, value in attributes.items())
-    told = formula.profile, formula.dtype, formula.columns, formula.spreads, formula.in_fractals
+    told = formula.profile, formula.dtype, formula.spreads, formula.in_fractals
     key = record, told, given, made, kinds, raw
     if any(each.number is not None for each in given) or not _is_hashable(kinds):
         return _record(formula, record, given, made, attributes, raw=raw)

@@ -148,11 +148,13 @@ def embedding_gradient(
     """
     width, places = grad.shape[-1], indices.view(indices.numel)
     gradients = host.cast(grad.view(indices.numel, width), FLOAT)
-    total = host.run("UnsortedSegmentSum", gradients, places, num_segments=rows)
+    sums = host.empty((rows, width), FLOAT)
+    total = host.run("UnsortedSegmentSum", gradients, places, outputs=(sums,))
     if by_frequency:
         one = host.constant(1, FLOAT)
         ones = host.run("Fill", None, one, outputs=(host.empty((indices.numel, 1), FLOAT),))
-        counts = host.run("UnsortedSegmentSum", ones, places, num_segments=rows)
+        sums = host.empty((rows, 1), FLOAT)
+        counts = host.run("UnsortedSegmentSum", ones, places, outputs=(sums,))
         total = host.run("RealDiv", total, host.together("Maximum", counts, 1.0))
     if 0 <= padding < rows:
         row = GlobalTensor(total.buffer, total.dtype, (width,), total.start + padding * width)

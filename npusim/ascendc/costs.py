@@ -49,11 +49,12 @@ class GmCopy(NamedTuple):
 class InstructionCosts:
     """Cycles of vector, cube and copy instructions of one profile.
 
-    ``passages`` are what parts of the one kernel that asks have been written down as.
+    ``passages`` are what parts of the one kernel that asks have been written down as; its code is
+    ``for_any_shape`` or knows all sizes.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, *, for_any_shape: bool = False) -> None:
+        self.profile, self.for_any_shape = profile, for_any_shape
         self._rates: dict[tuple[str, str, int], Rate] = {}
         self.passages: dict[Hashable, Passage] = {}
         self._paths: dict[str, Path | None] = {}

@@ -55,7 +55,7 @@ def trace(
         kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
     first = [blocks[0] for blocks in kinds.values()]
     last = [blocks[-1] for blocks in kinds.values()] if numerics else []
-    costs = InstructionCosts(profile)
+    costs = InstructionCosts(profile, for_any_shape=_for_any_shape(kernel, code))
     wanted = range(kernel.block_dim) if numerics else sorted(first)
     recorded = {*first, *last}
     running = _run(kernel, costs, wanted, recorded, numerics=numerics, reference=reference)
@@ -85,7 +85,7 @@ def _apart(kernel: Kernel, profile: Profile, code: Code) -> tuple[CoreGroup, ...
         for block in range(kernel.block_dim):
             alike = kinds.setdefault((unit.kind, kernel.unit_kind(block, unit)), {})
             alike.setdefault(unit, []).append(block)
-    costs = InstructionCosts(profile)
+    costs = InstructionCosts(profile, for_any_shape=_for_any_shape(kernel, code))
     running: dict[int, Block] = {}
     for number, alike in enumerate(kinds.values()):
         unit, blocks = next(iter(alike.items()))
@@ -202,6 +202,10 @@ def _groups(
     return tuple(found)
 
 
+def _for_any_shape(kernel: Kernel, code: Code) -> bool:
+    return not (code.one_shape or kernel.op_type.endswith("D"))
+
+
 class _Beginning(NamedTuple):
     """What cores do before their own code: cycles of its head, and until the code is there."""
 
@@ -224,7 +228,7 @@ def _beginning(
     """How the cores of a launch begin; what its scalar units issue is written down."""
     apart = _cores_for(kernel, profile)
     _issue(played, costs)
-    for_any_shape = not (code.one_shape or kernel.op_type.endswith("D"))
+    for_any_shape = _for_any_shape(kernel, code)
     one_shape = not for_any_shape or profile.software.compiled_for_shape
     told = kernel.cores == "cube" or (one_shape and kernel.generated)  # sizes, by its code
     blocks = min(kernel.block_dim, apart)

@@ -363,6 +363,13 @@ class Software(Group):
     matmul_load_setup_cycles: Cycles = Field(
         0, description="how many cycles later it takes the load to begin"
     )
+    matmul_step_operations: int = Field(
+        0,
+        description=(
+            "operations of the scalar unit for a step of k in L0, where the compiler makes "
+            "products for any shape"
+        ),
+    )
     block_search: BlockSearch | None = Field(
         None, description="what the search for blocks of large products goes by; none is made"
     )

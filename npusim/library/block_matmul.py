@@ -116,7 +116,8 @@ class BlockMatmul:
     there; without one a block has to have left before, as in kernels that the operator compiler
     makes (source: cube and fixpipe of convolutions on Ascend910B2, Ascend/msinsight, are busy one
     after the other, 90 to 101 % of the core's time in all). ``staged_rows`` of a block (0: all)
-    have room in UB at a time where they pass it, in so many ``stages``.
+    have room in UB at a time where they pass it, in so many ``stages``. A piece of k takes the
+    scalar unit ``step_operations`` beside the instructions.
     """
 
     def __init__(
@@ -133,8 +134,10 @@ class BlockMatmul:
         unit_flag: bool = True,
         staged_rows: int = 0,
         stages: int = 1,
+        step_operations: int = 0,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
+        self._step_operations = step_operations
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
         t = tiling
         # An operand is kept in L1 for all of its blocks, or streamed through it.
@@ -355,6 +358,8 @@ class BlockMatmul:
 
     def _add(self, block: Block, tiles: list[Tile], k: Span, bias: LocalTensor | None) -> None:
         """Add up a piece of k, which ``tiles`` have in L1."""
+        if self._step_operations:
+            self._core.scalar_alu("addresses", self._step_operations)
         pieces = self._pieces(block, tiles, k)
         first = k[0] == 0
         self._core.mmad(

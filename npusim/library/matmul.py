@@ -43,6 +43,7 @@ class Matmul:
         hf32: bool = False,
         unit_flag: bool = True,
         finish: Callable[[Product], Finish] | None = None,
+        step_operations: int = 0,
     ) -> None:
         self._core, self._finish = core, finish
         own = out_dtype if finish is None else None
@@ -56,6 +57,7 @@ class Matmul:
             scaled=scaled,
             hf32=hf32,
             unit_flag=unit_flag,
+            step_operations=step_operations,
         )
 
     def multiply(self, c: GmMatrix, a: GmMatrix, b: GmMatrix, m: int, n: int, k: int) -> None:

@@ -104,6 +104,7 @@ class MatMul(Kernel):
             hf32=self.hf32,
             unit_flag=self.unit_flag,
             finish=self.finish(core),
+            step_operations=self._step_operations(core),
         )
         if self.adds:
             core.set_atomic_add()
@@ -112,6 +113,12 @@ class MatMul(Kernel):
         core.set_atomic_none()
         if core.get_block_idx() == self.block_dim - 1:
             self._wide.clear()
+
+    def _step_operations(self, core: Core) -> int:
+        """What finding the addresses of a piece of k takes; code for one shape has them."""
+        if not (self.generated and core.costs.for_any_shape):
+            return 0
+        return core.profile.software.matmul_step_operations
 
     def finish(self, core: Core) -> Callable[[Product], Finish] | None:
         """What takes blocks out of L0C; None where they go to c as they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import ceil, exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, 
 from npusim.engine.simulate import Traffic
 from npusim.engine.timeline import CoreRecord, GroupPlayed, Whole
 from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.matmul.kernel import MatMul
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
 from npusim.validation.replay import simulate_task, start_of
@@ -462,3 +463,32 @@ def test_generated_products_for_any_shape_find_out_what_they_multiply(
         )
         expected = found.launch.preparing_us if finds and not one_shape else 0.0
         assert with_it - without == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("op", ["MatMulV2", "MatMulV3"])
+@pytest.mark.parametrize("shape", [(17, 31, 37), (300, 1024, 256), (84, 600, 200)])
+def test_generated_products_for_any_shape_find_addresses_for_each_piece_of_k(
+    op: str, shape: tuple[int, int, int]
+) -> None:
+    """Not so where they know all sizes, nor those that are written in Ascend C."""
+    m, k, n = shape
+    x, y, out = (TensorSpec(each, "float32") for each in ((m, k), (k, n), (m, n)))
+    task = TaskSpec(op, (x, y), (out,))
+    found = profile(CHIP)
+    operations = found.software.matmul_step_operations
+    software = found.software.model_copy(update={"matmul_step_operations": 0})
+    without = found.model_copy(update={"software": software})
+    (kernel,) = kernels_of(found, task)
+    assert isinstance(kernel, MatMul)
+    blocks, (share, *_) = kernel.partition.blocks, kernel.partition.shares(0)
+    tiles = ceil(share.rows / blocks.base_m) * ceil(share.columns / blocks.base_n)
+    steps = tiles * sum(
+        ceil(min(blocks.step_k, k - first) / blocks.base_k) for first in range(0, k, blocks.step_k)
+    )
+    for one_shape in (False, True):
+        busy = []
+        for each in (found, without):
+            run = simulate_task(each, task, "loop", role=Role(one_shape=one_shape)).tasks[0]
+            busy.append(run.pipes["SCALAR"] * (run.duration_us - run.launch_us) * each.clock_mhz)
+        expected = steps * operations if op == "MatMulV2" and not one_shape else 0
+        assert busy[0] - busy[1] == pytest.approx(expected, rel=0.02, abs=25)

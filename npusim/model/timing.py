@@ -165,7 +165,7 @@ class Timer:
         given = {buffer.number for buffer in plan.given}
         for kernel in plan.kernels:
             reads = [each for each in kernel.reads if each.buffer.number in given]
-            prime(cache, reads, self._l2, self.profile, kernel.cold)
+            prime(cache, reads, self._l2, self.profile, kernel.cold, kernel.writes)
             yield kernel
 
 

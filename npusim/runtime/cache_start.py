@@ -39,8 +39,10 @@ def new_cache(
 
     See :func:`prime`.
     """
-    cache = empty_cache(profile)
-    prime(cache, inputs, mode, profile, [each for kernel in kernels for each in kernel.cold])
+    cache, run = empty_cache(profile), tuple(kernels)
+    cold = [tensor for kernel in run for tensor in kernel.cold]
+    made = [tensor for kernel in run for tensor in kernel.writes]
+    prime(cache, inputs, mode, profile, cold, made)
     return cache
 
 
@@ -73,8 +75,9 @@ def prime(
     mode: str,
     profile: Profile,
     cold: Collection[GlobalTensor] = (),
+    made: Collection[GlobalTensor] = (),
 ) -> None:
-    """Bring ``cache`` into the state of ``mode``.
+    """Bring ``cache`` into the state of ``mode``, for a task that has ``made`` results.
 
     cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
     in a graph, where other tasks have produced the inputs, some just before, some long ago; the
@@ -91,7 +94,7 @@ def prime(
     long_ago: set[int] = set()
     if mode == "in_graph":
         known = [*cold, *(tensor for tensor in inputs if len(tensor.shape) == 1)]
-        known += _master_weights(inputs)
+        known += _master_weights(inputs, made)
         long_ago = {tensor.buffer.number for tensor in known}
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     lately = memory.l2_recent_share if mode == "in_graph" else 1.0
@@ -113,14 +116,20 @@ def prime(
         cache.write_back_share = 0.0
 
 
-def _master_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
+def _master_weights(
+    inputs: Sequence[GlobalTensor], made: Collection[GlobalTensor]
+) -> Sequence[GlobalTensor]:
     """The weights of a convolution in float32, which the step before has used last.
 
-    They come in a format of their own, ahead of their gradients.
+    They come in a format of their own, ahead of their gradients. What is passed on as it is, alone
+    or beside less, is a gradient that has just been made: weights are rounded, or updated.
     """
     weights = [
         tensor for tensor in inputs if tensor.format is Format.FRACTAL_Z and tensor.dtype is FLOAT
     ]
+    if weights and all(each.dtype is FLOAT and each.numel == weights[0].numel for each in made):
+        largest = [tensor for tensor in inputs if tensor.numel >= weights[0].numel]
+        weights = weights if len(largest) > 1 or not made else []
     return weights[:1]
 
 

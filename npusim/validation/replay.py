@@ -199,7 +199,7 @@ def _primed(
 ) -> Iterator[Kernel]:
     for kernel in kernels:
         cold = kernel.reads if role.streams else kernel.cold
-        prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
+        prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold, kernel.writes)
         cache.pushed_out_share = 1.0 if role.amid else 0.0
         if l2 == "prefetched":
             for weights in kernel.cold:

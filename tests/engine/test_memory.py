@@ -337,6 +337,22 @@ def test_master_weights_come_from_hbm_in_a_graph(layout: str, held: float) -> No
     assert cache.resident_bytes(read.buffer.number) == lately
 
 
+@pytest.mark.parametrize("shape", [(36, 4, 16, 16), (7, 1, 16, 16), (162, 24, 16, 16)])
+def test_a_gradient_that_a_number_scales_is_no_master_weight(shape: tuple[int, ...]) -> None:
+    """Weights are rounded, or meet their gradients; what is passed on alone has just been made."""
+    profile = load_profile("Ascend910B")
+    tensor, number = TensorSpec(shape, "float32", "FRACTAL_Z"), TensorSpec((), "float32")
+    held = []
+    for op, inputs in (("Mul", (tensor, number)), ("FusedMulAddN", (tensor, tensor, number))):
+        (kernel,) = kernels_of(profile, TaskSpec(op, inputs, (tensor,)))
+        cache = L2State(profile.memory.l2_bytes)
+        prime(cache, kernel.reads, "in_graph", profile, kernel.cold, kernel.writes)
+        held.append([cache.resident_bytes(each.buffer.number) for each in kernel.reads[:2]])
+    (gradient, _), (weight, beside) = held
+    assert weight == 0.0
+    assert gradient == beside == profile.memory.l2_recent_share * tensor.nbytes
+
+
 def test_a_task_in_a_graph_finds_a_share_of_what_l2_can_hold() -> None:
     """Of small operands what was used lately, of large ones less, and of still larger ones none."""
     profile = load_profile("Ascend910B")

@@ -13,6 +13,7 @@ import numpy as np
 
 from npusim.ops.pooling.windows import windows_of
 from npusim.schedules.on_ai_cpu import SIMPLE, OnAiCpu
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
-
-RANK = 4
-_LANES = 4  # of float32 in a vector register of Armv8, 128 bits
 
 
 def on_ai_cpu(task: Task, fold: Callable[..., NDArray[Any]]) -> tuple[Kernel, ...]:
@@ -37,5 +35,6 @@ def on_ai_cpu(task: Task, fold: Callable[..., NDArray[Any]]) -> tuple[Kernel, ..
         )
         return fold(windows[:, :: high.stride, :: wide.stride], axis=(-2, -1))
 
-    operations = SIMPLE * y.numel * high.window * wide.window / _LANES
+    lanes = task.profile.ai_cpu.vector_bytes // FLOAT.itemsize
+    operations = SIMPLE * y.numel * high.window * wide.window / lanes
     return OnAiCpu(task.op_type, compute, lambda _: operations).from_task(task)

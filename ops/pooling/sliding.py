@@ -17,6 +17,7 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import Index, looked_up, values_of
+from npusim.ops.pooling.plain import on_ai_cpu
 from npusim.ops.pooling.windows import LANES, Windows, windows_of
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.dtypes import FLOAT, FLOAT16
@@ -248,15 +249,29 @@ class AvgPoolV2(MaxPoolV3):
 
 
 class MaxPool(MaxPoolV3):
-    """The same under its older name."""
+    """The same under its older name, which plain images have too."""
 
     op_type = "MaxPool"
 
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """x to y, of NHWC images on the AI CPU."""
+        if len(task.present(1)[0].shape) < 5:
+            return on_ai_cpu(task, np.max)
+        return super().from_task(task)
+
 
 class AvgPool(AvgPoolV2):
-    """The same under its older name."""
+    """The same under its older name, which plain images have too."""
 
     op_type = "AvgPool"
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """x to y, of NHWC images on the AI CPU."""
+        if len(task.present(1)[0].shape) < 5:
+            return on_ai_cpu(task, np.mean)
+        return super().from_task(task)
 
 
 def _padded(axis: Windows, count: int) -> int:

@@ -270,6 +270,31 @@ def test_sliding_windows(
         np.testing.assert_allclose(found, mean / divisor, atol=0.02)
 
 
+@settings(max_examples=8, deadline=None)
+@given(
+    chip=st.sampled_from(CHIPS),
+    size=st.sampled_from([(17, 31), (40, 23)]),
+    window=st.sampled_from([(16, 16), (3, 17)]),
+    strides=st.sampled_from([(1, 1), (5, 2), (64, 3)]),
+)
+def test_windows_on_the_ai_cpu(chip: str, size: Pair, window: Pair, strides: Pair) -> None:
+    x = images(2, *size, 5)
+    told = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "pads": [0] * 4,
+            "data_format": "NHWC"}  # fmt: skip
+    places = [range(0, n - k + 1, s) for n, k, s in zip(size, window, strides, strict=True)]
+    cut = [
+        [x[:, i : i + window[0], j : j + window[1]].astype(np.float32) for j in places[1]]
+        for i in places[0]
+    ]
+    for op, fold in (("MaxPool", np.max), ("AvgPool", np.mean)):
+        want = np.stack([np.stack([fold(each, (1, 2)) for each in row], 1) for row in cut], 1)
+        y = np.zeros(want.shape, x.dtype)
+        (found,) = run(chip, op, [x], [y], **told)
+        np.testing.assert_allclose(found, want.astype(x.dtype), rtol=2e-3, atol=1e-3)
+        (made,), _ = kernels(chip, op, [x], [y], told)
+        assert made.runs_on == "AI CPU"
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     chip=st.sampled_from(CHIPS),

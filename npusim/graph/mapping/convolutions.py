@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, reshaped
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from npusim.graph.network import Network, Node, Value
 
+_PLANE: Final = 2  # axes of an image
+_LARGEST_WINDOW, _FURTHEST = 255, 63  # elements, steps
 _OF_A_NORM: Final = 5  # images, scale, bias, mean, variance
 
 
@@ -120,6 +123,9 @@ def _pool(flat: str, deep: str) -> Callable[[Network, Node], None]:
         if tuple(window["ksize"]) == plane and not any(window["pads"]) and len(node.outputs) == 1:
             _whole_plane("ReduceMaxD" if flat.startswith("Max") else "ReduceMeanD")(network, node)
             return
+        if _is_too_large(window) and len(node.outputs) == 1:
+            _plain_pool(network, node, window, "MaxPool" if flat.startswith("Max") else "AvgPool")
+            return
         attributes = _framed(window) | {
             "ceil_mode": bool(node.attributes.get("ceil_mode", 0)),
             "exclusive": not node.attributes.get("count_include_pad", 0),
@@ -128,6 +134,40 @@ def _pool(flat: str, deep: str) -> Callable[[Network, Node], None]:
         network.replace([node], op, node.inputs, node.outputs[:1], attributes)
 
     return rule
+
+
+def _is_too_large(window: Mapping[str, list[int]]) -> bool:
+    """Whether the AI cores take no windows of the size, or none that are so far apart.
+
+    Source: average_pool_plugin.cc, max_pool_plugin.cc (ksize[2] * ksize[3] > 255, strides > 63).
+    """
+    sizes, strides = window["ksize"], window["strides"]
+    return len(sizes) == _PLANE and (prod(sizes) > _LARGEST_WINDOW or max(strides) > _FURTHEST)
+
+
+def _plain_pool(network: Network, node: Node, window: Mapping[str, list[int]], op: str) -> None:
+    """On the AI CPU, which has its channels last: transposed before and after, zeros around it."""
+    x, y = node.given[0], node.output
+    images, channels, *plane = x.shape
+    turned = network.value(x, shape=(images, *plane, channels))
+    name, place = node.name, node.place
+    network.add("TransposeD", [x], [turned], {"perm": [0, 2, 3, 1]}, name=name, place=place)
+    pads = window["pads"]
+    if any(pads):
+        sizes = [size + sum(pads[2 * at : 2 * at + 2]) for at, size in enumerate(plane)]
+        framed = network.value(x, shape=(images, *sizes, channels))
+        paddings = {"paddings": [0, 0, *pads, 0, 0], "mode": "constant", "value": 0}
+        network.add("PadD", [turned], [framed], paddings, name=name, place=place)
+        turned = framed
+    made = network.value(y, shape=(images, *y.shape[2:], channels))
+    attributes = {
+        "ksize": [1, *window["ksize"], 1],
+        "strides": [1, *window["strides"], 1],
+        "pads": [0, 0, 0, 0],
+        "data_format": "NHWC",
+    }
+    network.replace([node], op, [turned], [made], attributes)
+    network.add("TransposeD", [made], [y], {"perm": [0, 3, 1, 2]}, name=name, place=place)
 
 
 def _whole_plane(op: str) -> Callable[[Network, Node], None]:

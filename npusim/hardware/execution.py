@@ -93,7 +93,7 @@ class AiCpu(Group):
         description="an operation while all AI CPUs share the work, nanoseconds"
     )
     vector_bytes: Annotated[int, Field(ge=4, le=1024)] = Field(
-        16, description="a vector register of an AI CPU, bytes"
+        description="a vector register of an AI CPU, bytes"
     )
     cache_bytes: Annotated[int, Field(ge=0, le=MOST_CHIP_BYTES)] = Field(
         0, description="of what they have written last, how much stays in their own caches, bytes"

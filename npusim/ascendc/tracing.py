@@ -203,7 +203,9 @@ def _groups(
 
 
 def _for_any_shape(kernel: Kernel, code: Code) -> bool:
-    return not (code.one_shape or kernel.op_type.endswith("D"))
+    """Whether code learns of shapes when it runs: those whose names end with D (but 2D) know."""
+    stem, last = kernel.op_type[:-1], kernel.op_type[-1:]
+    return not (code.one_shape or (last == "D" and not stem[-1:].isdigit()))
 
 
 class _Beginning(NamedTuple):

@@ -102,6 +102,7 @@ class Issuer:
         self._last_written: object = None
         self.slowed = 1.0  # how many times longer vector instructions take for conflicts of banks
         self.shares_rows = False  # rows of one operand are added to several rows of a tile at once
+        self.singles: dict[int, Any] = {}  # single elements that a formula takes, as read
         self._unread: set[object] = set()
         self._filled: set[object] = set()
         self.observer = observer.current()

@@ -8,9 +8,9 @@ scalar unit reads them once per core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
@@ -18,6 +18,7 @@ from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.scalars import Scalar
+from npusim.values.contents import digest_of
 from npusim.values.dtypes import FLOAT, INT32, INT64, UINT8, DType
 from npusim.values.errors import UnsupportedIntrinsicError
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.intrinsics.vector import CmpMode
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
+
+_T = TypeVar("_T")
+_MOST_KNOWN = 64  # formulas that were recorded last
 
 Value = Scalar | float
 Call = Callable[..., "LocalTensor"]
@@ -341,3 +345,27 @@ def compute_dtype(profile: Profile, dtype: DType, *, half_in_float: bool) -> DTy
             found if native and not (half_in_float and found.itemsize < FLOAT.itemsize) else FLOAT
         )
     return found
+
+
+class Recorded(Generic[_T]):
+    """What formulas recorded last, by all that they were told.
+
+    A call's own chain asks for it again and again, for results in other places.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _T] = {}
+
+    def find(
+        self, told: Hashable, attributes: Mapping[str, object], record: Callable[[], _T]
+    ) -> _T:
+        """What was recorded when the same was told; recorded now where nobody knows."""
+        try:
+            key = told, digest_of(attributes)
+        except TypeError:  # an attribute says nothing by itself
+            return record()
+        found = self._known.pop(key, None)
+        found = self._known[key] = record() if found is None else found
+        while len(self._known) > _MOST_KNOWN:
+            self._known.pop(next(iter(self._known)), None)
+        return found

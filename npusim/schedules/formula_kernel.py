@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from inspect import signature
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,14 @@ from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.elementwise import ElementwiseKernel
-from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_dtype
+from npusim.schedules.formula import (
+    Formula,
+    Operand,
+    Quantity,
+    Recorded,
+    Term,
+    compute_dtype,
+)
 from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
@@ -34,7 +41,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.kernel import Kernel
-    from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
@@ -83,6 +89,18 @@ class Compute:
         return asked if isinstance(asked, bool) else asked({**self.attributes, **attributes})
 
 
+class _Recorded(NamedTuple):
+    """A formula's steps, the values of its operands and results, and its plan of buffers."""
+
+    formula: Formula
+    operands: list[Operand | None]
+    results: list[Term | None]
+    plan: BufferPlan
+
+
+_known: Recorded[_Recorded] = Recorded()
+
+
 class FormulaKernel(ElementwiseKernel):
     """An elementwise operator, built from its row: profile, inputs, outputs, attributes."""
 
@@ -91,20 +109,23 @@ class FormulaKernel(ElementwiseKernel):
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object
     ) -> None:
-        self.scalars: dict[tuple[Core, int], Scalar] = {}  # of cores that read them just now
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
-        self.formula, operands, found = self._record(profile, given, outputs, attributes)
-        # The gradient of an operand that is a single element is a sum.
+        self.quantities = {
+            index: tensor
+            for index, tensor in enumerate(given)
+            if tensor is not None and tensor.numel == 1
+            if outputs[0].numel > 1 or index in self.row.numbers
+        }
+        recorded = self._record(profile, given, outputs, attributes)
+        self.formula, operands, found, self.plan = recorded
         several = any(out.numel > 1 for out in outputs)
         pairs = zip(found, outputs, strict=True)
         stored = tuple((term, out) for term, out in pairs if term is not None)
-        results = tuple(term for term, _ in stored)
         outputs = tuple(out for _, out in stored)
         self.sums = {term: out for term, out in stored if several and out.numel == 1}
         self.independent = not self.sums  # which are added up in the order of the tiles
-        self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
-        self.plan = BufferPlan.of(self.formula.steps, self.results, tuple(self.sums))
+        self.results: tuple[Term, ...] = tuple(term for term, _ in stored if term not in self.sums)
         self.operands: dict[int, Term] = {}  # place among the inputs -> its value
         inputs: list[GlobalTensor] = []
         for tensor, operand in zip(given, operands, strict=True):
@@ -230,22 +251,27 @@ class FormulaKernel(ElementwiseKernel):
         given: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> tuple[Formula, list[Operand | None], list[Term | None]]:
-        """Run the formula on this call's operands: single elements are quantities, others tiles."""
+    ) -> _Recorded:
+        """What the formula records of this call's operands, once for all that are alike."""
         row = self.row
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
         dtype = (decisive or outputs[0]).dtype
         computed = compute_dtype(profile, dtype, half_in_float=row.in_float(attributes))
         if row.wraps is not None and dtype in (INT8, UINT8):
             computed = row.wraps
-        try:
-            return self._recorded(Formula(profile, computed), given, outputs, attributes)
-        except UnsupportedIntrinsicError:
-            if computed not in (INT16, INT32):
-                raise
-        # What whole numbers have no instruction for is computed in float32, as operators of the
-        # tensor compiler convert them.
-        return self._recorded(Formula(profile, FLOAT), given, outputs, attributes)
+
+        def recorded() -> _Recorded:
+            try:
+                return self._recorded(Formula(profile, computed), given, outputs, attributes)
+            except UnsupportedIntrinsicError:
+                if computed not in (INT16, INT32):
+                    raise
+            # What whole numbers have no instruction for is computed in float32, as operators of
+            # the tensor compiler convert them.
+            return self._recorded(Formula(profile, FLOAT), given, outputs, attributes)
+
+        kinds = tuple(each and (each.dtype, min(each.numel, 2)) for each in (*given, *outputs))
+        return _known.find((type(self), profile, kinds), attributes, recorded)
 
     def _recorded(
         self,
@@ -253,12 +279,10 @@ class FormulaKernel(ElementwiseKernel):
         given: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> tuple[Formula, list[Operand | None], list[Term | None]]:
+    ) -> _Recorded:
+        """Run the formula: single elements are quantities, other operands tiles."""
         row = self.row
-        self.quantities: dict[int, GlobalTensor] = {}
-        operands: list[Operand | None] = []
-        for index, tensor in enumerate(given):
-            operands.append(self._symbol(formula, index, tensor, outputs[0]))
+        operands = [self._symbol(formula, index, each) for index, each in enumerate(given)]
         handed = [
             each if each is None or index in row.raw else formula.widened(each)
             for index, each in enumerate(operands)
@@ -279,16 +303,19 @@ class FormulaKernel(ElementwiseKernel):
         formula.require_instructions(row.op_type)
         kinds = [each and (each.dtype, each.numel == 1) for each in (*given, *outputs)]
         formula.follows_from = row.formula, formula.dtype, tuple(kinds), dict(named)
-        return formula, operands, results
+        # The gradient of an operand that is a single element is a sum.
+        several = any(out.numel > 1 for out in outputs)
+        pairs = [(term, out) for term, out in zip(results, outputs, strict=True) if term]
+        sums = {term: None for term, out in pairs if several and out.numel == 1}
+        tiles = [term for term, _ in pairs if term not in sums]
+        plan = BufferPlan.of(formula.steps, tiles, tuple(sums))
+        return _Recorded(formula, operands, results, plan)
 
-    def _symbol(
-        self, formula: Formula, index: int, tensor: GlobalTensor | None, output: GlobalTensor
-    ) -> Operand | None:
+    def _symbol(self, formula: Formula, index: int, tensor: GlobalTensor | None) -> Operand | None:
         if tensor is None:
             return None
-        if tensor.numel == 1 and (output.numel > 1 or index in self.row.numbers):
-            self.quantities[index] = tensor
-            return Quantity(lambda core: self.scalars[core, index])
+        if index in self.quantities:
+            return Quantity(lambda core: core.singles[index])
         return formula.operand(tensor.dtype)
 
     def _computed_tensors(self) -> int:
@@ -317,15 +344,14 @@ class FormulaKernel(ElementwiseKernel):
             number = core.get_value(queue.deque(loaded[index]))
             if number.value is not None and tensor.dtype.is_float:
                 number.value = np.asarray(number.value, np.float32)
-            self.scalars[core, index] = number
+            core.singles[index] = number
             queue.free_tensor(loaded[index])
         self._begin(core)
 
     def _begin(self, core: Core) -> None:
         """Compute with the single elements that have been read."""
         self.runner = Runner(core, self.formula.steps)
-        for index in self.quantities:
-            del self.scalars[core, index]
+        core.singles.clear()
 
     def _operand(
         self, core: Core, tile: Tile, index: int

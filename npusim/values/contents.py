@@ -70,10 +70,14 @@ class Contents:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise TypeError("too deep")
-        self.parts.append(f"{what}(")
+        parts = self.parts
+        parts.append(f"{what}(")
         for each in values:
-            self.tell(each)
-        self.parts.append(")")
+            if type(each) in _PLAIN:  # most of them, and a call takes longer
+                parts.append(repr(each))
+            else:
+                self.tell(each)
+        parts.append(")")
         self._depth -= 1
 
     def is_new(self, value: object) -> bool:
@@ -128,7 +132,7 @@ class Contents:
         self.parts.append(f"{{{sorted(told)}}}")
 
     def _tell_mapping(self, values: Any) -> None:
-        self.tell_all("map", (each for item in values.items() for each in item))
+        self.tell_all("map", [each for item in values.items() for each in item])
 
     def _tell_code(self, value: Any) -> None:
         self.parts.append(_code(value))
@@ -159,11 +163,12 @@ def _dataclass(kind: type) -> Callable[[Any, Any], None]:
     """How values of a dataclass are told."""
     names = tuple([each.name for each in fields(kind)])
     frozen, name = bool(getattr(kind, "__dataclass_params__").frozen), _named(kind)  # noqa: B009
+    follows = "follows_from" in names or hasattr(kind, "follows_from")
 
     def tell(contents: Contents, value: Any) -> None:
         held = [getattr(value, each) for each in names]
         if (frozen and all(map(_is_small, held))) or contents.is_new(value):
-            source = getattr(value, "follows_from", None)
+            source = value.follows_from if follows else None
             contents.tell_all(name, held if source is None else (source,))
 
     return tell

@@ -96,10 +96,8 @@ class _Part(FormulaKernel):
 
     def process(self, core: Core) -> None:
         """The work of one block."""
-        self.scalars = {
-            (core, place): core.load_scalar(each.span(0, 1))
-            for place, each in self.quantities.items()
-        }
+        for place, each in self.quantities.items():
+            core.singles[place] = core.load_scalar(each.span(0, 1))
         super().process(core)
 
     def _read_numbers(self, core: Core) -> None:

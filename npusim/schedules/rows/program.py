@@ -5,11 +5,11 @@ Its formula recorded for its tensors, and the buffers it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.schedules.formula import Quantity, Step, Term
+from npusim.schedules.formula import Quantity, Recorded, Step, Term
 from npusim.schedules.rows.formula import Form, Passes, RowFormula, buffer_plan, form_of
 from npusim.schedules.rows.layouts import Need
 from npusim.values.dtypes import FLOAT
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 Results = tuple[Term | None, ...]
-_MOST_KNOWN = 64  # formulas that were recorded last
-_known: dict[Hashable, _Recorded] = {}
-
 COLUMN_SLOTS = 2  # of a buffer for a column: the sum so far, and that of a piece
 
 Tensors = Sequence["GlobalTensor | None"]
+_known: Recorded[_Recorded] = Recorded()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +134,15 @@ def _recorded(
     *,
     raw: bool,
 ) -> _Recorded:
-    """What a formula records; found once for calls that differ in nothing that it is told.
-
-    A call's own chain asks for it again and again, for results in other places.
-    """
-    kinds = tuple((name, type(value), value) for name, value in attributes.items())
+    """What a formula records; found once for calls that differ in nothing that it is told."""
     told = formula.profile, formula.dtype, formula.spreads, formula.in_fractals
-    key = record, told, given, made, kinds, raw
-    if any(each.number is not None for each in given) or not _is_hashable(kinds):
+
+    def recorded() -> _Recorded:
         return _record(formula, record, given, made, attributes, raw=raw)
-    found = _known.pop(key, None) or _record(formula, record, given, made, attributes, raw=raw)
-    _known[key] = found
-    while len(_known) > _MOST_KNOWN:
-        _known.pop(next(iter(_known)), None)
-    return found
+
+    if any(each.number is not None for each in given):
+        return recorded()
+    return _known.find((record, *told, given, made, raw), attributes, recorded)
 
 
 def _record(
@@ -183,14 +176,6 @@ def _record(
     return _Recorded(
         tuple(terms), tuple(stored), steps, used, passes, buffer_plan(steps, tiles), pieces
     )
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _number(tensor: GlobalTensor | None) -> Quantity | None:

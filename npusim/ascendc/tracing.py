@@ -166,7 +166,7 @@ def _let_go(running: Mapping[int, Block]) -> None:
 def _refuse_endless(kernel: Kernel, groups: Sequence[CoreGroup]) -> None:
     """Raise KernelError where no clock tells one cycle from the next any more."""
     for group in groups:
-        cycles = sum(each.cycles * times for each, times in group.program.listed())
+        cycles = group.program.totals().cycles
         if cycles > _MOST_CYCLES:
             reason = f"its cores would be busy for {cycles:.0e} cycles, and a clock counts 2^53"
             raise KernelError(kernel.op_type, reason)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 DEFAULT_BYTES = 100_000_000
 _STREAMS_SHARE = 0.4  # of them; the rest is for runs
-_BYTES = (2500, 450)  # streams of a kernel, an instruction (its part of the key too): measured
+_BYTES = (1000, 220)  # streams of a kernel, an instruction: measured
 _ENTRY_BYTES = (
     260  # of a run, beside its text: key, place in the table and among the lots; measured
 )
@@ -104,7 +104,7 @@ class Memo:
     def keep_streams(self, key: bytes, found: Streams) -> None:
         """Keep instruction streams, if they are worth their room; others have to make it."""
         record, instruction = _BYTES
-        instructions = sum(len(group.program.listed()) for group in found.groups)
+        instructions = sum(group.program.totals().instructions for group in found.groups)
         self._streams.keep(key, found, record + instruction * instructions)
 
 

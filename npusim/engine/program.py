@@ -138,10 +138,7 @@ class Program:
     names: dict[int, str] = field(default_factory=dict)
     kernel: str = ""
     starts: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    _listed: list[tuple[Instruction, int]] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-    _moved: dict[Transfer, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _totals: Totals | None = field(default=None, init=False, repr=False, compare=False)
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""
@@ -149,21 +146,27 @@ class Program:
         _collect(found, self.body, 1)
         return found
 
-    def listed(self) -> list[tuple[Instruction, int]]:
-        """:meth:`instructions` of a program that doesn't change any more: found once."""
-        if self._listed is None:
-            self._listed = self.instructions()
-        return self._listed
-
-    def moved(self) -> dict[Transfer, int]:
-        """The different transfers among :meth:`listed` in their order, with how often they run."""
-        if self._moved is None:
-            found: dict[Transfer, int] = {}
-            for instruction, times in self.listed():
+    def totals(self) -> Totals:
+        """What a program does in all that doesn't change any more: found once."""
+        if self._totals is None:
+            listed, moved = self.instructions(), dict[Transfer, int]()
+            for instruction, times in listed:
                 if (transfer := instruction.transfer) is not None:
-                    found[transfer] = found.get(transfer, 0) + times
-            self._moved = found
-        return self._moved
+                    moved[transfer] = moved.get(transfer, 0) + times
+            cycles = sum(instruction.cycles * times for instruction, times in listed)
+            self._totals = Totals(len(listed), cycles, moved)
+        return self._totals
+
+
+class Totals(NamedTuple):
+    """How many ``instructions`` a program has, and the ``cycles`` of all their executions.
+
+    ``moved`` are its different transfers in their order, with how often they run.
+    """
+
+    instructions: int
+    cycles: float
+    moved: dict[Transfer, int]
 
 
 def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:

@@ -172,7 +172,7 @@ class _Listed:
     """The different transfers of all groups with how often they run, and what follows from them."""
 
     def __init__(self, groups: tuple[CoreGroup, ...]) -> None:
-        self.groups = [(group, group.program.moved()) for group in groups]
+        self.groups = [(group, group.program.totals().moved) for group in groups]
         self.transfers: dict[Transfer, int] = {}
         for group, moved in self.groups:
             for transfer, times in moved.items():

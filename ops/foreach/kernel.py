@@ -79,7 +79,7 @@ class _Part(FormulaKernel):
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor, shares: tuple[tuple[int, int], ...]
     ) -> None:
-        self.shares = shares
+        self.shares, self.follows_from = shares, (tensors, shares)
         super().__init__(profile, *tensors)
 
     def _flat_tiling(

@@ -130,7 +130,7 @@ def test_every_buffer_that_a_kernel_in_ascend_c_reserves_takes_the_scalar_unit_s
             core.pipe.init_buffer(TBuf(f"b{number}"), 1, 64)
 
     (group,) = trace(Probe(body), found, numerics=False, code=Code(0.0))
-    head = next(each for each, _ in group.program.listed() if each.name == "kernel_head")
+    head = next(each for each, _ in group.program.instructions() if each.name == "kernel_head")
     launch = found.launch
     own = launch.kernel_head_cycles + launch.tiling_head_cycles
     assert head.cycles == pytest.approx(own + count * launch.buffer_cycles)
@@ -144,7 +144,9 @@ def test_generated_kernels_read_tiling_data_unless_they_are_for_one_shape(count:
     def head(code: Code) -> float:
         (kernel,) = kernels_of(found, TaskSpec("Relu", (tensor,), (tensor,)))
         groups = trace(kernel, found, numerics=False, code=code)
-        listed = [each for each, _ in groups[0].program.listed() if each.name == "kernel_head"]
+        listed = [
+            each for each, _ in groups[0].program.instructions() if each.name == "kernel_head"
+        ]
         further = kernel.block_dim - 1
         return listed[0].cycles - further * launch.tiling_per_block_cycles * (not code.one_shape)
 

@@ -65,7 +65,7 @@ def told(
         groups = trace(*given, **how)
         numbers: dict[int, int] = {}  # of buffers, which every call has others of
         for group in groups:
-            for each, times in group.program.listed():
+            for each, times in group.program.instructions():
                 order = each.pipe, each.name, each.cycles, each.waits, each.sets, each.latency
                 text = each.detail, each.site, each.unit_flag
                 found.append((*order, *text, times, _moved(each.transfer, numbers)))

@@ -283,7 +283,7 @@ def test_long_ragged_planes_leave_their_lines_one_by_one(side: int, passes: int)
     blocks = TensorSpec((32, 16, side, side, 16), "float32")
     task = TaskSpec("TransData", (blocks,), (TensorSpec((32, 256, side, side), "float32"),), {})
     run = simulate_task(load_profile("Ascend910B2"), task, "cold").runs[0]
-    done = run.records[0].program.listed()
+    done = run.records[0].program.instructions()
     turned = sum(times for each, times in done if each.name == "vnchwconv")
     stores = [(each, times) for each, times in done if each.pipe is Pipe.MTE3 and each.transfer]
     assert turned == passes * sum(times for _, times in stores)

@@ -76,7 +76,7 @@ def test_blocks_that_vector_cores_take_over_are_written_down_by_size() -> None:
     """Cores have up to four sizes of blocks, however many blocks there are."""
     profile = load_profile(CHIP)
     few, many = (trace(dequantised(m, 2048, 4097), profile, numerics=False) for m in (1027, 9999))
-    listed = [max(len(group.program.listed()) for group in groups) for groups in (few, many)]
+    listed = [max(len(group.program.instructions()) for group in groups) for groups in (few, many)]
     assert listed[1] < 1.5 * listed[0]
 
 

@@ -164,8 +164,8 @@ class Layout:
                     step.target, 0,
                 )
             )  # fmt: skip
-            for flag in waits:
-                all_waits.append(base + flag)
+            if waits:
+                all_waits += [base + flag for flag in waits]
             for flag in sets:
                 delay = latency + delays.get(flag, 0.0)
                 all_sets.append(_SET.pack(delay, base + flag, 0))

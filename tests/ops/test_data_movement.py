@@ -236,6 +236,17 @@ def test_zeros_around(data: st.DataObject, shape: list[int], kind: Any, chip: st
     assert_moved(chip, "StridedSliceGrad", [x], [want], begin=begin)
 
 
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+@pytest.mark.parametrize(
+    ("rows", "widths"), [(3, (40960, 40960)), (64, (520, 1032)), (5, (1 << 16, 1 << 17))]
+)
+def test_parts_are_dealt_out(chip: str, rows: int, widths: tuple[int, ...]) -> None:
+    parts = [numbers(rows, width, seed=width) for width in widths]
+    whole = np.concatenate(parts, axis=1)
+    said = {"split_dim": 1, "size_splits": list(widths), "num_split": len(widths)}
+    assert_moved(chip, "SplitV", [whole], parts, **said)
+
+
 @pytest.mark.parametrize(
     ("shape", "around"),
     [

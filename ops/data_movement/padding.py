@@ -2,8 +2,9 @@
 
 Where the record has no paddings the input stands at the beginning. Kernels fill and copy row by row
 in UB when rows aren't whole blocks, which would be stores of a few bytes each, and put rows of a
-few elements together with vnchwconv. Source: public operator sources (pad_d.py,
-strided_slice_grad.py).
+few elements together with vnchwconv. Compiled for a shape, whole blocks along one axis are the
+work of cores image by image, each behind the one before it. Source: public operator sources
+(pad_d.py, pad_align_reorder_ub.py, strided_slice_grad.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows, copy_tiles
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
-from npusim.values.dtypes import FLOAT16
+from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import RefusedTaskError
 
 if TYPE_CHECKING:
@@ -82,6 +83,89 @@ class PaddedRows(Kernel):
         core.separately(row_by_row, at_once)
         self.in_que.free_tensor(x)
         self.out_que.copy_out(self.dst.span(first * width, rows * width), out)
+
+
+class PaddedImages(Kernel):
+    """Rows of dst are zeros but for one run of whole blocks; cores share them, one buffer is all.
+
+    A row that fits into UB together with its run is put together there; all rows of a core at once
+    where they do. Otherwise zeros are filled in anew for each row, as many as the frame has or UB
+    takes, and stored before and behind the run, which follows in ``pieces``.
+    Source: public operator source (pad_align_reorder_ub.py, pad_case0).
+    """
+
+    op_type = "PadD"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int, pieces: int
+    ) -> None:
+        self.reads, self.writes, self.start, self.kind = (src,), (dst,), start, dst.dtype
+        self.columns, self.width, self.pieces = src.shape[-1], dst.shape[-1], pieces
+        self.src, self.dst, self.rows = src.view(src.numel), dst.view(dst.numel), dst.shape[0]
+        self.block_dim = profile.cores.vector_cores
+        self.room = profile.buffers.ub_bytes // self.kind.itemsize
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self._share(block_idx)[1]
+
+    def process(self, core: Core) -> None:
+        first, rows = self._share(core.get_block_idx())
+        if not rows:
+            return
+        each = self.columns + self.width
+        if each > self.room:
+            self._framed(core, first, rows)
+            return
+        tile = rows if rows * each <= self.room else 1
+        runs, whole = self._queues(core, tile * self.columns, tile * self.width)
+        for row in core.loop(rows // tile):
+            self._together(core, (runs, whole), row * tile + first, tile)
+
+    def _together(self, core: Core, queues: tuple[TQue, TQue], first: Index, rows: int) -> None:
+        """Rows put together in UB."""
+        runs, whole = queues
+        x = runs.copy_in(self.src.span(first * self.columns, rows * self.columns))
+        out = whole.alloc_tensor(self.kind, rows * self.width)
+        core.duplicate(out, 0.0)
+        inside = out.view(rows, self.width).stretch(self.start, self.columns)
+        core.copy(inside, x.view(rows, self.columns))
+        runs.free_tensor(x)
+        whole.copy_out(self.dst.span(first * self.width, rows * self.width), out)
+
+    def _framed(self, core: Core, first: int, rows: int) -> None:
+        """Rows that are larger than UB: zeros, then the run."""
+        size = self.columns // self.pieces
+        behind = self.start + self.columns
+        frame = ((0, self.start), (behind, self.width - behind))
+        zeros = min(max(length for _, length in frame), self.room - size)
+        runs, whole = self._queues(core, size, max(zeros, size))
+        for row in core.loop(rows):
+            at, of = (row + first, self.width), (row + first, self.columns)
+            filled = core.duplicate(whole.alloc_tensor(self.kind, zeros), 0.0)
+            whole.enque(filled)
+            whole.deque(filled)
+            for begin, length in frame:
+                for place, count in core.tiles(begin, length, zeros):
+                    target = self.dst.window((at, (place, 1)), (count,), (1,))
+                    core.copy_runs(target, filled[:count])
+            whole.free_tensor(filled)
+            for piece in core.loop(self.pieces):
+                x = runs.copy_in(self.src.window((of, (piece, size)), (size,), (1,)))
+                out = core.copy(whole.alloc_tensor(self.kind, size), x)
+                runs.free_tensor(x)
+                places = (at, (self.start, 1), (piece, size))
+                whole.copy_out(self.dst.window(places, (size,), (1,)), out)
+
+    def _queues(self, core: Core, run: int, whole: int) -> tuple[TQue, TQue]:
+        queues = TQue(TPosition.VECIN, 1, "run"), TQue(TPosition.VECOUT, 1, "rows")
+        for queue, elements in zip(queues, (run, whole), strict=True):
+            core.pipe.init_buffer(queue, 1, elements * self.kind.itemsize)
+        return queues
+
+    def _share(self, block: int) -> tuple[int, int]:
+        """The first row of a block, and how many it has: one more for those in front."""
+        least, more = divmod(self.rows, self.block_dim)
+        return block * least + min(block, more), least + (block < more)
 
 
 class PaddedLines(Interleaved):
@@ -181,7 +265,20 @@ class Pad(Padded):
                 if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
                     return (PaddedRows.called(task.op_type)(profile, flat, whole, first, value),)
+            elif rows > 1 and _by_images(task) and start[axis] * inner % block == 0:
+                apart = inner % block == 0
+                pieces, least = (src.shape[axis], 2 * inner) if apart else (1, width + columns)
+                if least * out.dtype.itemsize <= profile.buffers.ub_bytes:
+                    images = src.view(rows, columns), out.view(rows, width), start[axis] * inner
+                    return (PaddedImages.called(task.op_type)(profile, *images, pieces),)
         return (cls(profile, src, out, start, value),)
+
+
+def _by_images(task: Task) -> bool:
+    """Whether the operator compiled for a shape has a kernel of its own for whole blocks."""
+    named = task.op_type in ("PadD", "StridedSliceGrad")
+    floats = task.outputs[0].dtype in (FLOAT, FLOAT16)
+    return named and floats and task.profile.software.compiled_for_shape
 
 
 def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:

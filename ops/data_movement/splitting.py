@@ -2,7 +2,7 @@
 
 Kernels compiled for one shape move parts of a few elements one by one in UB, a segment of rows at
 a time; the one for all shapes turns rows by vnchwconv where parts aren't whole blocks. Source:
-public operator sources (split_last_dim.py, split_dsl.cc).
+public operator sources (split_last_dim.py, split_d.py, split_dsl.cc).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.costs import TURNED_LINES
@@ -21,6 +21,7 @@ from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axi
 from npusim.ops.data_movement.split_tiling import SplitTiling, WholeTiles
 from npusim.schedules.rows.folds import planes
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.ops.data_movement.join_tiling import TurnedRows
+    from npusim.values.dtypes import DType
 
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
 
@@ -188,10 +190,79 @@ class WholeSplit(Kernel):
         queue.free_tensor(x)
 
 
+class DealtSplit(Kernel):
+    """Rows cut into parts, of which every core takes its piece, row by row, part after part.
+
+    A piece is an equal share, or whole blocks and what is left over for the last core; cores that
+    divide the rows take whole rows instead. Half of UB takes a tile.
+    Source: public operator source (split_d.py, SplitMov).
+    """
+
+    op_type = "Split"
+
+    def __init__(
+        self,
+        profile: Profile,
+        src: GlobalTensor,
+        outputs: tuple[GlobalTensor, ...],
+        widths: Sequence[int],
+    ) -> None:
+        self.reads, self.writes = (src,), outputs
+        self.src, self.kind, self.width = src.view(src.numel), src.dtype, sum(widths)
+        self.rows, self.block_dim = src.numel // self.width, profile.cores.vector_cores
+        self.block = profile.buffers.block_bytes // self.kind.itemsize
+        self.tile = profile.buffers.ub_bytes // self.kind.itemsize // 2 - self.block
+        begins = [0, *accumulate(widths)]
+        flat = [out.view(out.numel) for out in outputs]
+        self.parts = list(zip(flat, begins, widths, strict=False))
+
+    @staticmethod
+    def fits(profile: Profile, rows: int, widths: Sequence[int], dtype: DType) -> bool:
+        """Whether the kernel for a shape deals parts out: two blocks of each for every core.
+
+        Equal parts of floats that half of UB takes have a kernel of their own (split_last_dim.py).
+        """
+        cores, buffers = profile.cores.vector_cores, profile.buffers
+        block = buffers.block_bytes // dtype.itemsize
+        small = widths[0] * dtype.itemsize < buffers.ub_bytes // 2 and len(set(widths)) == 1
+        if rows == 1 or any(width % block for width in widths):
+            return False
+        shared = cores if rows % cores else 1
+        return not (small and dtype in (FLOAT, FLOAT16)) and min(widths) // shared >= 2 * block
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple(self._piece(block_idx, width)[1] for _, _, width in self.parts)
+
+    def _piece(self, block: int, width: int) -> tuple[int, int]:
+        """Where a core's piece of a row begins, and its elements."""
+        cores = self.block_dim
+        if self.rows % cores == 0:
+            return 0, width
+        share = width // cores if width % cores == 0 else width // cores // self.block * self.block
+        return block * share, share if block < cores - 1 else width - block * share
+
+    def process(self, core: Core) -> None:
+        block, cores = core.get_block_idx(), self.block_dim
+        share = 0 if self.rows % cores else self.rows // cores
+        queue = TQue(TPosition.VECIN, 2, "tile", consumer=Pipe.MTE3)
+        longest = max(self._piece(block, width)[1] for _, _, width in self.parts)
+        core.pipe.init_buffer(queue, 2, min(self.tile, longest) * self.kind.itemsize)
+        for target, begin, width in self.parts:
+            first, length = self._piece(block, width)
+            for turn in core.loop(share or self.rows):
+                row = turn + block * share
+                for place, count in core.tiles(first, length, self.tile):
+                    places = ((row, self.width), (begin, 1), (place, 1))
+                    x = queue.copy_in(self.src.window(places, (count,), (1,)))
+                    core.copy_runs(target.window(((row, width), (place, 1)), (count,), (1,)), x)
+                    queue.free_tensor(x)
+
+
 class Split(BoxesCopy):
     """A tensor cut along an axis."""
 
     op_type = "Split"
+    deals: ClassVar[bool] = True  # whether its kernel for a shape deals large parts out
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -210,6 +281,9 @@ class Split(BoxesCopy):
         if profile.software.compiled_for_shape and rows > 1 and max(widths) < block:
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
+        deals = cls.deals and profile.software.compiled_for_shape
+        if deals and DealtSplit.fits(profile, rows, widths, x.dtype):
+            return DealtSplit.called(cls.op_type)(profile, x, outputs, widths)
         pairs = zip(cut_along(x, axis, outputs), outputs, strict=True)
         blocks = None
         if not profile.software.compiled_for_shape:
@@ -228,6 +302,7 @@ class Unpack(Split):
     """A tensor taken apart along an axis that the parts don't have."""
 
     op_type = "Unpack"
+    deals = False
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

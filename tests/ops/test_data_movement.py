@@ -236,6 +236,36 @@ def test_zeros_around(data: st.DataObject, shape: list[int], kind: Any, chip: st
     assert_moved(chip, "StridedSliceGrad", [x], [want], begin=begin)
 
 
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+@pytest.mark.parametrize(
+    ("rows", "widths"), [(3, (40960, 40960)), (64, (520, 1032)), (5, (1 << 16, 1 << 17))]
+)
+def test_parts_are_dealt_out(chip: str, rows: int, widths: tuple[int, ...]) -> None:
+    parts = [numbers(rows, width, seed=width) for width in widths]
+    whole = np.concatenate(parts, axis=1)
+    said = {"split_dim": 1, "size_splits": list(widths), "num_split": len(widths)}
+    assert_moved(chip, "SplitV", [whole], parts, **said)
+
+
+@pytest.mark.parametrize(
+    ("shape", "around"),
+    [
+        ((33, 1, 768), ((0, 0), (0, 127), (0, 0))),  # zeros and the run by themselves
+        ((2, 3, 4096), ((0, 0), (9, 11), (0, 0))),
+        ((70, 8, 768), ((0, 0), (5, 7), (0, 0))),  # in UB row by row
+        ((40, 2, 16), ((0, 0), (2, 3), (0, 0))),  # a core's rows at once
+        ((35, 64), ((0, 0), (32, 32))),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+def test_zeros_around_whole_blocks(chip: str, kind: Any, shape: Any, around: Any) -> None:
+    x = numbers(*shape, kind=kind)
+    want = np.pad(x, around)
+    begin = [before for before, _ in around]
+    assert_moved(chip, "StridedSliceGrad", [x], [want], begin=begin)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     data=st.data(),

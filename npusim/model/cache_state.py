@@ -3,9 +3,11 @@
 ``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Profiles
 don't say which tensor is which, so an input is taken for the last tensor of its shape, dtype and
 format that an operator before it wrote, a second such input for the last but one; everything else,
-weights above all, comes from memory.  Where a graph compiler planned the memory, what nobody reads
-any more is written over, and only what that drives out goes to HBM.  ``busy`` is for steps whose
-order isn't known: inputs come from memory, and what is written drives out something else.
+weights above all, comes from memory.  Networks name their tensors: what several operators read,
+such as weights that layers share, is found as what was written is.  Where a graph compiler planned
+the memory, what nobody reads any more is written over, and only what that drives out goes to HBM.
+``busy`` is for steps whose order isn't known: inputs come from memory, and what is written drives
+out something else.
 ``in_graph`` takes the share that a task inside a graph finds on average, ``cold`` an empty L2,
 ``warm`` one that holds everything.
 """
@@ -42,21 +44,26 @@ class Tensors:
     def __init__(self) -> None:
         self._numbers = count()
         self._written: dict[str, deque[int]] = {}
+        self._given: dict[str, int] = {}
 
     def of(self, operation: Operation) -> tuple[list[Read], list[int]]:
         """What an operation reads and writes, which are new tensors."""
         seen: Counter[str] = Counter()
-        reads = [self._read(key, seen) for _, key in operation.read_tensors]
+        named = bool(operation.reads)
+        reads = [self._read(key, seen, named=named) for _, key in operation.read_tensors]
         written = zip(operation.written_tensors, pieces_of(operation), strict=True)
         return reads, [self._write(key, is_piece=piece) for (_, key), piece in written]
 
-    def _read(self, key: str | None, seen: Counter[str]) -> Read:
+    def _read(self, key: str | None, seen: Counter[str], *, named: bool) -> Read:
         written = () if key is None else self._written.get(key, ())
-        if key is None or not written:
-            return Read(next(self._numbers), False)
-        place = min(seen[key], len(written) - 1)
-        seen[key] += 1
-        return Read(written[place], True)
+        if key is not None and written:
+            place = min(seen[key], len(written) - 1)
+            seen[key] += 1
+            return Read(written[place], True, True)
+        if key is None or not named:
+            return Read(next(self._numbers), False, False)
+        known = key in self._given
+        return Read(self._given.setdefault(key, next(self._numbers)), False, known)
 
     def _write(self, key: str, *, is_piece: bool) -> int:
         if is_piece and key in self._written:
@@ -67,10 +74,11 @@ class Tensors:
 
 
 class Read(NamedTuple):
-    """A tensor that an operation reads: its number, and whether the step wrote it."""
+    """A tensor that an operation reads: its number, whether the step wrote it, or met it before."""
 
     number: int
     is_written: bool
+    is_known: bool
 
 
 def pieces_of(operation: Operation) -> tuple[bool, ...]:
@@ -110,7 +118,7 @@ class Follower:
         reads, writes = self._tensors.of(operation)
         moved = sum(nbytes for nbytes, _ in (*given, *made))
         found = tuple(
-            self._share(each.number, nbytes, moved) if each.is_written else 0.0
+            self._share(each.number, nbytes, moved) if each.is_known else 0.0
             for (nbytes, _), each in zip(given, reads, strict=True)
         )
         driven_out = 0.0

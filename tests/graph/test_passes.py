@@ -465,6 +465,18 @@ def test_what_nodes_become_on_the_device(tmp_path: Path) -> None:
         assert (kept, result.shape) == want[name], name
 
 
+def test_weights_under_another_name_are_the_same_weights(tmp_path: Path) -> None:
+    """Exporters name those that layers share once for each layer."""
+    network = Network("FLOAT16")
+    weight = network.absent(224, 224)
+    first = network.node("MatMul", "x", weight)
+    output = network.node("MatMul", first, network.node("Identity", weight))
+    found = compiled(network.save(tmp_path / "shared.onnx", output)).network
+    products = [task for task in tasks_of(found) if "MatMul" in task.spec.op_type]
+    assert len(products) == 2
+    assert len({task.reads[1] for task in products}) == 1
+
+
 def test_matrices_of_a_norm_are_whole_fractals(tmp_path: Path) -> None:
     """Else LayerNorm works on rows as they are, beside products in fractals."""
     formats = []

@@ -379,6 +379,25 @@ def test_memory_that_nobody_reads_any_more_is_written_over(share: int, driven_ou
     assert follower.write_back == driven_out
 
 
+def test_weights_that_several_operators_share_stay_in_l2() -> None:
+    """Where the file names them; else nobody knows that they are the same."""
+    profile = load_profile("Ascend310P3")
+    x, weight = TensorSpec((16, 16), "fp16"), TensorSpec((profile.memory.l2_bytes // 8,), "fp16")
+    for names, found in ((("w", "w"), 1.0), (("v", "w"), 0.0), ((), 0.0)):
+        follower = Follower(profile)
+        shares = []
+        for number, name in enumerate(names or "ww"):
+            use = Operation(
+                "Mul",
+                TaskSpec("Mul", (x, weight), (x,)),
+                weights=(weight,),
+                reads=(f"x{number}", name) if names else (),
+                writes=(f"y{number}",) if names else (),
+            )
+            shares.append(follower.pass_through(use)[1])
+        assert shares == [0.0, found]
+
+
 def test_pieces_are_one_tensor_to_who_reads_them_together() -> None:
     profile = load_profile("Ascend310P3")
     piece = TensorSpec((profile.memory.l2_bytes // 8,), "fp16")

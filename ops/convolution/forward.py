@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
@@ -77,6 +77,7 @@ class Conv2D(Kernel):
         out_bytes, has_bias = y.dtype.itemsize, bias is not None
         given = x.dtype, out_bytes, hf32, has_bias, steps, bool(totals), self.uneven, self.dilated
         self.tiling = self._tiled(profile, Job(geometry, *given))
+        self._line_bytes = profile.memory.l2_line_bytes
         self.geometry = self.tiling.job.geometry
         self.block_dim = self.tiling.block_dim
         others = () if self.epilogue is None else self.epilogue.reads
@@ -117,9 +118,25 @@ class Conv2D(Kernel):
         return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathered_bytes=run))
 
     def block_kind(self, block_idx: int) -> Hashable:
-        """Images, channels and positions of a core."""
+        """Images, channels and positions of a core, and what matters of where these begin."""
         shares = self.tiling.shares(block_idx)
-        return tuple((share.images, share.columns, share.row, share.rows) for share in shares)
+        return tuple(
+            (share.images, share.columns, share.rows, self._begin(share.row)) for share in shares
+        )
+
+    def _begin(self, row: int) -> Hashable:
+        """What loads and stores of positions from one on follow from.
+
+        That is where in a line they begin, and whether a row of positions begins there. What is
+        gathered, or gets zeros between its elements, differs from position to position.
+        """
+        if self.gathers or self.dilated:
+            return row
+        geometry, tensors = self.geometry, (*self.reads, *self.writes)
+        lanes = min(geometry.lanes, geometry.out_lanes)
+        position_bytes = lanes * min(tensor.dtype.itemsize for tensor in tensors)
+        starts_row = not self.window.is_point and row % geometry.out_plane[1] == 0
+        return starts_row, gcd(row * position_bytes, self._line_bytes)
 
     def process(self, core: Core) -> None:
         """A packed group after the other."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from npusim import Device, TensorSpec
 from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
+from npusim.engine.program import fingerprint
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.convolution import geometry
@@ -163,6 +164,28 @@ def test_cores_share_images_channels_and_positions(chip: str) -> None:
     for shape, outs in (((1, 16, 37, 41), 48), ((47, 16, 5, 5), 16), ((2, 32, 21, 13), 112)):
         found, wanted = convolution(chip, square(3, 1, 1), shape, outs, np.float16)
         np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("size", "plane"), [(1, (61, 53)), (3, (61, 53)), (3, (69, 32))])
+def test_blocks_called_alike_are_given_the_same_instructions(
+    monkeypatch: pytest.MonkeyPatch, chip: str, size: int, plane: tuple[int, int]
+) -> None:
+    """Positions that cores begin at in an image tell them apart only where that matters."""
+    x, weight = (
+        np.zeros(each, np.float16) for each in ((1, 2, *plane, 16), (2 * size**2, 6, 16, 16))
+    )
+    said = {"ksize": [size, size], "strides": [1, 1], "pads": [size // 2] * 4}
+    y = np.zeros((1, 6, *plane, 16), np.float16)
+    (kernel,), _ = kernels(chip, "Conv2D", [x, weight], [y], said)
+    kinds = [kernel.block_kind(block) for block in range(kernel.block_dim)]
+    assert len(set(kinds)) < len(kinds)
+    monkeypatch.setattr(type(kernel), "block_kind", lambda _, block: block)
+    told: dict[object, set[object]] = {}
+    for group in trace(kernel, load_profile(chip), numerics=False):
+        for block in group.blocks:
+            told.setdefault(kinds[block], set()).add(fingerprint(group.program))
+    assert [len(programs) for programs in told.values()] == [1] * len(told)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

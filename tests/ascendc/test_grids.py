@@ -46,12 +46,12 @@ def _launched(chip: str, blocks: int, *, exact: bool = False) -> npusim.Result:
 def test_every_block_runs_and_time_is_that_of_rounds(chip: str) -> None:
     profile = npusim.Device(chip).profile
     cores = profile.cores.vector_cores
-    times = {rounds: _launched(chip, rounds * cores).duration_us for rounds in (1, 2, 10, 20, 30)}
-    assert times[1] < times[2] < times[10]
-    assert times[30] - times[20] == pytest.approx(times[20] - times[10], rel=0.01)
-    assert times[20] - times[10] > 0.99 * 10 * cores * profile.launch.per_block_us
-    ragged = _launched(chip, 10 * cores + 1).duration_us
-    assert times[10] < ragged < 1.2 * times[10]
+    times = {rounds: _launched(chip, rounds * cores).duration_us for rounds in (1, 2, 5, 10, 15)}
+    assert times[1] < times[2] < times[5]
+    assert times[15] - times[10] == pytest.approx(times[10] - times[5], rel=0.01)
+    assert times[10] - times[5] > 0.99 * 5 * cores * profile.launch.per_block_us
+    ragged = _launched(chip, 5 * cores + 1).duration_us
+    assert times[5] < ragged < 1.2 * times[5]
 
 
 @pytest.mark.parametrize("blocks", [41, 397])

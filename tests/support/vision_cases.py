@@ -21,8 +21,8 @@ def empty(*shape: int, kind: Any = np.float32) -> Array:
 
 
 def images(pick: Pick, axes: int, least: int = 3) -> Array:
-    """One or some images with channels, in one to three dimensions."""
-    spatial = [pick.of(least, 5, 9) for _ in range(axes)]
+    """One or some images with channels, in one to three dimensions; volumes are of few places."""
+    spatial = [pick.of(least, 5, 9 if axes < 3 else 6) for _ in range(axes)]
     return pick.numbers(pick.of(1, 2), pick.of(1, 3, 17), *spatial, kind=pick.half())
 
 

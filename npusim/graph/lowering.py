@@ -57,6 +57,9 @@ def tasks_of(network: Network) -> Iterator[Task]:
 
 def _attributes(node: Node) -> dict[str, Any]:
     """As the kernel counts axes: of volumes, channels come behind the depth."""
+    if node.op == "PadD" and node.output.format is Format.NC1HWC0:
+        paddings = [*node.attributes["paddings"], 0, 0]  # none among the lanes of a block
+        return {**node.attributes, "paddings": paddings}
     if node.output.format is not Format.NDC1HWC0:
         return node.attributes
     attributes = dict(node.attributes)

@@ -477,6 +477,23 @@ def test_weights_under_another_name_are_the_same_weights(tmp_path: Path) -> None
     assert len({task.reads[1] for task in products}) == 1
 
 
+def test_frames_of_planes_lie_around_images_as_they_are(tmp_path: Path) -> None:
+    """Behind a convolution no TransData stands before a frame; around channels one does."""
+    for sizes, form in (([0, 0, 1, 2], Format.NC1HWC0), ([0, 1, 0, 0], Format.ND)):
+        network = Network("FLOAT16")
+        made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+        framed = network.node("Pad", network.node("Sin", made), network.constant([0] * 4 + sizes))
+        output = network.node("Conv", framed, network.weight(16, 16 + sizes[1], 1, 1))
+        found = compiled(network.save(tmp_path / f"{form.name}.onnx", output)).network
+        (task,) = (task for task in tasks_of(found) if task.spec.op_type == "PadD")
+        assert task.node.output.format is form
+        height, width = 224 + sizes[2], 224 + sizes[3]
+        rows, columns = task.spec.outputs[0].shape[2:4]
+        assert (rows, columns) == (height, width)
+        (kernel,) = kernels_of(load_profile("Ascend310P3"), task.spec)
+        assert kernel.writes[0].numel == task.spec.outputs[0].numel
+
+
 def test_matrices_of_a_norm_are_whole_fractals(tmp_path: Path) -> None:
     """Else LayerNorm works on rows as they are, beside products in fractals."""
     formats = []

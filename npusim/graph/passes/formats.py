@@ -137,12 +137,28 @@ def _goes_on(node: Node, spread: Format) -> bool:
         return node.op in _FRACTAL_ROWS and all(_fits(each, spread) for each in node.activations())
     if node.op in _POOLED:
         return node.attributes["keep_dims"] and _CHANNELS not in node.attributes["axes"]
+    if node.op == "PadD":
+        return spread is Format.NC1HWC0 and _frames_planes(node)
     if node.op in _PARTS:
         axis = node.attributes.get("concat_dim", node.attributes.get("split_dim"))
         parts = node.given if node.op == "ConcatD" else node.outputs
         block = c0(node.output.dtype)
         return axis != _CHANNELS or all(part.shape[axis] % block == 0 for part in parts)
     return False
+
+
+def _frames_planes(node: Node) -> bool:
+    """Whether a frame of a constant lies around planes alone.
+
+    Source: op_select_format of PadV3 (canndev ops/built-in/tbe/impl/dynamic/pad_v3.py).
+    """
+    attributes = node.attributes
+    framed = any(attributes["paddings"][: 2 * (_CHANNELS + 1)])
+    return (
+        attributes.get("mode", "constant") == "constant"
+        and not framed
+        and _fits(node.output, Format.NC1HWC0)
+    )
 
 
 def _widens(node: Node) -> bool:

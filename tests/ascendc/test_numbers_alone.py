@@ -16,7 +16,6 @@ from npusim import Device
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import ALL_LOST, Memo
 from npusim.hardware import load_profile
-from npusim.operators.registry import op_types
 from npusim.runtime import streams
 from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.streams import describe, streams_of
@@ -24,7 +23,7 @@ from npusim.runtime.task import play
 from npusim.values.errors import KernelError
 from support import physics
 from support.kernels import gm
-from support.row_cases import stood_for
+from support.row_cases import with_a_kernel_of_their_own
 from support.streams import told
 from support.task_cases import chips_of, task_of
 
@@ -50,7 +49,7 @@ def same_bits(ours: list[Array], theirs: list[Array]) -> None:
         )
 
 
-@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])
+@pytest.mark.parametrize("op_type", with_a_kernel_of_their_own())
 def test_numbers_decide_nothing_that_is_written_down(op_type: str) -> None:
     """Without numbers the cores are given the same as with them, and the numbers are the same."""
 

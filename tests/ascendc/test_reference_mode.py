@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from npusim.ascendc import Core, trace
 from npusim.ascendc.issuing import ISSUE
 from npusim.hardware import load_profile
-from npusim.operators.registry import band_class, op_types
+from npusim.operators.registry import band_class
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 from support import physics
 from support.kernels import Probe, content, doubling, gm, numbers, queues
 from support.reference import assert_like_the_reference
-from support.row_cases import stood_for
+from support.row_cases import with_a_kernel_of_their_own
 from support.task_cases import chips_of, task_of
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
 EXAMPLES = 2
 
 
-@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in stood_for()])
+@pytest.mark.parametrize("op_type", with_a_kernel_of_their_own())
 def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
     """The same numbers, bytes per buffer, instructions and cycles, whatever the shapes."""
 

@@ -35,6 +35,9 @@ _ATTRIBUTES = {
 _MODULES = ("npusim.ops.random.streams", "npusim.ops.indexing.decided")
 STANDING_FOR_ALL = ("MaskedScatter", "LogitGrad")
 
+# What a kernel class under another operator type has for itself.
+_OF_A_NAME = {"op_type", "__doc__", "__module__", "__abstractmethods__", "_abc_impl"}
+
 
 @cache
 def stood_for() -> frozenset[str]:
@@ -45,6 +48,27 @@ def stood_for() -> frozenset[str]:
         return isinstance(getattr(make, "__self__", None), Streamed) or make.__module__ in _MODULES
 
     return frozenset(filter(has_one, op_types())).difference(STANDING_FOR_ALL)
+
+
+@cache
+def with_a_kernel_of_their_own() -> tuple[str, ...]:
+    """The first type of each kernel class; and all that functions make, which may ask for the type.
+
+    Classes that differ by their type alone are one, on the same chips: the others are this kernel
+    under more names.
+    """
+    from support.task_cases import chips_of  # which imports this module
+
+    found: dict[object, str] = {}
+    for op_type in op_types():
+        if op_type in stood_for():
+            continue
+        made: Any = getattr(builder(op_type), "__self__", None)
+        while isinstance(made, type) and vars(made).keys() <= _OF_A_NAME:
+            made = made.__base__
+        kernel = made if isinstance(made, type) else op_type
+        found.setdefault((kernel, chips_of(op_type)), op_type)
+    return tuple(found.values())
 
 
 def norm(pick: Any, op_type: str, task: Callable[..., Any]) -> Any:

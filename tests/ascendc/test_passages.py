@@ -96,8 +96,8 @@ def test_what_is_repeated_is_what_is_written_down_each_time(
     made: list[Passages] = []
     prepare = InstructionCosts.__init__
 
-    def prepared(costs: InstructionCosts, profile: Profile) -> None:
-        prepare(costs, profile)
+    def prepared(costs: InstructionCosts, profile: Profile, **how: bool) -> None:
+        prepare(costs, profile, **how)
         costs.passages = Passages(keeps)
         made.append(costs.passages)
 

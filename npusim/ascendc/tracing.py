@@ -230,15 +230,15 @@ def _beginning(
     """How the cores of a launch begin; what its scalar units issue is written down."""
     apart = _cores_for(kernel, profile)
     _issue(played, costs)
-    for_any_shape = _for_any_shape(kernel, code)
-    one_shape = not for_any_shape or profile.software.compiled_for_shape
+    one_shape = not costs.for_any_shape or profile.software.compiled_for_shape
     told = kernel.cores == "cube" or (one_shape and kernel.generated)  # sizes, by its code
     blocks = min(kernel.block_dim, apart)
     reserved = max(core.pipe.reserved for block in played for core in block.cores)
     head = costs.kernel_head(
         tiling_of=0 if told else blocks,
         buffers=reserved if kernel.chooses else 0,
-        prepares=(kernel.hard_sync and for_any_shape) or (kernel.finds_axes and not code.one_shape),
+        prepares=(kernel.hard_sync and costs.for_any_shape)
+        or (kernel.finds_axes and not code.one_shape),
         guarded=kernel.guarded,
         begins_us=kernel.begins_us,
     )
@@ -246,7 +246,7 @@ def _beginning(
         blocks,
         code=code,
         fits=not kernel.chooses,
-        many_variants=kernel.many_variants and for_any_shape,
+        many_variants=kernel.many_variants and costs.for_any_shape,
         mix=kernel.is_mix,
     )
     queue = costs.code_queue(kernel.block_dim, code=code, fits=not kernel.chooses)

@@ -119,11 +119,10 @@ class FormulaKernel(ElementwiseKernel):
         }
         recorded = self._record(profile, given, outputs, attributes)
         self.formula, operands, found, self.plan = recorded
-        several = any(out.numel > 1 for out in outputs)
+        self.sums = _sums_of(found, outputs)
         pairs = zip(found, outputs, strict=True)
         stored = tuple((term, out) for term, out in pairs if term is not None)
         outputs = tuple(out for _, out in stored)
-        self.sums = {term: out for term, out in stored if several and out.numel == 1}
         self.independent = not self.sums  # which are added up in the order of the tiles
         self.results: tuple[Term, ...] = tuple(term for term, _ in stored if term not in self.sums)
         self.operands: dict[int, Term] = {}  # place among the inputs -> its value
@@ -303,11 +302,8 @@ class FormulaKernel(ElementwiseKernel):
         formula.require_instructions(row.op_type)
         kinds = [each and (each.dtype, each.numel == 1) for each in (*given, *outputs)]
         formula.follows_from = row.formula, formula.dtype, tuple(kinds), dict(named)
-        # The gradient of an operand that is a single element is a sum.
-        several = any(out.numel > 1 for out in outputs)
-        pairs = [(term, out) for term, out in zip(results, outputs, strict=True) if term]
-        sums = {term: None for term, out in pairs if several and out.numel == 1}
-        tiles = [term for term, _ in pairs if term not in sums]
+        sums = _sums_of(results, outputs)
+        tiles = [term for term in results if term is not None and term not in sums]
         plan = BufferPlan.of(formula.steps, tiles, tuple(sums))
         return _Recorded(formula, operands, results, plan)
 
@@ -455,6 +451,15 @@ def _kernel_named(named: _Named) -> type[FormulaKernel]:
 def kernels_of_table(rows: tuple[Compute, ...]) -> dict[str, type[FormulaKernel]]:
     """The kernel classes of a table, by operator type."""
     return {row.op_type: kernel_of(row) for row in rows}
+
+
+def _sums_of(
+    results: Sequence[Term | None], outputs: Sequence[GlobalTensor]
+) -> dict[Term, GlobalTensor]:
+    """The gradients of operands that are single elements, which are sums over tiles."""
+    several = any(out.numel > 1 for out in outputs)
+    pairs = zip(results, outputs, strict=True)
+    return {term: out for term, out in pairs if term is not None and several and out.numel == 1}
 
 
 def _present(op_type: str, tensors: tuple[GlobalTensor | None, ...]) -> tuple[GlobalTensor, ...]:

@@ -69,9 +69,10 @@ DOORS = {
         windows
         """,
     "schedules": """
-        block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
-        on_ai_cpu streamed rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
-        rows.program rows.shares runner split_grid spreading tile_grid
+        block_split bounds buffers comparisons elementwise formula formula_classes formula_kernel
+        formula_row functions masks on_ai_cpu streamed rows.folds rows.formats rows.formula
+        rows.kernel rows.layouts rows.play rows.program rows.shares runner split_grid spreading
+        tile_grid
         """,
     "library": """
         asking axis_maps block_matmul block_order calls epilogue interleaved mapping matmul

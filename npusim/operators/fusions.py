@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
-    from npusim.schedules.formula_kernel import Compute
+    from npusim.schedules.formula_row import Compute
 
 _MUL_ADD = "FusedMulAdd"
 """Adds what is the bias of a product otherwise, so that there it comes last."""

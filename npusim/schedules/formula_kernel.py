@@ -1,10 +1,9 @@
-"""Kernels made from a row of a table: an operator's formula and its results."""
+"""Kernels that compute an operator's formula, tile by tile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -16,7 +15,6 @@ from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.schedules.block_split import Axes, BlockSplit
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.buffers import BufferPlan
@@ -32,7 +30,6 @@ from npusim.schedules.formula import (
 from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
-from npusim.values.contents import digest_of
 from npusim.values.dtypes import FLOAT, INT8, INT16, INT32, UINT8
 from npusim.values.errors import KernelError, RefusedTaskError, UnsupportedIntrinsicError
 from npusim.values.tensors import broadcastable
@@ -43,50 +40,11 @@ if TYPE_CHECKING:
     from npusim.ascendc.kernel import Kernel
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.block_split import BlockSplit
+    from npusim.schedules.formula_row import Compute
     from npusim.values.dtypes import DType
 
-Results = Term | tuple[Term | None, ...]
 FLOAT_BYTES = 4
-
-
-@dataclass(frozen=True)
-class Compute:
-    """One row of a family's table.
-
-    ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
-    ``attributes``, which are given with their defaults. ``half_in_float`` computes float16 in
-    float32, or says of the attributes whether to; ``raw`` are operands that keep their dtype;
-    operand ``typed_by`` decides what is computed in. ``result`` is the dtype of the results where
-    it isn't that operand's. ``like`` are the operands that the results have the shape of, all of
-    them if empty. ``numbers`` are
-    operands that are single elements by definition; others are treated so where the result has
-    more. ``cold`` are operands that nothing has used since the training step before, or long ago
-    in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,
-    ``buffers`` how many it counts where it deals out whole tiles. ``generated`` is false for those
-    that the device has a kernel in Ascend C for. Integers of eight bits that wrap around are
-    computed in ``wraps``. A result that nobody asked for is None and isn't stored.
-    """
-
-    op_type: str
-    formula: Callable[..., Results]
-    outputs: int = 1
-    half_in_float: bool | Callable[[Mapping[str, object]], bool] = False
-    raw: tuple[int, ...] = ()
-    typed_by: int = 0
-    result: DType | None = None
-    like: tuple[int, ...] = ()
-    numbers: tuple[int, ...] = ()
-    attributes: Mapping[str, object] = field(default_factory=dict)
-    axes: Axes = Axes.FUSED
-    buffers: float = 0
-    cold: tuple[int, ...] = ()
-    generated: bool = True
-    wraps: DType | None = None
-
-    def in_float(self, attributes: Mapping[str, object]) -> bool:
-        """Whether float16 is computed in float32, with these attributes and the usual others."""
-        asked = self.half_in_float
-        return asked if isinstance(asked, bool) else asked({**self.attributes, **attributes})
 
 
 class _Recorded(NamedTuple):
@@ -411,46 +369,6 @@ class FormulaKernel(ElementwiseKernel):
                 core.set_atomic_none()
 
         core.separately(store, lambda: None)
-
-
-def kernel_of(
-    row: Compute, doc: str = "", base: type[FormulaKernel] = FormulaKernel
-) -> type[FormulaKernel]:
-    """The kernel class of a row."""
-    members = {name: getattr(row, name) for name in ("op_type", "axes", "buffers", "generated")}
-    members |= {"row": row, "__doc__": doc or row.op_type}
-    return type(row.op_type, (base,), members)
-
-
-def kernel_of_call(row: Compute) -> type[FormulaKernel]:
-    """The kernel class of a row that a call makes: one for all calls whose rows say the same.
-
-    Only so are the streams and runs of its kernels found again.
-    """
-    try:
-        return _kernel_named(_Named(row, digest_of(row)))
-    except TypeError:  # something in it says nothing by itself
-        return kernel_of(row)
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A row, known by what it says."""
-
-    row: Compute = field(compare=False)
-    digest: str
-
-
-@lru_cache(maxsize=1024)
-def _kernel_named(named: _Named) -> type[FormulaKernel]:
-    kind = kernel_of(named.row)
-    kind.digest = named.digest
-    return kind
-
-
-def kernels_of_table(rows: tuple[Compute, ...]) -> dict[str, type[FormulaKernel]]:
-    """The kernel classes of a table, by operator type."""
-    return {row.op_type: kernel_of(row) for row in rows}
 
 
 def _sums_of(

@@ -10,7 +10,8 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode, Core
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.functions import polynomial
 from npusim.values.arithmetic import inverse
 

@@ -10,7 +10,9 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.ops.activation.forward import gelu
 from npusim.ops.activation.glu_tiling import GluTiling
-from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_kernel import FormulaKernel
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.functions import erf
 
 if TYPE_CHECKING:

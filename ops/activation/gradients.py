@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.activation.forward import CUBIC, sigmoid, tanh
 from npusim.schedules.comparisons import half_step, step
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import CmpMode
 from npusim.ops.activation.forward import SELU_ALPHA, SELU_SCALE, sigmoid
 from npusim.ops.activation.gradients import gelu_grad
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.functions import erf
 from npusim.values.arithmetic import inverse
 

@@ -8,7 +8,8 @@ from npusim.ascendc.task import made
 from npusim.ops.cast.ai_cpu import AI_CPU
 from npusim.ops.cast.halves import Halves
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT32, INT64, UINT8
 

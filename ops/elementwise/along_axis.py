@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.elementwise.arithmetic import rounded
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Compute, kernel_of_call
+from npusim.schedules.formula_classes import kernel_of_call
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import INT8, UINT8
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import CmpMode, Core, RoundMode
 from npusim.schedules.block_split import Axes
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.values.arithmetic import inverse
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32
 from npusim.values.errors import KernelError

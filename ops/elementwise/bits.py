@@ -9,7 +9,8 @@ import numpy as np
 from npusim.ascendc import Core
 from npusim.operators.registry import kernel_class
 from npusim.schedules.formula import Term
-from npusim.schedules.formula_kernel import Compute, kernel_of, kernels_of_table
+from npusim.schedules.formula_classes import kernel_of, kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.values.dtypes import BOOL
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT32, INT64, UINT8, DType
 
 

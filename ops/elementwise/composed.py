@@ -9,7 +9,8 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.host import constant
 from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import Tasks
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import BFLOAT16
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from npusim.operators.fusions import Part, follow, half_in_float, parts_of
-from npusim.schedules.formula_kernel import Compute, kernel_of_call
+from npusim.schedules.formula_classes import kernel_of_call
+from npusim.schedules.formula_row import Compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

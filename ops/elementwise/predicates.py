@@ -6,7 +6,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8
 
 if TYPE_CHECKING:

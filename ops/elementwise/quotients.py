@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode, Core, RoundMode
 from npusim.ops.elementwise.arithmetic import has_sign
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:

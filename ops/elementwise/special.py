@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
 from npusim.ops.elementwise.arithmetic import sign
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.functions import erf, polynomial
 from npusim.values.arithmetic import inverse
 

@@ -19,7 +19,9 @@ from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
 from npusim.operators.registry import kernel_class
 from npusim.schedules.elementwise import FlatTiling, tile_limit
-from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_kernel import FormulaKernel
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.runner import Runner
 from npusim.values.arithmetic import inverse
 from npusim.values.contents import digest_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.block_split import Axes
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
-from npusim.schedules.formula_kernel import Compute, kernel_of, kernel_of_call, kernels_of_table
+from npusim.schedules.formula_classes import kernel_of, kernel_of_call, kernels_of_table
+from npusim.schedules.formula_row import Compute
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ops.quant.rows import to_int8
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.schedules.formula_kernel import Compute
+from npusim.schedules.formula_row import Compute
 from npusim.schedules.functions import softplus_of_minus
 from npusim.values.dtypes import LEAST_NORMAL
 from npusim.values.errors import KernelError

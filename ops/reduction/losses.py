@@ -27,7 +27,7 @@ from npusim.ops.reduction.kinds import Kind
 from npusim.ops.reduction.loss_formulas import FOLDED
 from npusim.ops.reduction.total import TotalPlan
 from npusim.schedules.buffers import BufferPlan
-from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of_call
+from npusim.schedules.formula_classes import kernel_of_call
 from npusim.schedules.runner import Runner
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import Place
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Term
+    from npusim.schedules.formula_kernel import FormulaKernel
+    from npusim.schedules.formula_row import Compute
 
 _ALIGN = 64  # elements that tiles are multiples of
 _LEAST_BLOCKS = 128  # of 32 bytes, for a core of MSELossV2

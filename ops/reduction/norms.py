@@ -24,8 +24,8 @@ from npusim.ops.reduction.job import Job
 from npusim.ops.reduction.kernel import kernel_of
 from npusim.ops.reduction.kinds import Kind
 from npusim.ops.reduction.total import TotalPlan
-from npusim.schedules import formula_kernel
-from npusim.schedules.formula_kernel import Compute
+from npusim.schedules import formula_classes
+from npusim.schedules.formula_row import Compute
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def root(task: Task) -> tuple[Kernel, ...]:
             return f.mul(x, 1.0)
         return f.sqrt(x) if order == 2 else f.exp(f.mul(f.ln(x), 1.0 / order))
 
-    return formula_kernel.kernel_of_call(
+    return formula_classes.kernel_of_call(
         Compute("LpNormUpdateV2", formula, half_in_float=True)
     ).from_task(task)
 

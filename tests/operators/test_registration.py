@@ -23,7 +23,8 @@ from npusim.hardware import (
 )
 from npusim.operators import Aclnn, Operator, Page, register, unregister
 from npusim.operators.registry import band_class, op_types, refresh
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_row import Compute
 from npusim.sweeping.points import expand
 from npusim.sweeping.spec import read_spec
 from npusim.sweeping.working import Chunk, work
@@ -55,7 +56,8 @@ OPERATORS = family(
 )
 """
 FORMULAS = """
-from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.schedules.formula_classes import kernels_of_table
+from npusim.schedules.formula_row import Compute
 
 KERNELS = kernels_of_table(
     (Compute("SoftCap", lambda f, x, cap: f.min(f.max(x, -cap), cap), attributes={"cap": 1.0}),)

@@ -13,7 +13,8 @@ from npusim.operators.checks import rank_is
 from npusim.operators.registry import op_types, operators, prototype, standard_names
 from npusim.operators.resolve import resolve
 from npusim.operators.shape_checks import fits
-from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.formula_classes import kernel_of
+from npusim.schedules.formula_row import Compute
 from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 from support.commands import npusim
 from support.standard_calls import CALLS, IDS, IMAGE, MASK, POSITIVE, ROW, A, B, Call, numbers

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError, RefusedTaskError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from npusim.ascendc.task import Task
@@ -46,6 +48,8 @@ class MaxPoolV3(Kernel):
     op_type = "MaxPoolV3"
     generated = True
     fold = "vmax"
+    plain_fold: ClassVar[Callable[..., Any] | None] = None
+    """Of windows of plain images (NHWC), for operators that the AI CPUs have, too."""
 
     def __init__(
         self,
@@ -78,6 +82,8 @@ class MaxPoolV3(Kernel):
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """x to y; ``exclusive`` means leave the padding out of their divisor."""
         x, y = task.present(1, 1)
+        if cls.plain_fold is not None and len(x.shape) == len("NHWC"):
+            return on_ai_cpu(task, cls.plain_fold)
         windows = windows_of(task, x.shape[2:4], y.shape[2:4])
         exclusive = bool(task.attributes.get("exclusive", True))
         return (cls(task.profile, x, y, windows=windows, exclusive=exclusive),)
@@ -252,26 +258,14 @@ class MaxPool(MaxPoolV3):
     """The same under its older name, which plain images have too."""
 
     op_type = "MaxPool"
-
-    @classmethod
-    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """x to y, of NHWC images on the AI CPU."""
-        if len(task.present(1)[0].shape) < 5:
-            return on_ai_cpu(task, np.max)
-        return super().from_task(task)
+    plain_fold = staticmethod(np.max)
 
 
 class AvgPool(AvgPoolV2):
     """The same under its older name, which plain images have too."""
 
     op_type = "AvgPool"
-
-    @classmethod
-    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """x to y, of NHWC images on the AI CPU."""
-        if len(task.present(1)[0].shape) < 5:
-            return on_ai_cpu(task, np.mean)
-        return super().from_task(task)
+    plain_fold = staticmethod(np.mean)
 
 
 def _padded(axis: Windows, count: int) -> int:

@@ -18,6 +18,7 @@ class Format(IntEnum):
     FRACTAL_Z = 4
     NC1HWC0_C04 = 12
     HWCN = 16
+    C1HWNCOC0 = 25
     NDHWC = 27
     FRACTAL_NZ = 29
     NCDHW = 30
@@ -37,7 +38,7 @@ class Format(IntEnum):
 
         The others say how axes are called, and interfaces take them for ND.
         """
-        return self.name.startswith(("FRACTAL", "NC1HWC0", "NDC1HWC0"))
+        return self.name.startswith(("FRACTAL", "NC1HWC0", "NDC1HWC0", "C1HWNCOC0"))
 
     def __str__(self) -> str:
         return self.name

@@ -45,6 +45,7 @@ OPERATORS: tuple[Definition, ...] = family(
         kernel="filter_gradient"),
         Operator("Conv3DBackpropInput", also=("Conv3DBackpropInputV2", "Conv3DTranspose",
             "Conv3DTransposeV2"), kernel="input_gradient")),
+    averaged=(Operator("AvgPoolGradVm", also=("AvgPoolGradD",), kernel="mean_gradient"),),
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
         Operator("FusedDbnDw", kernel="normalised_filter_gradient"),

@@ -5,10 +5,12 @@ for input channels and taps. Cores share images, output channels and slices of i
 several have summed up of one place meets in device memory. Of all grids the one whose busiest core
 is done first is taken, of alike ones the one with most parts of the images. Kernels for one shape
 cut into equal parts and know 32 cores, among which they share the images before all else, whatever
-the sums cost that meet then; other grids are looked at only for a network whose tilings the vendor
-has searched for. Source: the vendor's public tiling (op_tiling/dw_cache_tiling.cc): divisors of
-every axis, two tiles of each operand in L0, the least loads; profiled block counts, multiples of
-the parts of the images, and times, which are those of all parts' sums on their way.
+the sums cost that meet then; channels are cut further where two turns of smaller blocks are done
+before one of large ones. Other grids are looked at only for a network whose tilings the vendor has
+searched for. Source: the vendor's public tiling (op_tiling/dw_cache_tiling.cc): divisors of every
+axis, two tiles of each operand in L0, the least loads; profiled block counts, multiples of the
+parts of the images up to 48 on 30 cores, and times, which are those of all parts' sums on their
+way.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.library.matmul_tiling import MatmulTiling
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 _CORES_KNOWN = 32  # to the compiler of the first generation
+_TURNS = 2  # blocks that a core does one after the other, at most
 _STEPS = 7  # vector instructions that make a gradient in UB
 _BUFFERS = 2  # tiles of each operand in L1 and in L0
 
@@ -125,8 +128,8 @@ def filter_partition(profile: Profile, shape: FilterShape) -> FilterPartition:
     """The partition whose busiest core is done first."""
     costs = _Costs(profile, shape)
     found = (
-        (costs.cycles(way, blocks), -ceil(shape.images / way[0]), order, way, blocks)
-        for order, way in enumerate(_ways(profile, shape))
+        (turns * costs.cycles(way, blocks), -ceil(shape.images / way[0]), order, way, blocks)
+        for order, (turns, way) in enumerate(_ways(profile, shape))
         for blocks in (costs.blocks(way),)
         if blocks is not None
     )
@@ -137,21 +140,34 @@ def filter_partition(profile: Profile, shape: FilterShape) -> FilterPartition:
 Way = tuple[int, int, int]  # images, rows and slices of a core
 
 
-def _ways(profile: Profile, shape: FilterShape) -> Iterator[Way]:
-    """What a core may get: equal parts in kernels for one shape, else any."""
-    high, cores = profile.cube.fractal_m, profile.cores.cube_cores
-    static = profile.software.compiled_for_shape
-    if static:
-        alone = shape.images // _parts(shape.images, _CORES_KNOWN, equal=True)[0]
-        cores = alone * max(1, cores // alone)
+def _ways(profile: Profile, shape: FilterShape) -> Iterator[tuple[int, Way]]:
+    """Turns of each core, and what it may get in one: equal parts for one shape, else any."""
+    cores, static = profile.cores.cube_cores, profile.software.compiled_for_shape
+    if not static:
+        yield from ((1, way) for way in _grids(profile, shape, cores, equal=False))
+        return
+    alone = shape.images // _parts(shape.images, _CORES_KNOWN, equal=True)[0]
+    ways = list(_grids(profile, shape, alone * max(1, cores // alone), equal=True))
+    if _searched(profile, shape):
+        yield from ((1, way) for way in ways)
+        return
+    first = [way for way in ways if way[0] == ways[0][0]]
+    yield from ((1, way) for way in first)
+    least = min(prod(way) for way in first)
+    for way in _grids(profile, shape, _TURNS * cores, equal=True):
+        if way[0] == ways[0][0] and _TURNS * prod(way) < least:
+            yield _TURNS, way
+
+
+def _grids(profile: Profile, shape: FilterShape, blocks: int, *, equal: bool) -> Iterator[Way]:
+    """What a block may get where there are at most so many."""
+    high = profile.cube.fractal_m
     units = ceil(shape.rows / high)
-    first = static and not _searched(profile, shape)
-    sizes = _parts(shape.images, cores, equal=static)
-    for images in sizes[:1] if first else sizes:
-        rest = cores // ceil(shape.images / images)
-        for rows in _parts(units, rest, equal=static):
+    for images in _parts(shape.images, blocks, equal=equal):
+        rest = blocks // ceil(shape.images / images)
+        for rows in _parts(units, rest, equal=equal):
             left = rest // ceil(units / rows)
-            for slices in _parts(shape.slices, left, equal=static):
+            for slices in _parts(shape.slices, left, equal=equal):
                 yield images, min(shape.rows, rows * high), slices
 
 

@@ -204,6 +204,16 @@ def test_kernels_for_one_shape_share_images_first(images: int) -> None:
         assert found.block_dim % parts == 0
 
 
+def test_channels_are_cut_further_where_two_turns_take_less_than_one() -> None:
+    """Two turns of thirds of 16 blocks, on 30 cores; halves would take as long as wholes."""
+    profile = load_profile("Ascend910B")
+    for rows, slices, blocks in ((12, 12, 48), (4, 3, 48), (24, 28, 48), (10, 10, 16), (8, 32, 16)):
+        shape = FilterShape(16, rows * 16, slices, (17, 17), Window((3, 3)), FLOAT16, 16)
+        assert filter_partition(profile, shape).block_dim == blocks
+        for whole in (32, 64):
+            assert filter_partition(profile, shape._replace(images=whole)).block_dim == 32
+
+
 def test_a_network_whose_tilings_were_searched_for_adds_less() -> None:
     profile = load_profile("Ascend910B")
     layer = FilterShape(32, 128 * 16, 32, (7, 7), Window((1, 1)), FLOAT16, 16)

@@ -1349,6 +1349,19 @@ def input_gradient(pick: Pick, op_type: str) -> Task:
     return Task(inputs, [np.zeros_like(like)], convolution_cases.attributes(window))
 
 
+def mean_gradient(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
+    """Gradients of means, one over the elements of their windows, and weights of every slice."""
+    kernel, stride = pick.of(2, 3), pick.of(1, 2)
+    plane = pick.of(3, 5, 20), pick.of(4, 7)
+    images, slices = pick.of(1, 2, 5), pick.of(1, 3)
+    outs = [(size - kernel) // stride + 1 for size in plane]
+    grads = pick.numbers(images, slices, *outs, 16, kind=np.float16)
+    weight = pick.numbers(slices, kernel, kernel, 1, 16, 16, kind=np.float16)
+    dx = np.zeros((images, slices, *plane, 16), np.float16)
+    said = {"strides": [stride] * 2, "pads": [0] * 4}
+    return Task([grads, np.abs(grads), weight], [dx], said)
+
+
 CASES: dict[str, Case] = {
     "Conv3D": volumes,
     **dict.fromkeys(("Cumsum", "CumsumD"), running),
@@ -1369,6 +1382,7 @@ CASES: dict[str, Case] = {
         input_gradient,
     ),
     **dict.fromkeys(("Conv2DBackpropFilter", "Conv2DBackpropFilterD"), filter_gradient),
+    **dict.fromkeys(("AvgPoolGradVm", "AvgPoolGradD"), mean_gradient),
     **dict.fromkeys(("MaximumGrad", "MinimumGrad"), two_gradients),
     "LambApplyOptimizerAssign": lamb_update,
     "ApplyAdamW": adam_w,
@@ -1451,6 +1465,7 @@ _SPLIT = ("Ascend910B3",)
 _FUSING = ("Ascend910A", "Ascend310P3")
 _FUSED_ON_THE_WAY = (
     "FusionOp_MatMul", "FusionOp_BatchMatMul", "FusionOp_Conv2DBackprop", "FusedDbnDw",
+    "AvgPoolGrad",
 )  # fmt: skip
 
 

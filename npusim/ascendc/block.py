@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
@@ -111,10 +112,6 @@ class Block:
     def _started(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """The kernel's code on a core; without waits in it, it has run when this returns."""
         self._enter(core)
-        progress, block = self._cluster.progress, self._cluster.block_idx
-        told = core.recording or not self._kernel.shares_all
-        if progress is not None and not told and progress.has_had(block):
-            return iter(())
         phases = self._kernel.process(core)
         core.chain.run()
         if phases is None:
@@ -163,6 +160,34 @@ class Block:
             return False
         self._waits[place] = None
         return True
+
+
+class SharedBlock(Block):
+    """A block whose tasks others compute, unless it comes first: it has cores if any are left.
+
+    Of a kernel that ``shares_all``, where nothing is written down.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        costs: InstructionCosts,
+        block_idx: int,
+        *others: Any,
+        progress: Progress | None,
+        **options: Any,
+    ) -> None:
+        self.cores, self._block_idx, self._progress = [], block_idx, progress
+        given = (kernel, costs, block_idx, *others)
+        self._begin = partial(super().__init__, *given, progress=progress, **options)
+
+    def advance(self) -> bool:
+        """As of any block, if it has tasks left."""
+        if not self.cores:
+            if self._progress is not None and self._progress.has_had(self._block_idx):
+                return False
+            self._begin()
+        return super().advance()
 
 
 def units_of(kernel: Kernel, profile: Profile) -> tuple[Unit, ...]:

@@ -151,9 +151,10 @@ class Core(
         iteration to the next; ``sequential=True`` executes them one by one for bodies that do, and
         the index is a number then (:mod:`npusim.ascendc.watching`). A body that ``accumulates``
         carries nothing but what :meth:`accumulate` adds to.
-        ``inner_bytes`` is what an iteration works on when inner loops make that more than the
-        core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
-        works on far less than the core's buffers.
+        ``inner_bytes`` is what an iteration works on where inner loops make that more than the
+        core's buffers, and of a body that accumulates what an iteration has of its own in them;
+        ``at_once`` is the number of iterations to execute at once when one iteration works on far
+        less than the core's buffers.
         """
         if count <= 0:
             return
@@ -162,7 +163,7 @@ class Core(
         if not (self.numerics or self.reference):
             yield from self._turns(count, ((0, 1),), apart=apart)
             return
-        many = self._beside(count) if accumulates else self._batch(count, inner_bytes)
+        many = self._beside(count, inner_bytes) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
         turns = ((first, min(first + step, count)) for first in range(0, count, step))
         yield from self._turns(count, turns, apart=apart)
@@ -173,20 +174,26 @@ class Core(
         return self.numerics and self.cluster.progress is not None
 
     def share(
-        self, first: Callable[[int], int], *, inner_bytes: int = 0, in_chains: bool = True
+        self,
+        first: Callable[[int], int],
+        *,
+        inner_bytes: int = 0,
+        in_chains: bool = True,
+        adds_in_turn: bool = False,
     ) -> Iterator[LoopIndex]:
         """Loop over the block's tasks, from ``first(block)`` up to ``first(block + 1)``.
 
         As :meth:`loop`, with the number of the task as index. Where blocks are ``independent``, the
         host computes some blocks' tasks at once, so the body must depend on nothing but the task,
-        and what it adds to global memory goes to a place of the task, each by one copy. Without
+        and what it adds to global memory goes to a place of the task, each by one copy; with
+        ``adds_in_turn`` to a place of all tasks, which add to it in their order. Without
         ``in_chains`` its steps are computed one by one, and fewer tasks fit the host's caches.
         """
         if self.loops:
             raise KernelError(self.kernel_name, "a block's share of the tasks is an outermost loop")
         start = first(self.get_block_idx())
         self._shares += 1
-        self.in_share = True
+        self.in_share, self.adds_in_turn = True, adds_in_turn
         most_bytes = _SHARE_BYTES if in_chains else _STACK_BYTES
         for turn in self._tasks(first, start, inner_bytes, most_bytes):
             yield turn + start
@@ -261,6 +268,7 @@ class Core(
         *,
         sequential: bool = False,
         accumulates: bool = False,
+        inner_bytes: int = 0,
     ) -> Iterator[tuple[LoopIndex, int]]:
         """Cut ``length`` elements from ``start`` into tiles.
 
@@ -271,7 +279,9 @@ class Core(
         if tile_length < 1:
             raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
-        turns = self.loop(full, sequential=sequential, accumulates=accumulates)
+        turns = self.loop(
+            full, sequential=sequential, accumulates=accumulates, inner_bytes=inner_bytes
+        )
         return self._cut(turns, start, tile_length, full, rest)
 
     def _cut(
@@ -368,8 +378,8 @@ class Core(
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, most_bytes // per_iteration))
 
-    def _beside(self, count: int) -> int:
+    def _beside(self, count: int, inner_bytes: int) -> int:
         """As :meth:`_batch`, next to the iterations of outer loops that are executed at once."""
-        per_iteration = max(1, sum(self.pipe.used_bytes.values()))
+        per_iteration = max(1, inner_bytes or sum(self.pipe.used_bytes.values()))
         outer = self.stack_size(0, self.depth)
         return max(1, min(count, _STACK_BYTES // (per_iteration * outer)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from npusim.ascendc.loops import LoopIndex, deepen
+from npusim.ascendc.runs import assign
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class PlacedNumbers:
             if view is None:
                 self._windows()[starts] = values[last]
             else:
-                view[...] = values[last]
+                assign(view, values[last])
         else:
             self._assign(self._view(depth), values[last], depth)
 
@@ -122,23 +123,30 @@ class PlacedNumbers:
         steps = [step for index, step in self._affine.values() if index.last - index.first > 1]
         upwards = not steps or min(steps) >= max((*map(abs, self.steps), 0))
         if upwards or not self._overlaps():
-            view[...] = values
+            assign(view, values)
             return
         values = np.broadcast_to(values, view.shape)
         for turn in np.ndindex(view.shape[:depth]):
             view[turn] = values[turn]
 
-    def accumulate(self, values: NDArray[Any], depth: int) -> None:
-        """Add ``values``; iterations that address one element all count, in their order."""
+    def accumulate(self, values: NDArray[Any], depth: int, *, in_turn: bool) -> None:
+        """Add ``values``; iterations that address one element all count.
+
+        Those of the outermost loop do one after the other if ``in_turn``.
+        """
         moving = self.depths
-        for level in range(depth):
+        apart = in_turn and 0 not in moving
+        for level in range(apart, depth):
             if level not in moving and values.shape[level] > 1:
                 values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
+        parts = (values[turn : turn + 1] for turn in range(len(values))) if apart else (values,)
         if self.is_scattered or self._overlaps():
-            self._accumulate_one_by_one(values, depth)
-        else:
-            view = self._view(depth)
-            view += values
+            for part in parts:
+                self._accumulate_one_by_one(part, depth)
+            return
+        view = self._view(depth)
+        for part in parts:
+            view += part
 
     def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
         if self.numel < _WORTH_A_CALL:

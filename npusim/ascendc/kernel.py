@@ -72,7 +72,7 @@ class Kernel(ABC):
     hard_sync: bool = False
     broadcasts: bool = False
     independent: bool = False
-    shares_all: ClassVar[bool] = False
+    shares_all: bool = False
     literal: ClassVar[bool] = False
     follows_numbers: ClassVar[bool] = False
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc import host_threads, observer
-from npusim.ascendc.block import Block, Storage, units_of
+from npusim.ascendc.block import Block, SharedBlock, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.issuing import with_issue
@@ -142,7 +142,8 @@ def _run(
             together = numerics and kernel.independent and not alone
             progress = Progress(part[-1]) if together else None
             for block in part:
-                running[block] = Block(
+                spared = kernel.shares_all and block not in recorded
+                running[block] = (SharedBlock if spared else Block)(
                     own,
                     costs,
                     block,

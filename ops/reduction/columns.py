@@ -22,6 +22,7 @@ from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GmSlice, LocalTensor
+    from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
 
 
@@ -65,7 +66,8 @@ class ColumnsPlan:
     def block_kind(self, block: int) -> Hashable:
         """Outer iterations, rows and columns of a block, and with whom it adds."""
         adders = self.job.adders(block, self.block_dim) if self.atomic else 0
-        return self._outers(block)[1], self._columns(block)[1], self._rows(block)[1], adders
+        rows = self.rows - block * self.row_share if self.atomic else self.rows
+        return self._outers(block)[1], self._columns(block)[1], min(self.row_share, rows), adders
 
     def process(self, core: Core) -> None:
         """All results of a block."""
@@ -73,18 +75,35 @@ class ColumnsPlan:
         self.tiles = Tiles(core, job, self.elements, self.depth)
         results = max(self.slabs, 1) * job.padded(self.width)
         self.results = Results(core, job, results, self.depth)
-        first_outer, outers = self._outers(block)
         if self.slabs:
+            first_outer, outers = self._outers(block)
             for first, count in core.tiles(first_outer, outers, self.slabs):
                 self._slab_tile(core, first, count)
             return
+        if not self.atomic:
+            self._part(core, (0, 0), self.rows)
+            return
+        step, whole = self.row_share * job.nest.inner_folded.step, self.rows // self.row_share
+        nbytes = self.row_share * self.width * job.dtype.itemsize
+        shares = core.share(
+            lambda each: min(each, whole), inner_bytes=nbytes, in_chains=False, adds_in_turn=True
+        )
+        for share in shares:
+            self._part(core, (share, step), self.row_share)
+        if block == whole:
+            self._part(core, (block, step), self.rows % self.row_share)
+
+    def _part(self, core: Core, place: tuple[Place, int], rows: int) -> None:
+        """The results of a block, or its part of them: of so many rows from a place on."""
+        job, block = self.job, core.get_block_idx()
+        first_outer, outers = self._outers(block)
         first_column, columns = self._columns(block)
-        rows = self._rows(block)
         sharers = job.adders(block, self.block_dim) if self.atomic else 0
         for turn in core.loop(outers):
             index = turn + first_outer
             for first, width in core.tiles(first_column, columns, self.width):
-                sums = self._column_tile(core, index, (first, width), rows)
+                base = (*kept_places(job.nest.kept, index, out=False), (first, 1), place)
+                sums = self._column_tile(core, base, width, rows)
                 where = (*kept_places(job.nest.kept, index, out=True), (first, 1))
                 self.results.store(sums, where, sharers=sharers)
 
@@ -109,17 +128,16 @@ class ColumnsPlan:
             else:
                 core.add_up_rows(sums[slab], slabs[slab], fold)
 
-    def _column_tile(
-        self, core: Core, index: Index, columns: tuple[Index, int], rows: tuple[int, int]
-    ) -> LocalTensor:
+    def _column_tile(self, core: Core, base: Places, width: int, rows: int) -> LocalTensor:
         """Some columns of one outer iteration, folded along everything that is to be folded."""
-        job, nest = self.job, self.job.nest
-        fold, (first, width) = job.kind.fold, columns
-        base = (*kept_places(nest.kept, index, out=False), (first, 1))
+        job, nest, fold = self.job, self.job.nest, self.job.kind.fold
+        nbytes = (self.tile_rows + (self.tile_rows > 1)) * width * job.dtype.itemsize
         sums = self.results.sums.get(job.dtype, width)
         core.duplicate(sums, fold.neutral_in(sums.dtype))
         for outer in folded_places(core, nest.folded):
-            for begin, count in core.tiles(*rows, self.tile_rows, accumulates=True):
+            for begin, count in core.tiles(
+                0, rows, self.tile_rows, accumulates=True, inner_bytes=nbytes
+            ):
                 places = (*base, *outer, (begin, nest.inner_folded.step))
                 self._add_tile(core, sums, places, count, width)
         return sums
@@ -198,10 +216,6 @@ class ColumnsPlan:
             shares = [each for each in shares if (columns % each or each) >= block]
         share = next(iter(shares), columns)
         return min(columns, round_up(share, block)) if columns % block == 0 else share
-
-    def _rows(self, block: int) -> tuple[int, int]:
-        first = block * self.row_share if self.atomic else 0
-        return first, min(self.row_share, self.rows - first)
 
     def _outers(self, block: int) -> tuple[int, int]:
         first = 0 if self.atomic else block // self.column_parts * self.outer_share

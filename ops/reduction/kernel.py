@@ -65,6 +65,7 @@ class Reduction(Kernel):
         self.block_dim = self.plan.block_dim
         self.scratch = getattr(self.plan, "scratch", ())
         self.adds_into = (out,) if getattr(self.plan, "atomic", False) else ()
+        self.shares_all = self.independent = isinstance(self.plan, ColumnsPlan) and self.plan.atomic
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
-from npusim.ascendc import Core, GmSlice, chains, trace
+from npusim.ascendc import Core, GlobalTensor, GmSlice, chains, trace
 from npusim.ascendc import host_threads as blocks
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.passes import Pass
@@ -291,6 +291,30 @@ def test_a_share_adds_to_places_of_its_tasks(numerics: bool) -> None:
 
     with pytest.raises(KernelError, match="all tasks of a share add to one place of y"):
         trace(Shared(body, x, y, blocks=6), load_profile(CHIP), numerics=numerics)
+
+
+def test_tasks_of_a_share_add_to_one_place_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, added = [], rows("float32", TASKS * 8)
+    for threads, reference in ((1, True), (1, False), (3, False)):
+        use(monkeypatch, threads)
+        x, y = gm(added.copy()), gm(np.ones(8, np.float32), "y")
+
+        def body(core: Core, x: GlobalTensor = x, y: GlobalTensor = y) -> None:
+            into, _ = queues(core, 8)
+            for task in core.share(FIRST.__getitem__, adds_in_turn=True):
+                tile = into.copy_in(x.span(task * 8, 8))
+                core.set_atomic_add()
+                core.copy_runs(y.span(0, 8), tile)
+                core.set_atomic_none()
+                into.free_tensor(tile)
+
+        kernel = Shared(body, x, y, blocks=6)
+        trace(kernel, load_profile(CHIP), numerics=True, reference=reference)
+        found.append(content(y).tolist())
+    wanted = np.ones(8, np.float32)
+    for each in added.reshape(TASKS, 8):
+        wanted += each
+    assert found == [wanted.tolist()] * 3
 
 
 def test_a_share_is_an_outermost_loop() -> None:

@@ -13,6 +13,7 @@ from npusim.ascendc.chains import COPY, FOREVER, TRUTH
 from npusim.ascendc.gm_slices import GmSlice
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
+from npusim.ascendc.runs import packed
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Instruction, Pipe, Transfer
 from npusim.values.arithmetic import round_up
@@ -37,7 +38,8 @@ class Copies(Issuer):
     _link = inf, 0.0  # bytes per cycle that what is stored goes at, and cycles until it is there
     _adds = True  # what shares lines of global memory adds to them
     in_share = False  # of tasks, some of which are other blocks'
-    _deferred_adds: list[tuple[GmSlice, NDArray[Any], int]] | None = None
+    adds_in_turn = False  # what such tasks add to one place
+    _deferred_adds: list[tuple[GmSlice, NDArray[Any], int, bool]] | None = None
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
@@ -166,8 +168,8 @@ class Copies(Issuer):
 
     def apply_deferred_adds(self) -> None:
         """Add what has been deferred, in order."""
-        for dst, values, depth in self._deferred_adds or ():
-            dst.accumulate(values, depth)
+        for dst, values, depth, in_turn in self._deferred_adds or ():
+            dst.accumulate(values, depth, in_turn=in_turn)
         if self._deferred_adds:
             self._deferred_adds = []
 
@@ -197,7 +199,8 @@ class Copies(Issuer):
         self._same_size(src, dst)
         src.check_read()
         at_once = self.in_share and not self.reference
-        if at_once and self._atomic_sharers and self._adds and 0 not in dst.depths:
+        adds = self._atomic_sharers and self._adds and not self.adds_in_turn
+        if at_once and adds and 0 not in dst.depths:
             raise KernelError(
                 self.kernel_name,
                 f"all tasks of a share add to one place of {dst.tensor.buffer.name}",
@@ -260,12 +263,12 @@ class Copies(Issuer):
         if self.observer is not None:
             self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
-            self._deferred_adds.append((dst, values.copy(), depth))
+            self._deferred_adds.append((dst, values.copy(), depth, self.in_share))
             return
         self.views.before_storing(place)
         with nullcontext() if self.follower is None else self.follower.storing(dst, adds=adds):
             if adds:
-                dst.accumulate(values, depth)
+                dst.accumulate(values, depth, in_turn=self.in_share)
                 return
             held = dst.tensor.buffer.data
             if self.widened and held is not None and held.dtype == np.float16:
@@ -382,6 +385,7 @@ class Copies(Issuer):
             values = self._read(src, dst.depth)
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
+                values = values if 1 in src.shape[:2] else packed(values)
             values = operand(values, dst.dtype)
             dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape), loaded=True)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from npusim.ascendc.intrinsics.copy import Copies, operand
+from npusim.ascendc.runs import packed
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
@@ -136,7 +137,8 @@ class _Seen:
         *stack, number, high, wide, _, rows, columns = found.shape
         axes = len(stack)
         order = (*range(axes), axes + 1, axes + 2, axes, axes + 4, axes + 5, axes + 3)
-        seen = found.transpose(order).reshape(*stack, high * wide, number * rows * columns * lanes)
+        seen = packed(found.transpose(order))
+        seen = seen.reshape(*stack, high * wide, number * rows * columns * lanes)
         first = position - top * across, column - slices.start * deep
         if seen.shape[-1] < first[1] + width:  # four channels in a slice: rows end anywhere
             more = first[1] + width - seen.shape[-1]

@@ -129,7 +129,7 @@ def _rms_prop(
     var: Term,
     ms: Term,
     mom: Term,
-    rate: Number,
+    rate: Operand,
     grad: Term,
     rho: float,
     momentum: float,
@@ -137,7 +137,7 @@ def _rms_prop(
 ) -> Three:
     ms = f.add(ms, f.mul(f.sub(f.mul(grad, grad), ms), 1.0 - rho))
     root = f.sqrt(f.add(ms, epsilon))
-    mom = f.add(f.mul(mom, momentum), f.div(f.mul(grad, rate), root))
+    mom = f.add(f.mul(mom, momentum), f.div(f.mul(grad, f.tile(rate)), root))
     return f.sub(var, mom), ms, mom
 
 

@@ -98,9 +98,19 @@ class _Part(FormulaKernel):
 
     def process(self, core: Core) -> None:
         """The work of one block."""
+        self._read_singles(core)
+        super().process(core)
+
+    def compute_whole(self, core: Core) -> None:
+        """The numbers of the whole tensor."""
+        self._read_singles(core)
+        self.init_buffers(core)
+        tiles = core.tiles(0, self.output.numel, self.tiling.tile)
+        self._compute_all(core, (self._flat_tile(length, (first, 1)) for first, length in tiles))
+
+    def _read_singles(self, core: Core) -> None:
         for place, each in self.quantities.items():
             core.singles[place] = core.load_scalar(each.span(0, 1))
-        super().process(core)
 
     def _read_numbers(self, core: Core) -> None:
         self.runner = Runner(core, self.formula.steps)
@@ -193,13 +203,25 @@ class ForeachKernel(Kernel):
         return tuple(part.shares[block_idx][1] for part in self.parts)
 
     def process(self, core: Core) -> None:
-        """The work of one block, behind what it reads of its lists."""
+        """The work of one block, behind what it reads of its lists.
+
+        The numbers of all blocks are found with those of the first.
+        """
         lists = (len(self.reads) + len(self.writes)) // len(self.parts)
         read_lists(core, lists, _TILING_ARRAYS)
-        for part in self.parts:
-            if part.shares[core.get_block_idx()][1]:
-                core.pipe.reset()
-                part.process(core)
+        block = core.get_block_idx()
+        mine = [part for part in self.parts if part.shares[block][1]]
+        everything = [] if block else [part for part in self.parts if part.output.numel]
+        core.separately(
+            lambda: self._each_by_itself(core, [part.process for part in mine]),
+            lambda: self._each_by_itself(core, [part.compute_whole for part in everything]),
+        )
+
+    @staticmethod
+    def _each_by_itself(core: Core, works: Sequence[Callable[[Core], None]]) -> None:
+        for work in works:
+            core.pipe.reset()
+            work(core)
 
 
 @lru_cache(maxsize=1024)

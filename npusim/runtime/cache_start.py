@@ -59,13 +59,13 @@ def hold_code(
 ) -> None:
     """Bring the instruction caches into the state in which repeated kernels find them.
 
-    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before. In a
-    graph they have run others since: products too are kernels of many codes, one for each shape or
-    way of cutting. ``others`` is where code is that isn't in the cores.
+    In a loop (``warm``; ``flushed`` or ``cleared`` where L2 isn't) all cores have run them just
+    before. In a graph they have run others since: products too are kernels of many codes, one for
+    each shape or way of cutting. ``others`` is where code is that isn't in the cores.
     """
     cache.others = others or cache.others
     for kernel in kernels:
-        if mode in ("warm", "loop", "flushed"):
+        if mode in ("warm", "loop", "flushed", "cleared"):
             cache.keep_code(kernel.code)
 
 

@@ -163,15 +163,18 @@ def simulate_task(
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified:
-    what code the cores can't hold comes from HBM. ``prefetched`` is a graph that loads weights into
-    L2 ahead of the products with them, ``uncached`` one in which none of the inputs is there,
-    ``between`` a call between two runs of a graph, whose code nobody has run since the one before.
-    The ``role`` says what the task is in its step.
+    what code the cores can't hold comes from HBM. Where it is ``cleared``, L2 holds what was read
+    last, which gives way to results (msprof op ahead of every launch: msopcom, ClearL2Cache.cpp and
+    ProfDataCollect.cpp). ``prefetched`` is a graph that loads weights into L2 ahead of the products
+    with them, ``uncached`` one in which none of the inputs is there, ``between`` a call between two
+    runs of a graph, whose code nobody has run since the one before. The ``role`` says what the task
+    is in its step.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
     lost = lost_code(profile, LAYERS if role.layered else 1)
-    far = l2 in ("between", "flushed") or (role.one_shape and not role.layered)
+    again = l2 in ("loop", "flushed", "cleared")
+    far = l2 == "between" or (again and l2 != "loop") or (role.one_shape and not role.layered)
     hold_code(cache, kernels, l2, Code(lost, far, role.one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
@@ -182,7 +185,7 @@ def simulate_task(
         cache.write_back_share = profile.memory.l2_write_back_share
         for _ in task.inputs:  # whoever measures fills each anew
             cache.keep_code(None)
-    if l2 in ("loop", "flushed"):
+    if again:
         return run_tasks(kernels, profile, cache, memo=memo)
     return run_tasks(_primed(kernels, profile, cache, l2, role), profile, cache, memo=memo)
 

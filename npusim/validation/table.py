@@ -7,7 +7,8 @@ a SoC or a product by any of its names. ``state`` says what runs before the task
 ``graph`` (so where nothing is said), the same call on the same tensors (``loop``), others that a
 framework calls one by one (``eager``), or a whole graph (``between`` two runs of it, whose weights
 have driven the task's code out of L2); ``warm`` what L2 holds of its inputs where that isn't what
-the state leaves: all of them (``yes``), none (``no``), or the ``weights``. ``count`` tells that a
+the state leaves: all of them (``yes``), none (``no``), none and nothing that has to be written back
+(``cleared``, a loop of `msprof op`), or the ``weights``. ``count`` tells that a
 step runs the task in every layer, ``op_state`` whether it was compiled for its shapes (``static``);
 ``dynamic`` tasks of a workload that has static ones are called between two graphs. What a step's
 optimizers update are its parameters, and what other rows of its workload read of the same shape and
@@ -80,6 +81,8 @@ _DEALT_BY_SHAPE = ("ArgMaxV2", "ArgMin")
 _OF_EXTREMES = ("MaximumGrad", "MinimumGrad")
 _BETWEEN = "between"
 _FLUSHED = "flushed"
+_CLEARED = "cleared"
+_LOOPS = (_LOOP, _FLUSHED, _CLEARED)
 _STARTS: Mapping[tuple[str, str], str] = {
     ("graph", ""): "",
     ("graph", "yes"): _JUST_MADE,
@@ -88,6 +91,7 @@ _STARTS: Mapping[tuple[str, str], str] = {
     (_LOOP, ""): _LOOP,
     (_LOOP, "yes"): _LOOP,
     (_LOOP, "no"): _FLUSHED,
+    (_LOOP, "cleared"): _CLEARED,
     ("between", ""): _BETWEEN,
 }
 
@@ -230,7 +234,7 @@ def _row(
         problem=problem,
         start=start,
         role=Role(
-            layered=start not in (_LOOP, _FLUSHED, _BETWEEN) and _layered(record, once),
+            layered=start not in (*_LOOPS, _BETWEEN) and _layered(record, once),
             one_shape=_is_for_one_shape(record, start, task),
             cast_masks=start == _LOOP and record.get("impl", "").startswith("builtin"),
         ),
@@ -278,7 +282,7 @@ def _is_for_one_shape(record: Mapping[str, str], start: str, task: TaskSpec | No
     """Whether the kernel was compiled for its shapes, as columns say or else laid-out weights."""
     if _state(record):
         return _state(record) == "static"
-    alone = start in (_LOOP, _FLUSHED, _BETWEEN)
+    alone = start in (*_LOOPS, _BETWEEN)
     return task is not None and not alone and is_laid_out(task)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.operators.host import Host
 
 _ALL = 2**31 - 1  # tokens before and after, where nobody limits them
+_OF_PROMPTS = ("PromptFlashAttention", "FusedInferAttentionScore")
 _USUAL_COLUMNS = 128  # of a head, where nobody says how many heads there are
 _MOST_COLUMNS = 768
 _MULTIPLIED_FIRST = (0,)  # pse types whose shift is added to scaled scores
@@ -225,8 +226,10 @@ def mask_of(task: Task, place: int, lengths: tuple[tuple[int, int], ...]) -> Mas
     if tensor is None and task.first("is_causal", "causal") is True:
         return Mask.of(_triangle(), Sparse.RIGHT_DOWN, (_ALL, _ALL), lengths)
     if tensor is not None and _tells_nothing(task) and tensor.shape[-2:] == lengths[0]:
-        # Profilers print no attributes; what is trained with a mask of all scores is causal.
-        square = tensor.shape[-1] == tensor.shape[-2]
+        # Profilers print no attributes; what is trained with a mask of all scores is causal, while
+        # prompts have one where no band of the operator's would do (vision encoders: padding).
+        prompt = task.op_type in _OF_PROMPTS
+        square = tensor.shape[-1] == tensor.shape[-2] and not prompt
         return Mask.of(tensor, mode, (_ALL, 0 if square else _ALL), lengths)
     before, after = (
         next((task.whole_number(name, _ALL) for name in names if name in task.attributes), _ALL)

@@ -413,11 +413,13 @@ def test_weights_that_are_laid_out_come_from_hbm_unless_prefetched(m: int, k: in
 
 
 def test_what_flushed_l2_left_modified_bytes_there() -> None:
-    """Those that a task writes push them out."""
+    """Those that a task writes push them out; what a profiler has read to clear L2 gives way."""
     found = profile(CHIP)
     tensor = TensorSpec((4099, 4097), "float32")
     copy = TaskSpec("Relu", (tensor,), (tensor,))
-    assert simulate_task(found, copy, "flushed").tasks[0].hbm_bytes > 1.2 * tensor.nbytes
+    flushed, cleared = (simulate_task(found, copy, l2).tasks[0] for l2 in ("flushed", "cleared"))
+    assert flushed.hbm_bytes > 1.2 * tensor.nbytes
+    assert cleared.hbm_bytes == pytest.approx(tensor.nbytes, rel=0.01)
 
 
 @pytest.mark.parametrize("rows", [1, 5, 64, 1000])

@@ -356,6 +356,26 @@ def test_caches_in_pages(layout: str, size: int) -> None:
         np.testing.assert_allclose(got, want[0, :, 0], atol=3e-3)
 
 
+@pytest.mark.parametrize("columns", [80, 128])
+def test_prompts_read_the_mask_of_all_scores_that_they_come_with(columns: int) -> None:
+    """A record without attributes: what is trained with one is causal."""
+    given, profile = (1, 24, 1536, columns), load_profile(CHIP)
+    tensors = [TensorSpec(given, "float16")] * 3
+    mask = TensorSpec((1, 1, 1536, 1536), "bool")
+
+    def cycles_of(op: str, before: int, **attributes: Any) -> float:
+        inputs = (*tensors, *[None] * before, mask)
+        task = TaskSpec(op, inputs, (TensorSpec(given, "float16"),), attributes)
+        ((kernel,),) = (kernels_of(profile, task),)
+        return play(kernel, profile, L2State(profile.memory.l2_bytes), numerics=False).cycles
+
+    every = {"sparse_mode": 1, "num_heads": 24, "input_layout": "BNSD"}
+    whole = cycles_of("PromptFlashAttention", 1, **every)
+    assert cycles_of("PromptFlashAttention", 1) == whole
+    trained = cycles_of("FlashAttentionScore", 3)
+    assert trained < 0.8 * cycles_of("FlashAttentionScore", 3, head_num=24, input_layout="BNSD")
+
+
 @pytest.mark.parametrize(("queries", "causal"), [(1, False), (3, True), (70, True)])
 def test_latent_attention(queries: int, causal: bool) -> None:
     """A rope beside queries and keys; all heads share one of keys."""

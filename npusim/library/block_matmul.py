@@ -43,7 +43,8 @@ class Product(NamedTuple):
 
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
     all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
-    matrices with rows counted through all of them; no block has rows of two.
+    matrices with rows counted through all of them; no block has rows of two. ``sides`` are the
+    matrices of what is read beside the product, where any doesn't lie as c does.
     """
 
     c: GmMatrix
@@ -56,6 +57,7 @@ class Product(NamedTuple):
     stack: int = 1
     scale: GmMatrix | None = None
     column: int = 0
+    sides: tuple[GmMatrix, ...] = ()
 
 
 class Block(NamedTuple):

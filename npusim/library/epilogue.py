@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.library.matmul import Block, Finish, Product
     from npusim.library.matmul_tiling import MatmulTiling
-    from npusim.library.operands import Span
+    from npusim.library.operands import GmMatrix, Span
     from npusim.values.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A tensor as large as the results, tile by tile a term of the formula."""
+    """A tensor of matrices as large as the results, tile by tile a term of the formula."""
 
     tensor: GlobalTensor
     term: Term
@@ -175,8 +175,9 @@ class WayOut:
         if bias is not None and not epilogue.bias_last:
             self._add_bias(tile, bias, lanes)
         values = {epilogue.product: tile}
-        for queue, side in zip(self._sides, epilogue.sides, strict=True):
-            values[side.term] = queue.copy_in(_part_of(side, product, rows, columns), shape)
+        beside = product.sides or [_as_c(product, side) for side in epilogue.sides]
+        for queue, side, matrix in zip(self._sides, epilogue.sides, beside, strict=True):
+            values[side.term] = queue.copy_in(matrix.block(*rows, *columns), shape)
 
         def target(term: Term, sources: list[LocalTensor]) -> LocalTensor:  # noqa: ARG001 - alike
             out = self._outs.get(term)
@@ -197,7 +198,8 @@ class WayOut:
             self._keep(found, mask_of(epilogue.mask, product, rows, columns))
         for side in epilogue.results:
             queue = self._outs.get(side.term, self._product)
-            queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
+            part = _as_c(product, side).block(*rows, *columns)
+            queue.copy_out(part, values[side.term])
         if not any(side.term is epilogue.product for side in epilogue.results):
             self._product.free_tensor(tile, by=Pipe.VECTOR)
 
@@ -255,6 +257,6 @@ def mask_of(mask: GlobalTensor, product: Product, rows: Span, columns: Span) -> 
     return bits.block(*rows, first, columns[1] // BITS)
 
 
-def _part_of(side: Side, product: Product, rows: Span, columns: Span) -> GmSlice:
-    """The part of another tensor that lies where this part of the product does."""
-    return replace(product.c, tensor=side.tensor).block(*rows, *columns)
+def _as_c(product: Product, side: Side) -> GmMatrix:
+    """The matrix of another tensor that lies as the product does."""
+    return replace(product.c, tensor=side.tensor)

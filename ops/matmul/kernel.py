@@ -14,6 +14,7 @@ from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
+from npusim.ops.matmul.operands import Operand
 from npusim.ops.matmul.shapes import Partition, Shape, Share
 from npusim.ops.matmul.tiling import partition
 from npusim.values.dtypes import FLOAT, INT32
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-    from npusim.ops.matmul.operands import Operand, Problem
+    from npusim.ops.matmul.operands import Problem
 
 _WIDE_BYTES = 1 << 29  # float32 copies of operands are made up to this size
 
@@ -70,6 +71,7 @@ class MatMul(Kernel):
             through = INT32 if self.epilogue.scale else self.epilogue.product.dtype
             if bias.dtype is not through:
                 raise KernelError(op_type, f"a bias in {bias.dtype} for a product in {through}")
+        self.beside = _beside(self.epilogue, problem)
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
         self.partition = tiling(profile, shape_of(problem, hf32, bias is not None, steps_out))
         self.block_dim = self.partition.block_dim
@@ -177,6 +179,7 @@ class MatMul(Kernel):
             problem.k,
             self._row(index, share.column),
             scale=None if self.scale is None else GmMatrix(self.scale, ((share.column, 1),), 0),
+            sides=tuple(each.matrix(False, index, share.row, share.column) for each in self.beside),
         )
 
     def _row(self, index: Place, column: Index) -> GmMatrix | None:
@@ -213,6 +216,15 @@ class MatMul(Kernel):
             shadow = tensor.buffer.shown_as(numbers, wide=True)
             wide = self._wide[tensor.buffer.number] = replace(tensor, buffer=shadow)
         return replace(operand, tensor=replace(wide, start=tensor.start, shape=tensor.shape))
+
+
+def _beside(epilogue: Epilogue | None, problem: Problem) -> tuple[Operand, ...]:
+    """What is read beside the products, if products share some of it; else it lies as they do."""
+    tensors = [] if epilogue is None else [side.tensor for side in epilogue.sides]
+    if all(each.shape == problem.c.tensor.shape for each in tensors):
+        return ()
+    found = (Operand.of(each).beside(problem.c) for each in tensors)
+    return tuple(each for each in found if each is not None)
 
 
 def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -> Shape:

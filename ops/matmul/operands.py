@@ -92,6 +92,11 @@ class Operand:
         )
         return replace(self, batch=padded, over=over) if fits else None
 
+    def beside(self, made: Operand) -> Operand | None:
+        """The same for products as large as its matrices, which share them; else None."""
+        sizes = [(each.rows, each.columns, each.lanes) for each in (self, made)]
+        return self.spread(made.batch) if sizes[0] == sizes[1] else None
+
     def _batch_places(self, index: Place) -> list[tuple[Place, int]]:
         """Where the matrix of a product begins."""
         step = self.rows * self.columns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.fusions import epilogue_of, parts_of
-from npusim.ops.matmul.operands import Problem, Turned, result_shape
+from npusim.ops.matmul.operands import Operand, Problem, Turned, result_shape
 from npusim.ops.matmul.products import product_kernels
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
@@ -49,7 +49,7 @@ def product(task: Task) -> tuple[Kernel, ...]:
 
 
 def fused_product(task: Task) -> tuple[Kernel, ...]:
-    """x1, x2, then a bias, single elements and tensors like the result."""
+    """x1, x2, then a bias, single elements and matrices like those of the result."""
     a, b, others = _operands(task)
     if not task.outputs:
         raise task.refused("a record without a result")
@@ -57,15 +57,22 @@ def fused_product(task: Task) -> tuple[Kernel, ...]:
     problem = Problem.of(task.op_type, a, b, c, _turned(task.attributes))
     bias = next((each for each in others if _is_row(each, problem)), None)
     rest = [each for each in others if each is not bias]
-    if any(each.shape not in (c.shape, ()) for each in rest):
+    lying = [replace(each, format=c.format) for each in rest]
+    if any(each.shape and not _fits(each, c, problem) for each in lying):
         shapes = ", ".join(str(each.shape) for each in others)
         raise task.refused(f"operands {shapes} beside a product {c.shape}")
-    lying = [replace(each, format=c.format) for each in rest]
     epilogue = epilogue_of(task.profile, c, parts_of(task)[1], lying, task.outputs)
     kernels = product_kernels(
         task.profile, problem, bias=bias, epilogue=epilogue, op_type=task.op_type
     )
     return tuple(kernels)
+
+
+def _fits(tensor: GlobalTensor, c: GlobalTensor, problem: Problem) -> bool:
+    """Whether it has a matrix for each product, its own or one that several share."""
+    if tensor.shape == c.shape:
+        return True
+    return len(tensor.shape) > 1 and Operand.of(tensor).beside(problem.c) is not None
 
 
 def _operands(task: Task) -> tuple[GlobalTensor, GlobalTensor, list[GlobalTensor]]:

@@ -58,8 +58,8 @@ def test_an_encoder_stays_in_fractals(tmp_path: Path) -> None:
         "MatMulV2": 3,
         "FusionOp_MatMulV2_Add": 2,
         "FusionOp_MatMulV2_FastGeluV2": 1,
-        "FusionOp_BatchMatMulV2_Muls": 1,
-        "BatchMatMulV2": 1,
+        "BatchMatMulV2": 2,
+        "Muls": 1,
         "SoftmaxV2": 1,
         "LayerNorm": 2,
         "ConfusionTransposeD": 4,
@@ -248,9 +248,30 @@ def test_masks_of_a_row_go_into_the_product_before_them(
     )
     found = ops(compiled(file))
     assert (found["FusionOp_BatchMatMulV2_FusedMulAdd"] == 1) is fused
-    assert (
-        found["FusionOp_BatchMatMulV2_Muls"] + found["FusionOp_BatchMatMulV2_Muls_Add"] == 1
-    ) is not fused
+    assert (found["BatchMatMulV2"] == 2) is not fused
+
+
+@pytest.mark.parametrize(
+    ("bias", "after"),
+    [([1, 4, 48, 48], "Add"), ([48, 48], "Add"), ([2, 1, 48, 48], "Add"), ([2, 4, 48, 48], "Add"),
+     ([2, 4, 48, 1], ""), ([1], "")],
+)  # fmt: skip
+def test_products_of_a_batch_take_in_matrices_that_they_share(
+    tmp_path: Path, bias: list[int], after: str
+) -> None:
+    """But not a number for each row; nor is a product with a number one of what they take in."""
+    network = Network()
+    scores = network.node("MatMul", "q", "k")
+    moved = network.node("Add" if len(bias) > 1 else "Mul", scores, network.weight(*bias))
+    output = network.node("MatMul", network.node("Softmax", moved), "v")
+    shape = [2, 4, 48, 48]
+    file = network.save(tmp_path / "net.onnx", output, inputs=dict.fromkeys("qkv", shape))
+    tasks = [*tasks_of(compiled(file).network)]
+    found = Counter(task.spec.op_type for task in tasks)
+    assert found["FusionOp_BatchMatMulV2_Add"] == (after == "Add")
+    assert found["BatchMatMulV2"] == (1 if after else 2)
+    for task in tasks:
+        kernels_of(load_profile("Ascend310P3"), task.spec)
 
 
 def test_instance_norms_keep_the_layout_of_images(tmp_path: Path) -> None:

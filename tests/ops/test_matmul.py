@@ -195,6 +195,19 @@ def test_what_the_first_generation_fuses_to_a_product(op: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-2, atol=5e-2)
 
 
+@pytest.mark.parametrize("batch", [(), (4,), (1, 4), (3, 1)])
+def test_products_of_a_batch_share_what_is_added_to_them(batch: tuple[int, ...]) -> None:
+    """A matrix for all of them, or one for each place along some axes, beside one of their own."""
+    a, b = numbers(3, 4, 40, 64) / 8, numbers(3, 4, 64, 96, seed=1)
+    own, shared = numbers(3, 4, 40, 96, seed=2), numbers(*batch, 40, 96, seed=3)
+    op = "FusionOp_BatchMatMul_Add_Add"
+    (got,) = run("Ascend910A", op, [a, b, shared, own], [like(own)])
+    want = a.astype(np.float64) @ b + shared + own
+    np.testing.assert_allclose(got, want, rtol=1e-2, atol=5e-2)
+    with pytest.raises(KernelError, match="beside a product"):
+        run("Ascend910A", op, [a, b, shared[..., :48], own], [like(own)])
+
+
 @pytest.mark.parametrize(
     ("op", "function"),
     [

@@ -8,9 +8,10 @@ from npusim.graph.kinds import FUSED
 from npusim.graph.passes.mul_add import is_row_of_each
 from npusim.graph.passes.patterns import follower
 from npusim.values.dtypes import INT64
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from npusim.graph.network import Network, Node
+    from npusim.graph.network import Network, Node, Value
     from npusim.graph.target import Target
 
 _CUBE = ("Conv2D", "Conv3D", "DepthwiseConv2D", "MatMulV2", "BatchMatMulV2")
@@ -26,6 +27,16 @@ so that TbeEltwiseFusionPass takes it; its kernel here knows Relu alone.
 _IN_A_CHAIN = 6
 _BEHIND_CUBE = 2
 _WITH_BIAS = 3  # operands of a cube kernel
+_BATCHES = "BatchMatMulV2"
+_BEHIND_BATCHES = (
+    frozenset(("Add", "Div", "FusedMulAdd", "RealDiv", "Relu", "ReluGrad")),
+    frozenset(("Add", "FusedMulAdd", "Relu")),
+)
+"""What goes into products of batches, first and second; a product with a number doesn't.
+
+Source: hiascend.com, UB fusion pattern 0185; the operator tree's
+batch_matmul_elementwise_ub_fusion.cc.
+"""
 
 
 def run(network: Network, target: Target) -> int:
@@ -73,6 +84,8 @@ def _chain(network: Network, head: Node, most: int) -> list[Node]:
             break
         if head.op in _CUBE and not _are_tiles(head, last, node):
             break
+        if head.op == _BATCHES and node.op not in _BEHIND_BATCHES[len(found)]:
+            break
         found.append(node)
         last = node
     known = _ONLY.get(head.op)
@@ -92,14 +105,30 @@ def _fits(last: Node, node: Node) -> bool:
 def _are_tiles(head: Node, last: Node, node: Node) -> bool:
     """Whether the other operands are as large as the result, or numbers, or masks of scores.
 
-    A row comes as a bias does, if there is no other.
+    A row comes as a bias does, if there is no other. Matrices that products of a batch share come
+    as tiles again and again.
     """
     made = last.output
-    row = node.op == "FusedMulAdd" and head.op == "BatchMatMulV2" and head.input(2) is None
+    row = node.op == "FusedMulAdd" and head.op == _BATCHES and head.input(2) is None
     return all(
         value is made
         or value.numel == 1
         or (value.shape, value.format) == (made.shape, made.format)
         or (row and is_row_of_each(value, made))
+        or (head.op == _BATCHES and _is_shared(value, made))
         for value in node.given
+    )
+
+
+def _is_shared(value: Value, made: Value) -> bool:
+    """Whether it is matrices in fractals as large as those made, one for several of a batch.
+
+    Source: batchmatmul_elem_reshape of the operator tree (impl/util/util_compute.py), by which Add
+    and FusedMulAdd behind a product of batches take operands with batches of their own.
+    """
+    if value.format is not made.format or value.format is not Format.FRACTAL_NZ:
+        return False
+    *batch, rows, columns = (1,) * (len(made.shape) - len(value.shape)) + value.shape
+    return (rows, columns) == made.shape[-2:] and all(
+        own in (1, size) for own, size in zip(batch, made.shape[:-2], strict=True)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import accumulate
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
+_LEFT_FREE = 8192  # bytes of UB that the schedule of equal parts leaves
+_MOST_BLOCKS = 65535  # of a row, from one part to the same of the next
 
 
 class ElementSplit(Kernel):
@@ -190,6 +192,54 @@ class WholeSplit(Kernel):
         queue.free_tensor(x)
 
 
+class EqualSplit(Kernel):
+    """Rows cut into equal parts of whole blocks, as many rows of a part as half of UB takes.
+
+    Cores share whole rows. Two tiles take turns: a part is loaded while the one before it leaves.
+    Source: public operator source (split_last_dim.py, data_move_with_blocks).
+    """
+
+    op_type = "Split"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, outputs: tuple[GlobalTensor, ...], rows: int
+    ) -> None:
+        self.reads, self.writes = (src,), outputs
+        self.src, self.kind, self.rows = src.view(src.numel), src.dtype, rows
+        self.outputs = [out.view(out.numel) for out in outputs]
+        self.width = self.outputs[0].numel // rows
+        each = ceil(rows / profile.cores.vector_cores)
+        room = self.most_elements(profile, self.kind) // self.width
+        self.division = self.share = RowShare(rows, each, min(each, room))
+        self.block_dim = self.share.cores
+
+    def process(self, core: Core) -> None:
+        width = self.width
+        queue = TQue(TPosition.VECIN, 2, "part", consumer=Pipe.MTE3)
+        core.pipe.init_buffer(queue, 2, self.share.tile * width * self.kind.itemsize)
+        for first, rows in self.share.tiles(core):
+            for part, target in enumerate(self.outputs):
+                places = ((first, width * len(self.outputs)), (part, width))
+                steps = width * len(self.outputs), 1
+                x = queue.copy_in(self.src.window(places, (rows, width), steps))
+                core.copy_runs(target.window(((first, width),), (rows, width), (width, 1)), x)
+                queue.free_tensor(x)
+
+    @staticmethod
+    def most_elements(profile: Profile, dtype: DType) -> int:
+        """Elements of a tile."""
+        return (profile.buffers.ub_bytes - _LEFT_FREE) // dtype.itemsize // 2
+
+    @classmethod
+    def fits(cls, profile: Profile, rows: int, widths: Sequence[int], dtype: DType) -> bool:
+        """Whether the kernel for a shape takes such parts."""
+        block = profile.buffers.block_bytes // dtype.itemsize
+        whole = len(set(widths)) == 1 and widths[0] % block == 0
+        near = widths[0] < cls.most_elements(profile, dtype)
+        apart = sum(widths) // block < _MOST_BLOCKS
+        return rows > 1 and dtype in (FLOAT, FLOAT16) and whole and near and apart
+
+
 class DealtSplit(Kernel):
     """Rows cut into parts, of which every core takes its piece, row by row, part after part.
 
@@ -218,17 +268,11 @@ class DealtSplit(Kernel):
 
     @staticmethod
     def fits(profile: Profile, rows: int, widths: Sequence[int], dtype: DType) -> bool:
-        """Whether the kernel for a shape deals parts out: two blocks of each for every core.
-
-        Equal parts of floats that half of UB takes have a kernel of their own (split_last_dim.py).
-        """
-        cores, buffers = profile.cores.vector_cores, profile.buffers
-        block = buffers.block_bytes // dtype.itemsize
-        small = widths[0] * dtype.itemsize < buffers.ub_bytes // 2 and len(set(widths)) == 1
+        """Whether the kernel for a shape deals parts out: two blocks of each for every core."""
+        cores, block = profile.cores.vector_cores, profile.buffers.block_bytes // dtype.itemsize
         if rows == 1 or any(width % block for width in widths):
             return False
-        shared = cores if rows % cores else 1
-        return not (small and dtype in (FLOAT, FLOAT16)) and min(widths) // shared >= 2 * block
+        return min(widths) // (cores if rows % cores else 1) >= 2 * block
 
     def block_kind(self, block_idx: int) -> Hashable:
         return tuple(self._piece(block_idx, width)[1] for _, _, width in self.parts)
@@ -282,6 +326,8 @@ class Split(BoxesCopy):
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         deals = cls.deals and profile.software.compiled_for_shape
+        if deals and EqualSplit.fits(profile, rows, widths, x.dtype):
+            return EqualSplit.called(cls.op_type)(profile, x, outputs, rows)
         if deals and DealtSplit.fits(profile, rows, widths, x.dtype):
             return DealtSplit.called(cls.op_type)(profile, x, outputs, widths)
         pairs = zip(cut_along(x, axis, outputs), outputs, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -245,6 +245,21 @@ def test_parts_are_dealt_out(chip: str, rows: int, widths: tuple[int, ...]) -> N
     whole = np.concatenate(parts, axis=1)
     said = {"split_dim": 1, "size_splits": list(widths), "num_split": len(widths)}
     assert_moved(chip, "SplitV", [whole], parts, **said)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize(("rows", "width", "count"), [(16, 4096, 2), (70, 208, 3), (333, 1024, 5)])
+def test_equal_parts_are_taken_row_by_row(
+    chip: str, kind: Any, rows: int, width: int, count: int
+) -> None:
+    parts = [numbers(rows, width, seed=seed, kind=kind) for seed in range(count)]
+    whole = np.concatenate(parts, axis=1)
+    said = {"split_dim": 1, "num_split": count}
+    assert_moved(chip, "Split", [whole], parts, **said)
+    (kernel,), _ = kernels(chip, "Split", [whole], parts, said)
+    each = ceil(rows / load_profile(chip).cores.vector_cores)
+    assert kernel.block_dim == ceil(rows / each)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ import network_bands
 from network_bands import Bands, Left, as_yaml, bands
 
 from npusim.engine import Memo
+from npusim.graph.target import IMPLEMENTATIONS
 from npusim.hardware import load_profile, profile_names
 from npusim.model import ModelFile, read_model, retime
 from npusim.model.graph_model import Compilation
@@ -36,6 +37,7 @@ DATA = Path(__file__).parent / "data"
 TARGET = Path(__file__).with_suffix(".md")
 _CURVE = 4  # batches of a network whose best one is looked for
 _SPREAD = 0.07  # between two publications of one case
+_NO_OPTIONS = "none"
 _LEAST = 0.01  # of our device time that a published one is taken for, beside what calls cost
 
 HEAD = """# Whole models on {soc}
@@ -91,8 +93,7 @@ def published(only: str = "") -> dict[str, list[tuple[int, float]]]:
 def simulated(asked: tuple[str, list[tuple[int, float]]], folder: Path) -> list[Rate]:
     """The rates of one network, its batches side by side."""
     name, rows = asked
-    how = Compilation(aipp=True) if "insert_op_conf" in recipes().get(Path(name).stem, "") else None
-    memo, model = Memo(), read_model(folder / name, how=how)
+    memo, model = Memo(), read_model(folder / name, how=compilation(Path(name).stem))
     known: dict[int, Rate] = {}
     for batch, _ in rows:
         if batch not in known:
@@ -179,9 +180,23 @@ def recipes() -> dict[str, str]:
         return {row["network"]: row["options"] for row in csv.DictReader(file)}
 
 
+def compilation(network: str) -> Compilation | None:
+    """What is followed of the options that a network was converted with, if any are told."""
+    options = recipes().get(network)
+    if options is None:
+        return None
+    told = "high_performance" in options or options == _NO_OPTIONS
+    named = tuple(name for name in IMPLEMENTATIONS if name in options)
+    aipp = "insert_op_conf" in options
+    return Compilation(aipp=aipp, fast=named) if told else Compilation(aipp=aipp)
+
+
 def _recipes(rates: Sequence[Rate]) -> Iterator[str]:
     named = {rate.network for rate in rates}
-    yield "Converted with other options, of which images in bytes (insert_op_conf) are followed:"
+    yield (
+        "Converted with other options, of which images in bytes (insert_op_conf) and faster "
+        "implementations (implmode) are followed. Where nothing is told Gelu is the faster one:"
+    )
     yield ""
     for network, options in recipes().items():
         if network in named:

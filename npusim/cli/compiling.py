@@ -6,6 +6,7 @@ Commands that take models spell them as parameters of these types and ask `compi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MODELS = (".onnx", ".pt2", ".yaml", ".yml", ".csv")
 """Endings of files that hold models."""
 
+_NONE = "none"
 _MOST_DIGITS = 19
 _LONGEST = 64  # batches of one question
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
@@ -46,6 +48,15 @@ Without = Annotated[
 Aipp = Annotated[
     bool,
     typer.Option("--aipp", help="Images come in bytes, normalised on their way (insert_op_conf)."),
+]
+Fast = Annotated[
+    str | None,
+    typer.Option(
+        "--fast",
+        metavar="OP,...",
+        help="Operators in their faster implementation (optypelist_for_implmode): Gelu, Sigmoid; "
+        "Gelu if nothing is said, none for no operator.",
+    ),
 ]
 Mode = Annotated[
     str | None,
@@ -89,9 +100,10 @@ def compilation(
     mode: str | None,
     custom: Path | None,
     aipp: bool = False,
+    fast: str | None = None,
 ) -> Compilation | None:
     """What is said about compiling a network; None where nothing is."""
-    if not any((shape, precision, without, mode, custom, aipp)) and fuse:
+    if not any((shape, precision, without, mode, custom, aipp, fast)) and fuse:
         return None
     from npusim.graph.custom import read_custom
     from npusim.model.graph_model import Compilation
@@ -99,7 +111,11 @@ def compilation(
     rows = {} if custom is None else read_custom(custom)
     sizes = dict(map(_shape, shape or ()))
     passes = tuple(without or ())
-    return Compilation(sizes, precision or "", fuse, passes, mode or "", rows, aipp)
+    how = Compilation(sizes, precision or "", fuse, passes, mode or "", rows, aipp)
+    if fast is None:
+        return how
+    words = [word.strip() for word in fast.split(",")]
+    return replace(how, fast=() if words == [_NONE] else tuple(words))
 
 
 def is_model(file: Path) -> bool:

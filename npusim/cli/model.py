@@ -71,6 +71,7 @@ def model(
     fuse: compiling.Fuse = True,
     without: compiling.Without = None,
     aipp: compiling.Aipp = False,
+    fast: compiling.Fast = None,
     mode: compiling.Mode = None,
     custom: compiling.Custom = None,
     explain: Explain = False,
@@ -100,7 +101,7 @@ def model(
     batches, within_us = compiling.batches_of(batch), compiling.microseconds(within)
     asked = chips(soc)
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
-    how = compiling.compilation(shape, precision, fuse, without, mode, custom, aipp)
+    how = compiling.compilation(shape, precision, fuse, without, mode, custom, aipp, fast)
     results = timed(
         read_model(file, step=step, device_id=device_id, how=how), asked, batches,
         l2=l2, streams=streams, measured_on=measured_on, dispatch_us=dispatch_us,

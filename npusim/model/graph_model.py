@@ -14,7 +14,7 @@ from npusim.graph.lowering import tasks_of
 from npusim.graph.memory import alive_bytes, source, weights_bytes
 from npusim.graph.network import Value
 from npusim.graph.passes import passes
-from npusim.graph.target import PRECISIONS, Target
+from npusim.graph.target import IMPLEMENTATIONS, PRECISIONS, Target
 from npusim.model.step import CUSTOM, AclnnWork, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError, UsageError
@@ -47,6 +47,7 @@ class Compilation:
 
     `mode` is one of MODES, empty for what the file is made for; `custom` says what operators of
     custom domains cost. With `aipp` images come in bytes, as ATC's --insert_op_conf converts.
+    `fast` are IMPLEMENTATIONS, as ATC's --optypelist_for_implmode names them.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -56,12 +57,16 @@ class Compilation:
     mode: str = ""
     custom: Mapping[str, Custom] = field(default_factory=dict)
     aipp: bool = False
+    fast: tuple[str, ...] = ("Gelu",)
 
     def __post_init__(self) -> None:
         if self.precision and self.precision not in PRECISIONS:
             raise UnknownNameError("precision mode", self.precision, PRECISIONS)
         if self.mode and self.mode not in MODES:
             raise UnknownNameError("mode", self.mode, MODES)
+        for name in self.fast:
+            if name not in IMPLEMENTATIONS:
+                raise UnknownNameError("implementation", name, IMPLEMENTATIONS)
         known = [each.name for each in passes()]
         for name in self.without:
             if name not in known:
@@ -104,7 +109,7 @@ class NetworkModel:
         """The tasks of the network compiled for a product family; raises as `at`."""
         network, found = self.source.network(batch, self.how.shapes)
         precision = self.how.precision or PRECISIONS[0]
-        target = Target(family, precision, self.how.off, self.how.aipp)
+        target = Target(family, precision, self.how.off, self.how.aipp, frozenset(self.how.fast))
         try:
             compiled = compile_network(network, target, self.how.custom)
         except ArgumentError as error:

@@ -16,6 +16,8 @@ from npusim.schedules.functions import polynomial
 from npusim.values.arithmetic import inverse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.schedules.formula import Formula, Term
 
 HIGH_PERFORMANCE = "high_performance"
@@ -30,6 +32,17 @@ def sigmoid(f: Formula, x: Term) -> Term:
     """1 / (1 + e**-x), the quotient of a tile of ones."""
     total = f.add(f.exp(f.neg(x)), 1.0)
     return f.div(f.fill(1.0), total)
+
+
+_SIGMOID_SERIES = (0.229270815, -0.0102459298, 0.000207697530)
+
+
+def _sigmoid(f: Formula, x: Term, impl_mode: str) -> Term:
+    """The faster one is half of a polynomial's odd part, cut off at 0 and 1, in x's own type."""
+    if impl_mode != HIGH_PERFORMANCE:
+        return sigmoid(f, x)
+    odd = f.mul(polynomial(f, f.mul(x, x), _SIGMOID_SERIES), x)
+    return f.max(f.min(f.add(odd, 0.5), 1.0), 0.0)
 
 
 def tanh(f: Formula, x: Term) -> Term:
@@ -157,11 +170,19 @@ def _leaky_relu(f: Formula, x: Term, negative_slope: float) -> Term:
     return f.add(f.max(x, 0.0), f.mul(f.min(x, 0.0), negative_slope))
 
 
-def _swish(f: Formula, x: Term, scale: float) -> Term:
-    """x / (1 + e**(-scale x))."""
+def _swish(f: Formula, x: Term, scale: float, impl_mode: str = "") -> Term:
+    """x / (1 + e**(-scale x)), or x times its faster sigmoid."""
+    if impl_mode == HIGH_PERFORMANCE and scale == 1.0:
+        return f.mul(x, _sigmoid(f, x, impl_mode))
     return f.div(x, f.add(f.exp(f.mul(x, -scale)), 1.0))
 
 
+def _exactly(given: Mapping[str, object]) -> bool:
+    """Whether an operator isn't asked for in its faster implementation."""
+    return given["impl_mode"] != HIGH_PERFORMANCE
+
+
+_EXACT = {"impl_mode": "high_precision"}
 _ELU = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}
 _SOFTPLUS = {"beta": 1.0, "threshold": 20.0}
 
@@ -170,19 +191,14 @@ _ROWS = (
     Compute("ReluV2", lambda f, x: f.relu(x)),
     Compute("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
     Compute("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
-    Compute("Sigmoid", sigmoid, half_in_float=True),
+    Compute("Sigmoid", _sigmoid, half_in_float=_exactly, attributes=_EXACT),
     Compute("Tanh", _tanh, half_in_float=True),
     Compute("Gelu", gelu, half_in_float=True, attributes={"approximate": "tanh"}),
     Compute("GeluV2", gelu, half_in_float=True, attributes={"approximate": "none"}),
     Compute("FastGelu", _fast_gelu, half_in_float=True),
     Compute("FastGeluV2", _fast_gelu_v2),
-    Compute(
-        "Mish",
-        _mish,
-        half_in_float=lambda given: given["impl_mode"] != HIGH_PERFORMANCE,
-        attributes={"impl_mode": "high_precision"},
-    ),
-    Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
+    Compute("Mish", _mish, half_in_float=_exactly, attributes=_EXACT),
+    Compute("Swish", _swish, half_in_float=_exactly, attributes={"scale": 1.0, **_EXACT}),
     Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
     Compute("Elu", elu, half_in_float=True, attributes=_ELU),
     Compute("Selu", lambda f, x: elu(f, x, SELU_ALPHA, SELU_SCALE), half_in_float=True),

@@ -79,6 +79,7 @@ def test_a_larger_batch_takes_longer_and_serves_more(file: Path) -> None:
         ("--shape x=1,32", "not [1,32]"),
         ("--precision fp8", "unknown precision mode 'fp8'"),
         ("--without Nothing", "unknown pass 'Nothing'"),
+        ("--fast Gelu,Tanh", "unknown implementation 'Tanh'"),
         ("--batch 0", "batch"),
         ("--batch a", "names no batches"),
         ("--within soon", "is no time"),

@@ -367,8 +367,23 @@ def test_gelu_by_tanh(tmp_path: Path) -> None:
     gate = network.node("Add", inner, network.number(1))
     output = network.node("Mul", network.node("Mul", "x", network.number(0.5)), gate)
     assert one(tmp_path, network, output) == ["FastGeluV2"]
-    exact = Target("310P", off=frozenset(["HighPerformance"]))
+    exact = Target("310P", fast=frozenset())
     assert one(tmp_path, network, output, target=exact) == ["Gelu"]
+
+
+@pytest.mark.parametrize("family", ["310P", "910"])
+def test_sigmoid_in_its_faster_implementation(tmp_path: Path, family: str) -> None:
+    """Behind a convolution and alone, on the chips that have one."""
+    network = Network("FLOAT16")
+    made = network.node("Conv", "x", network.weight(32, 3, 1, 1))
+    gated = network.node("Mul", made, network.node("Sigmoid", made))
+    output = network.node("Sigmoid", network.node("Softmax", gated))
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 8, 8]})
+    found = compiled(file, Target(family, fast=frozenset(["Sigmoid"]))).network
+    (fused,), (alone,) = (found.named(op) for op in ("FusionOp_Conv2D_Swish", "Sigmoid"))
+    asked = {"impl_mode": "high_performance"} if family == "310P" else {}
+    assert fused.attributes["parts"] == (("Swish", asked),)
+    assert alone.attributes == asked
 
 
 def test_numbers_that_only_look_alike_aren_t_gelu(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ of a repair; a replica works while all of its cards do, independently of the oth
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import exp, lgamma, log
 from typing import TYPE_CHECKING, Final
 
@@ -48,10 +49,13 @@ def fewest_spares(needed: int, works: float, share: float) -> int:
     """
     if works >= 1:
         return 0
-    for spare in range(_MOST):
-        installed = needed + spare
-        if sum(_exactly(down, installed, works) for down in range(spare + 1)) >= share:
-            return spare
+
+    def enough(spare: int) -> bool:
+        return sum(_exactly(down, needed + spare, works) for down in range(spare + 1)) >= share
+
+    fewest = bisect_left(range(_MOST), True, key=enough)  # one more never makes it worse
+    if fewest < _MOST:
+        return fewest
     raise ArgumentError(
         say("no spare replicas make {needed} of them work for {share:g} of the time").format(
             needed=needed, share=share

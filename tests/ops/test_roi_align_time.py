@@ -299,23 +299,23 @@ def test_another_process_gives_the_same_timeline() -> None:
 
 @pytest.mark.parametrize("ub", [192 * KIB, 40 * KIB])
 @pytest.mark.parametrize(
-    ("ratio", "cores", "tolerance"),
+    ("ratio", "boxes", "cores", "tolerance"),
     [
-        (2, 40, 0.01),
-        (0, 20, 0.05),
+        (2, 40, 20, 0.01),
+        (0, 40, 20, 0.05),
         # Two boxes a core: their average of 5.6 rows of samples is recorded as 6.
-        (0, 40, 0.5 / 5),
+        (0, 80, 40, 0.5 / 5),
     ],
 )
 def test_numbers_and_instructions_move_the_same_bytes(
-    ratio: int, cores: int, tolerance: float, ub: int, monkeypatch: pytest.MonkeyPatch
+    ratio: int, boxes: int, cores: int, tolerance: float, ub: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as cores are alike: all but the busiest are recorded as the average of the others."""
     # Boxes that the host computes together move as much as the widest of them: take one at a time.
     monkeypatch.setattr(accumulation, "_HOST_BYTES", 1)
     chip = physics.with_cores(physics.with_ub(CHIP, ub), cores)
     watches = physics.assert_numbers_pay_for_themselves(
-        chip, ROI_ALIGN, roi_align(80, 32, (1, 60, 60), ratio=ratio), tolerance=tolerance
+        chip, ROI_ALIGN, roi_align(boxes, 32, (1, 60, 60), ratio=ratio), tolerance=tolerance
     )
     assert len(watches) == 4
 

@@ -169,7 +169,7 @@ def _networks(rates: Sequence[Rate]) -> Iterator[str]:
 
 
 def doubtful() -> dict[str, str]:
-    """Networks whose publication contradicts another one or itself, and how; they are counted."""
+    """Networks whose publication contradicts another one, itself or the file; they are counted."""
     with (DATA / "model_doubts.csv").open(encoding="utf-8", newline="") as file:
         return {row["network"]: row["evidence"] for row in csv.DictReader(file)}
 

@@ -48,6 +48,9 @@ def product(task: Task) -> tuple[Kernel, ...]:
     )
 
 
+_ADD = "Add"
+
+
 def fused_product(task: Task) -> tuple[Kernel, ...]:
     """x1, x2, then a bias, single elements and matrices like those of the result."""
     a, b, others = _operands(task)
@@ -61,7 +64,11 @@ def fused_product(task: Task) -> tuple[Kernel, ...]:
     if any(each.shape and not _fits(each, c, problem) for each in lying):
         shapes = ", ".join(str(each.shape) for each in others)
         raise task.refused(f"operands {shapes} beside a product {c.shape}")
-    epilogue = epilogue_of(task.profile, c, parts_of(task)[1], lying, task.outputs)
+    parts = parts_of(task)[1]
+    wanted = sum(part.operands - 1 for part in parts)
+    if bias is not None and parts[0].op_type == _ADD and len(lying) < wanted:
+        parts = parts[1:]  # adds the row, as the product does
+    epilogue = epilogue_of(task.profile, c, parts, lying, task.outputs) if parts else None
     kernels = product_kernels(
         task.profile, problem, bias=bias, epilogue=epilogue, op_type=task.op_type
     )

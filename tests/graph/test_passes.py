@@ -71,7 +71,7 @@ def test_an_encoder_stays_in_fractals(tmp_path: Path) -> None:
 
 
 def test_scores_keep_their_fractals_under_masks_and_views(tmp_path: Path) -> None:
-    """A row for each batch is added as it is; windows apart are a view of the same fractals."""
+    """A row for each batch is added by the product; windows apart are a view of its fractals."""
     network = Network()
     scores = network.node("MatMul", "q", "k")
     masked = network.node("Add", scores, "mask")
@@ -84,12 +84,14 @@ def test_scores_keep_their_fractals_under_masks_and_views(tmp_path: Path) -> Non
     file = network.save(tmp_path / "net.onnx", output, inputs=inputs)
     tasks = [*tasks_of(compiled(file).network)]
     kinds = [task.spec.op_type for task in tasks if task.spec.op_type not in ("Cast", "TransData")]
-    assert kinds == ["BatchMatMulV2", "Add", "Add", "SoftmaxV2", "BatchMatMulV2"]
+    assert kinds == ["FusionOp_BatchMatMulV2_Add", "Add", "SoftmaxV2", "BatchMatMulV2"]
     assert sum(task.spec.op_type == "TransData" for task in tasks) == 4
-    first, second = (task.spec.inputs[1] for task in tasks if task.spec.op_type == "Add")
-    assert first is not None
+    (product,) = (task.spec for task in tasks if "FusionOp" in task.spec.op_type)
+    (second,) = (task.spec.inputs[1] for task in tasks if task.spec.op_type == "Add")
+    assert product.inputs[-1] is not None
+    assert product.inputs[-1].shape == (4, 1, 1, 48)
+    assert kernels_of(load_profile("Ascend310P3"), product)
     assert second is not None
-    assert first.shape == (4, 1, 3, 1, 1, 16)
     assert second.shape == (1, 2, 1, 3, 3, 16, 16)
 
 

@@ -206,6 +206,11 @@ def test_products_of_a_batch_share_what_is_added_to_them(batch: tuple[int, ...])
     np.testing.assert_allclose(got, want, rtol=1e-2, atol=5e-2)
     with pytest.raises(KernelError, match="beside a product"):
         run("Ascend910A", op, [a, b, shared[..., :48], own], [like(own)])
+    row = numbers(3, 1, 1, 96, seed=4)
+    (got,) = run("Ascend910A", "FusionOp_BatchMatMul_Add", [a, b, row], [like(own)])
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b + row, rtol=1e-2, atol=5e-2)
+    (got,) = run("Ascend910A", op, [a, b, row, own], [like(own)])
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b + row + own, rtol=1e-2, atol=5e-2)
 
 
 @pytest.mark.parametrize(

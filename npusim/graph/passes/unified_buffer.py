@@ -9,6 +9,7 @@ from npusim.graph.passes.mul_add import is_row_of_each
 from npusim.graph.passes.patterns import follower
 from npusim.values.dtypes import INT64
 from npusim.values.formats import Format
+from npusim.values.layouts import c0
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
@@ -109,15 +110,24 @@ def _are_tiles(head: Node, last: Node, node: Node) -> bool:
     as tiles again and again.
     """
     made = last.output
-    row = node.op == "FusedMulAdd" and head.op == _BATCHES and head.input(2) is None
+    row = last is head and head.op == _BATCHES and head.input(2) is None
     return all(
         value is made
         or value.numel == 1
         or (value.shape, value.format) == (made.shape, made.format)
-        or (row and is_row_of_each(value, made))
+        or (row and is_row_of_each(value, made) and _adds_rows(node, value))
         or (head.op == _BATCHES and _is_shared(value, made))
         for value in node.given
     )
+
+
+def _adds_rows(node: Node, row: Value) -> bool:
+    """Whether an operator adds a row as it lies; Add does so where it is whole blocks.
+
+    Source: batchmatmul_elem_nd2nz of the operator tree (impl/util/util_compute.py).
+    """
+    whole = row.shape[-1] % c0(row.dtype) == 0
+    return node.op == "FusedMulAdd" or (node.op == "Add" and row.format is Format.ND and whole)
 
 
 def _is_shared(value: Value, made: Value) -> bool:

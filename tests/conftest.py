@@ -3,8 +3,12 @@
 import gc
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from _pytest.outcomes import OutcomeException
+from _pytest.python import importtestmodule
 from hypothesis import HealthCheck, Phase, settings
 
 from support.left_out import LeftOut, Skipped
@@ -44,6 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(LeftOut(config))
     elif not hasattr(config, "workerinput"):  # workers report to the process that started them
         config.pluginmanager.register(Skipped(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Every second worker begins at the other end.
+
+    All import the same modules at the same time, and none compiles in a fresh clone what another
+    has compiled.
+    """
+    odd = os.environ.get("PYTEST_XDIST_WORKER", "0")[-1] in "13579"
+    if odd and [Path(each).name for each in session.config.args] == ["tests"]:
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"), reverse=True):
+            with suppress(Exception, OutcomeException):  # told when it is collected
+                importtestmodule(file, session.config)
 
 
 def pytest_collection_finish() -> None:

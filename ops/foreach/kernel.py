@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import ceil, log
 from typing import TYPE_CHECKING, ClassVar
 
@@ -63,14 +63,11 @@ def _dealt(sizes: Sequence[int], itemsize: int, cores: int) -> list[tuple[tuple[
     blocks = max(1, ceil(sum(sizes) / whole))
     each, more = divmod(blocks, min(cores, blocks))
     counts = [whole * (each + (core < more)) for core in range(min(cores, blocks))]
-    ends = list(accumulate(counts))
+    ends = list(accumulate(counts, initial=0))
     found, behind = [], 0
     for size in sizes:
-        pairs = []
-        for count, end in zip(counts, ends, strict=True):
-            first = min(max(end - count - behind, 0), size)
-            pairs.append((first, min(max(end - behind, 0), size) - first))
-        found.append(tuple(pairs))
+        cuts = [min(max(end - behind, 0), size) for end in ends]
+        found.append(tuple((first, end - first) for first, end in pairwise(cuts)))
         behind += size
     return found
 
@@ -81,7 +78,9 @@ class _Part(FormulaKernel):
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor, shares: tuple[tuple[int, int], ...]
     ) -> None:
-        self.shares, self.follows_from = shares, (tensors, shares)
+        self.shares = shares
+        firsts, lengths = zip(*shares, strict=True)  # two texts, and not one for each of them
+        self.follows_from = tensors, firsts, lengths
         super().__init__(profile, *tensors)
 
     def _flat_tiling(

@@ -272,9 +272,13 @@ def test_recommend_takes_the_id_of_a_language_model(
     (place / "config.json").write_text(json.dumps(config), encoding="utf-8")
     tokens = {"input_tokens": 200, "output_tokens": 20}
     answer = npusim.recommend(
-        "Qwen/Qwen3-0.6B", rate_per_s=2, limit_ms=500, products=["Atlas 300I Duo"],
-        quantile="p90", **tokens,
-    )  # fmt: skip
+        "Qwen/Qwen3-0.6B",
+        rate_per_s=2,
+        limit_ms=0.001,  # which nothing is worth simulating for
+        products=["Atlas 300I Duo"],
+        quantile="p90",
+        **tokens,
+    )
     assert isinstance(answer, LlmPlanResult)
     assert answer.model.name == "Qwen3-0.6B"
     assert answer.plan.llm.input_tokens == 200

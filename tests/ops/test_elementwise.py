@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Round": np.rint,
 }
 TURNS: dict[str, Callable[[Any], Any]] = {"Cos": np.cos, "Sin": np.sin}
+MOST_ELEMENTS = 1 << 19  # 130 to the fourth would be two gigabytes
 LONG: dict[str, Binary] = {name: BINARY[name] for name in ("Add", "Sub", "Maximum", "Minimum")}
 POSITIVE: dict[str, Callable[[Any], Any]] = {
     "Sqrt": np.sqrt,
@@ -84,7 +86,8 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 @st.composite
 def broadcasting(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Two shapes that broadcast: an axis is kept, is one in one of them, or missing in front."""
-    full = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=4)))
+    sizes = st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=4)
+    full = tuple(draw(sizes.filter(lambda each: prod(each) <= MOST_ELEMENTS)))
     shapes = []
     for _ in range(2):
         kept = [size if draw(st.booleans()) else 1 for size in full]

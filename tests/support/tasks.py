@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -72,9 +72,10 @@ def run(
     profile = load_profile(chip) if isinstance(chip, str) else chip
     tasks, made = kernels(profile, op_type, inputs, outputs, attributes)
     groups = _traced(tasks, profile, numerics=True)
+    found = [each.array for each in made if each.array is not None]
     call = _Call(profile, op_type, list(inputs), _specs(outputs), repr(attributes))
-    _RAN.appendleft((call, tasks, groups))
-    return [each.array for each in made if each.array is not None]
+    _RAN.appendleft(_Ran(call, tasks, groups, found))
+    return found
 
 
 def _traced(
@@ -109,8 +110,26 @@ def _specs(arrays: Sequence[Array]) -> list[tuple[object, ...]]:
     return [(each.shape, each.dtype) for each in arrays]
 
 
-# The last ones that ran, with their kernels and what the cores were given.
-_RAN: deque[tuple[_Call, list[Kernel], list[tuple[CoreGroup, ...]]]] = deque(maxlen=8)
+class _Ran(NamedTuple):
+    """A task that ran: its kernels, what the cores were given, and what came out."""
+
+    call: _Call
+    kernels: list[Kernel]
+    groups: list[tuple[CoreGroup, ...]]
+    found: list[Array]
+
+
+_RAN: deque[_Ran] = deque(maxlen=8)  # the last ones
+
+
+def _ran(
+    profile: Profile, op_type: str, inputs: Arrays, outputs: Sequence[Array], given: Any
+) -> _Ran:
+    """A task on arrays as it ran before, or runs now."""
+    call = _Call(profile, op_type, list(inputs), _specs(outputs), repr(given))
+    if not any(each.call.is_like(call) for each in _RAN):
+        run(profile, op_type, inputs, outputs, **given)
+    return next(each for each in _RAN if each.call.is_like(call))
 
 
 def like(array: Array, kind: Any = None) -> Array:
@@ -140,11 +159,9 @@ def assert_time_needs_no_numbers(
 ) -> None:
     """Cores are given by a task's shapes what they were given when it ran with its numbers."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
-    call = _Call(profile, op_type, list(inputs), _specs(outputs), repr(given))
-    if not any(each.is_like(call) for each, *_ in _RAN):
-        run(profile, op_type, inputs, outputs, **given)
-    _, tasks, groups = next(each for each in _RAN if each[0].is_like(call))
-    for alone, together in zip(_traced(tasks, profile, numerics=False), groups, strict=True):
+    ran = _ran(profile, op_type, inputs, outputs, given)
+    by_shapes = _traced(ran.kernels, profile, numerics=False)
+    for alone, together in zip(by_shapes, ran.groups, strict=True):
         assert told(alone) == told(together), op_type
 
 
@@ -166,7 +183,7 @@ def assert_tiling_changes_no_number(
 ) -> None:
     """Fewer cores and a smaller UB give the same numbers, up to the order of sums."""
     whole = physics.profile_of(chip)
-    want = run(whole, op_type, inputs, outputs, **given)
+    want = _ran(whole, op_type, inputs, outputs, given).found
     few = physics.with_cores(whole, max(1, whole.cores.vector_cores // 4))
     small = physics.with_ub(few, whole.buffers.ub_bytes // 2)
     for profile in (few, small):

@@ -11,6 +11,7 @@ import pytest
 import npusim
 from npusim.pyasc.tuning import tune
 from npusim.values.errors import ArgumentError, RejectedError, UnknownNameError
+from support.capi import workshop
 from support.commands import npusim as command
 from support.paths import DATA
 
@@ -156,8 +157,13 @@ int main()
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 def test_programs_in_cpp_are_tuned_by_macros(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    cache = workshop(tmp_path_factory).environment["NPUSIM_CACHE"]
+    monkeypatch.setenv("NPUSIM_CACHE", cache)  # the library of the test run
     source, table = tmp_path / "scale.asc", tmp_path / "ranked.csv"
     source.write_text(ASCEND_C)
     line = f"tune {source} -s 910b3 --param TILE=512,4096,131072 --flag=-DBLOCKS=16 --json"

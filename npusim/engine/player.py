@@ -191,6 +191,8 @@ class Player:
                 state.arrived = arrived
             if arrived > group.end:  # noqa: PLR1730 - quicker
                 group.end = arrived
+        elif state.arrived > end:  # what it moved before has ended when it is there
+            end = state.arrived
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True

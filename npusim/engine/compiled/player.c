@@ -304,6 +304,8 @@ static int work(Player *p, int32_t pipe, const Step *step) {
         if (arrived > state->arrived) state->arrived = arrived;
         double *last = &p->result->ends[state->group];
         if (arrived > *last) *last = arrived;
+    } else if (state->arrived > end) { /* what it moved before has ended when it is there */
+        end = state->arrived;
     }
     for (int32_t i = 0; i < step->set_count; i++) {
         const Set *set = &p->kernel->sets[step->sets + i];

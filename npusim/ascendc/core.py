@@ -224,7 +224,7 @@ class Core(
         """
         counted = self.recording and not self.reference
         if counted:
-            self.recorder.enter_loop()
+            self.recorder.enter_loop(count)
         depth, recording = self.depth, self.recording
         if apart:
             self.chain.run()

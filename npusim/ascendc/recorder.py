@@ -218,18 +218,25 @@ class Recorder:
         self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
-    def enter_loop(self) -> None:
-        """What follows is the body of a loop."""
+    def enter_loop(self, count: int = 0) -> None:
+        """What follows is the body of a loop, of ``count`` turns if that is known."""
         self._noted = None
         frame = self._frames[-1]
         for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
             self._follow_scalar(pipe)
         self._flush()
-        self._frames.append(Frame())
+        if count == 1:
+            frame.last = dict.fromkeys(frame.last)
+        else:
+            self._frames.append(Frame())
 
     def leave_loop(self, count: int, depth: int) -> None:
         """The body is complete; it runs ``count`` times."""
-        self.close_loop(self.leave_turn(), count, depth)
+        if count == 1:  # it has written down where it is
+            self._flush()
+            self._frames[-1].last = dict.fromkeys(self._frames[-1].last)
+        else:
+            self.close_loop(self.leave_turn(), count, depth)
 
     def leave_turn(self) -> Frame:
         """The body of one turn, for :meth:`close_loop`."""
@@ -253,7 +260,9 @@ class Recorder:
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
-        if inner.body:
+        if count == 1:
+            frame.body += inner.body
+        elif inner.body:
             frame.body.append(Loop(count, inner.body))
 
     @contextmanager

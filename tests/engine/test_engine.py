@@ -132,6 +132,18 @@ def test_a_flag_behind_a_loop_waits_for_what_was_loaded_in_it(turns: int, exact:
     assert run.cycles == pytest.approx(turns * 15 + 33 + 20)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("count", [1, 7, 10**5])
+def test_the_first_time_of_a_transfer_may_take_longer(count: int, exact: bool) -> None:
+    moves = (transfer(100, 10.0), transfer(0, 10.0, write=True))
+    program = pipeline(count, 5, 1, 1, moves=moves)
+    before = play((1, program), exact=exact and count < 10).cycles
+    for each, _ in program.instructions():
+        each.first_cycles = 0.0 if each.transfer is None else 40.0
+    run = play((1, program), exact=exact and count < 10)
+    assert run.cycles == pytest.approx(before + (80 if count == 1 else 40), abs=1)
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     """Programs that kernel code could write: nested loops, tiles through queues, transfers."""

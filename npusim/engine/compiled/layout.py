@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Treatments = Mapping[Transfer, Treatment]
 
 # The structs of player.h, native and aligned.
-_STEP = Struct("3dq10i")  # cycles, bytes, latency; iterations; kind, flags, claim, parts, waits ...
+_STEP = Struct("4dq10i")  # cycles, first, bytes, latency; iterations; kind, flags, claim ...
 _pack = _STEP.pack
 _SET = Struct("d2i")  # delay; flag
 _CLAIM = Struct("7d")  # ceiling, loads and most of each resource
@@ -150,8 +150,9 @@ class Layout:
         issues, depth = False, 0
         for step in steps:
             kind, waits, sets = step.kind, step.waits, step.sets
-            nbytes, latency, claim, flags = 0.0, 0.0, -1, usual
+            first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
             if step.mover is not None:
+                first = step.mover.first_cycles
                 nbytes, claimed, latency, unit = moved_by(step.mover, group.size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
@@ -159,7 +160,7 @@ class Layout:
                     issues, flags = True, usual | _UNIT_FLAG
             all_steps.append(
                 _pack(
-                    step.cycles, nbytes, latency, step.iterations, kind, flags, claim,
+                    step.cycles, first, nbytes, latency, step.iterations, kind, flags, claim,
                     len(step.parts), len(all_waits), len(waits), len(all_sets), len(sets),
                     step.target, 0,
                 )

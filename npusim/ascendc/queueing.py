@@ -13,6 +13,7 @@ from math import exp
 
 from npusim.engine.program import Instruction, Loop, Node
 
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """The cycles that a core's loads and stores wait in all.

@@ -8,7 +8,7 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -96,10 +96,15 @@ class Recorder:
             for each in found
         ]
 
-    def repeat(self, passage: Passage) -> None:
-        """Write down once more what has been written down."""
+    def repeat(self, passage: Passage, times: int) -> None:
+        """Write down so many times more what has been written down."""
+        if times > 1:
+            self.enter_loop(times, {each.pipe for each in passage})
+            self.repeat(passage, 1)
+            self.leave_loop(times, 0)  # which moves nothing
+            return
         place = site() or self.home
-        for each in passage:
+        for each in passage[: len(passage) * times]:
             if isinstance(each, _Emitted):
                 pipe, name, cycles, detail, own = each
                 self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))
@@ -218,11 +223,15 @@ class Recorder:
         self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
-    def enter_loop(self, count: int = 0) -> None:
-        """What follows is the body of a loop, of ``count`` turns if that is known."""
+    def enter_loop(self, count: int = 0, pipes: Iterable[Pipe] | None = None) -> None:
+        """What follows is the body of a loop, of ``count`` turns if that is known.
+
+        It has instructions of these ``pipes`` at most.
+        """
         self._noted = None
         frame = self._frames[-1]
-        for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
+        inside = self._others if pipes is None else sorted(pipes)
+        for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
             self._follow_scalar(pipe)
         self._flush()
         if count == 1:

@@ -5,7 +5,7 @@ Block index, memories, loops, and the intrinsics of the other modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -231,7 +231,7 @@ class Core(
         """
         counted = self.recording and not self.reference
         if counted:
-            self.recorder.enter_loop()
+            self.recorder.enter_loop(count)
         depth, recording = self.depth, self.recording
         if apart:
             self.chain.run()
@@ -327,24 +327,24 @@ class Core(
         with self._without(numbers=True):
             yield
 
-    def alike(self, key: Hashable, work: Callable[[], object]) -> bool:
-        """Work on the chip whose instructions are the same wherever ``key`` is, in this kernel.
+    def alike(self, key: Hashable, works: Sequence[Callable[[], object]]) -> int:
+        """Pieces of work whose instructions are the same wherever ``key`` is, in this kernel.
 
-        It is done once for each key; from then on what it wrote down is written down again, and
-        this is False: queues are then for the caller to bring to where they would be.
+        One is done for each key; what it wrote down is written down again for the others, and this
+        is how many: queues are then for the caller to bring to where they would be.
         """
         whole = self.numerics or self.reference or self.own_code or self.follower is not None
-        if whole or not self.recording or self.recorder.watcher is not None:
+        passages, done = self.costs.passages, 0
+        if not (whole or not self.recording or self.recorder.watcher is not None):
+            if key not in passages:
+                passages[key] = self.recorder.passage(works[0])
+                done = 1
+            if (known := passages[key]) is not None:
+                self.recorder.repeat(known, len(works) - done)
+                return len(works) - done
+        for work in works[done:]:
             work()
-            return True
-        known = self.costs.passages.get(key)
-        if known is not None:
-            self.recorder.repeat(known)
-            return False
-        noted = self.recorder.passage(work)
-        if noted is not None:
-            self.costs.passages[key] = noted
-        return True
+        return 0
 
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""

@@ -8,7 +8,7 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -96,10 +96,15 @@ class Recorder:
             for each in found
         ]
 
-    def repeat(self, passage: Passage) -> None:
-        """Write down once more what has been written down."""
+    def repeat(self, passage: Passage, times: int) -> None:
+        """Write down so many times more what has been written down."""
+        if times > 1:
+            self.enter_loop(times, {each.pipe for each in passage})
+            self.repeat(passage, 1)
+            self.leave_loop(times, 0)  # which moves nothing
+            return
         place = site() or self.home
-        for each in passage:
+        for each in passage[: len(passage) * times]:
             if isinstance(each, _Emitted):
                 pipe, name, cycles, detail, own = each
                 self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))
@@ -218,18 +223,29 @@ class Recorder:
         self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
-    def enter_loop(self) -> None:
-        """What follows is the body of a loop."""
+    def enter_loop(self, count: int = 0, pipes: Iterable[Pipe] | None = None) -> None:
+        """What follows is the body of a loop, of ``count`` turns if that is known.
+
+        It has instructions of these ``pipes`` at most.
+        """
         self._noted = None
         frame = self._frames[-1]
-        for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
+        inside = self._others if pipes is None else sorted(pipes)
+        for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
             self._follow_scalar(pipe)
         self._flush()
-        self._frames.append(Frame())
+        if count == 1:
+            frame.last = dict.fromkeys(frame.last)
+        else:
+            self._frames.append(Frame())
 
     def leave_loop(self, count: int, depth: int) -> None:
         """The body is complete; it runs ``count`` times."""
-        self.close_loop(self.leave_turn(), count, depth)
+        if count == 1:  # it has written down where it is
+            self._flush()
+            self._frames[-1].last = dict.fromkeys(self._frames[-1].last)
+        else:
+            self.close_loop(self.leave_turn(), count, depth)
 
     def leave_turn(self) -> Frame:
         """The body of one turn, for :meth:`close_loop`."""
@@ -253,7 +269,9 @@ class Recorder:
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
-        if inner.body:
+        if count == 1:
+            frame.body += inner.body
+        elif inner.body:
             frame.body.append(Loop(count, inner.body))
 
     @contextmanager

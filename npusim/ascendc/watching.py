@@ -118,7 +118,7 @@ class WatchedCore(Core):
         depth, recording, rehearses = self.depth, self.recording, self._rehearses
         first: _Turn | None = None
         if recording:
-            self.recorder.enter_loop()
+            self.recorder.enter_loop(count)
         if apart:
             self.chain.run()
         for number, turn in enumerate(turns):

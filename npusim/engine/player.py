@@ -169,7 +169,7 @@ class Player:
             if step.waits and not self._take(state, step.waits):
                 return False
             started = state.clock
-            state.clock += step.cycles
+            state.clock += _cycles(state, step)
         elif self._moves(state, step, step.claim):
             started = state.started
         else:
@@ -191,6 +191,8 @@ class Player:
                 state.arrived = arrived
             if arrived > group.end:  # noqa: PLR1730 - quicker
                 group.end = arrived
+        elif state.arrived > end:  # what it moved before has ended when it is there
+            end = state.arrived
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True
@@ -205,7 +207,7 @@ class Player:
             if step.waits and not self._take(state, step.waits):
                 return False
             state.started = state.clock
-            state.clock += step.cycles
+            state.clock += _cycles(state, step)
             if state.clock > self.env.now:
                 state.stage = _BUSY_UNTIL
                 self._sleep(state, state.clock)
@@ -290,6 +292,12 @@ class Player:
                 self._sleep(each, together)
             self._meeting = []
         return False
+
+
+def _cycles(state: PipeState, step: TimedStep) -> float:
+    """What a step is busy for, the first time or any other."""
+    first = step.first_cycles and not state.times[state.place]
+    return step.cycles + step.first_cycles if first else step.cycles
 
 
 def _deadlock(waiting: list[PipeState]) -> DeadlockError:

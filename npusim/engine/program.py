@@ -86,6 +86,7 @@ class Instruction:
 
     Flags it sets are seen ``latency`` cycles after its end; the pipe goes on meanwhile. With a
     ``unit_flag`` it doesn't wait in front of its pipe, but inside: it is busy from its issue on.
+    The first time that a transfer runs takes ``first_cycles`` more.
     """
 
     pipe: Pipe
@@ -98,6 +99,7 @@ class Instruction:
     site: str = ""
     latency: float = 0.0
     unit_flag: bool = False
+    first_cycles: float = 0.0
 
     @property
     def is_marker(self) -> bool:
@@ -153,7 +155,7 @@ class Program:
             for instruction, times in listed:
                 if (transfer := instruction.transfer) is not None:
                     moved[transfer] = moved.get(transfer, 0) + times
-            cycles = sum(instruction.cycles * times for instruction, times in listed)
+            cycles = sum(each.cycles * times + each.first_cycles for each, times in listed)
             self._totals = Totals(len(listed), cycles, moved)
         return self._totals
 
@@ -186,7 +188,7 @@ def _told(nodes: list[Node]) -> Hashable:
     return tuple(
         (
             node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
-            node.detail, node.site, node.latency, node.unit_flag,
+            node.detail, node.site, node.latency, node.unit_flag, node.first_cycles,
         )
         if isinstance(node, Instruction)
         else (node.count, _told(node.body)) if isinstance(node, Loop) else node.site

@@ -44,9 +44,10 @@ class Step:
     """One step of a pipe.
 
     WORK is a burst: it waits for flags, is busy for ``cycles``, and sets flags. ``parts`` are its
-    instructions in order, for the timeline; a ``mover`` among them is alone and moves bytes. ENTER
-    begins a loop of so many ``iterations``, TURN ends one of them and goes back to the step
-    ``target``. MEET is a barrier, STOP the end.
+    instructions in order, for the timeline; a ``mover`` among them is alone and moves bytes, and
+    without any it sets flags when all that the pipe moved before has arrived. ENTER begins a loop
+    of so many ``iterations``, TURN ends one of them and goes back to the step ``target``. MEET is a
+    barrier, STOP the end.
     """
 
     kind: Kind

@@ -56,9 +56,7 @@ class SharedBandwidth(Generic[Owner]):
         self._bandwidths = bandwidths
         self._ended = ended
         self._flows: list[Flow[Owner]] = []
-        self._rates: dict[
-            tuple[int, ...], dict[Claim, float]
-        ] = {}  # keeps those that it is known by
+        self._rates: dict[tuple[Claim, ...], dict[Claim, float]] = {}
         self._updated = 0.0
         self._version = 0
         self._changed = False
@@ -84,7 +82,7 @@ class SharedBandwidth(Generic[Owner]):
         flows = self._flows
         if not flows:
             return
-        claims = tuple(sorted([id(flow.claim) for flow in flows]))
+        claims = tuple(sorted([flow.claim for flow in flows]))
         rates = self._rates.get(claims)
         if rates is None:  # else as many transfers with these claims have met before
             share(flows, self._bandwidths)
@@ -162,7 +160,7 @@ def _share_out(flows: Sequence[Flow[Any]], bandwidths: Mapping[str, float]) -> N
         still = []
         for flow in growing:
             flow.rate = level
-            claim = flow.claim
-            if claim.ceiling - level > _EPSILON * claim.ceiling and full.isdisjoint(claim.uses):
+            ceiling, used_up = flow.claim.ceiling, not full.isdisjoint(dict(flow.claim.demand))
+            if ceiling - level > _EPSILON * ceiling and not used_up:
                 still.append(flow)
         growing = still

@@ -19,7 +19,8 @@ class TimedStep(NamedTuple):
     WORK then moves ``bus_bytes`` on each core, taking of shared bandwidth what ``claim`` says
     (None: it moves nothing); ``sets`` are the flags it sets, each with the cycles until it arrives.
     A transfer is done ``latency`` cycles after its last bytes have left, while the pipe goes on.
-    With a ``unit_flag`` work is under way from its issue on, while it still waits for flags.
+    With a ``unit_flag`` work is under way from its issue on, while it still waits for flags. Its
+    first time takes ``first_cycles`` more.
     """
 
     kind: Kind
@@ -33,6 +34,7 @@ class TimedStep(NamedTuple):
     iterations: int = 0
     target: int = -1
     unit_flag: bool = False
+    first_cycles: float = 0.0
 
 
 def timed(
@@ -47,14 +49,15 @@ def timed(
     """
     found: list[TimedStep] = []
     for step in steps:
-        nbytes, claim, latency, unit = 0.0, None, 0.0, False
+        first, nbytes, claim, latency, unit = 0.0, 0.0, None, 0.0, False
         if step.mover is not None:
+            first = step.mover.first_cycles
             nbytes, claim, latency, unit = moved_by(step.mover, cores, treated)
         sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in step.sets])
         found.append(
             TimedStep(
                 step.kind, step.waits, step.cycles, nbytes, claim, sets, latency,
-                tuple(step.parts), step.iterations, step.target, unit,
+                tuple(step.parts), step.iterations, step.target, unit, first,
             )
         )  # fmt: skip
     return found

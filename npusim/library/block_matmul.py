@@ -342,11 +342,13 @@ class BlockMatmul:
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
             alike = self._alike(block, tiles)
-            for start in range(0, length, t.base_k):
-                k = (first_of(first) + start, min(t.base_k, length - start))
-                piece = partial(self._add, block, tiles, k, bias)
-                if not core.alike((*alike, k[1]), piece):
-                    self._l0.pass_by(1)
+            for start, size, count in parts(length, t.base_k):
+                begin = first_of(first) + start
+                pieces = [
+                    partial(self._add, block, tiles, (begin + number * size, size), bias)
+                    for number in range(count)
+                ]
+                self._l0.pass_by(core.alike((*alike, size), pieces))
             if self._l1 is not None:
                 self._l1.free([tile.tensor for tile in streamed.values()])
         if bias is not None and self._bias is not None:

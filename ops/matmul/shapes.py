@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +46,7 @@ class Share:
     columns: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Partition:
     """A grid of rectangles: matrices, rows and columns of one (the last ones get what remains).
 
@@ -75,9 +76,12 @@ class Partition:
 
     def shares(self, core: int) -> list[Share]:
         """The rectangles of a core."""
-        _, high, wide = self.grid
-        total = self.groups * high * wide
-        return [self._share(index, high, wide) for index in range(core, total, self.block_dim)]
+        return self._shares[core :: self.block_dim]
+
+    @cached_property
+    def _shares(self) -> list[Share]:
+        groups, high, wide = self.grid
+        return [self._share(index, high, wide) for index in range(groups * high * wide)]
 
     def _share(self, index: int, high: int, wide: int) -> Share:
         """A rectangle, of so many of a matrix."""

@@ -118,6 +118,32 @@ def test_a_latency_delays_the_flag_and_not_the_pipe() -> None:
     assert many.cycles == pytest.approx(50 * 15 + 33 + 2)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_a_flag_behind_a_loop_waits_for_what_was_loaded_in_it(turns: int, exact: bool) -> None:
+    writer = Writer()
+    queue = writer.queue(Pipe.MTE2, Pipe.VECTOR, 1)
+    writer.open(turns)
+    writer.do(Pipe.MTE2, "load", 5, moves=transfer(100, 10.0), latency=33)
+    writer.close()
+    writer.do(Pipe.MTE2, "", 0.0, sets=(queue.filled,))
+    writer.do(Pipe.VECTOR, "compute", 20, waits=(queue.filled,))
+    run = play((1, writer.program), exact=exact)
+    assert run.cycles == pytest.approx(turns * 15 + 33 + 20)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("count", [1, 7, 10**5])
+def test_the_first_time_of_a_transfer_may_take_longer(count: int, exact: bool) -> None:
+    moves = (transfer(100, 10.0), transfer(0, 10.0, write=True))
+    program = pipeline(count, 5, 1, 1, moves=moves)
+    before = play((1, program), exact=exact and count < 10).cycles
+    for each, _ in program.instructions():
+        each.first_cycles = 0.0 if each.transfer is None else 40.0
+    run = play((1, program), exact=exact and count < 10)
+    assert run.cycles == pytest.approx(before + (80 if count == 1 else 40), abs=1)
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     """Programs that kernel code could write: nested loops, tiles through queues, transfers."""

@@ -135,7 +135,7 @@ class _Player:
         recorder = self._core.recorder
         for which, count in self._listing.bodies[number]:
             if count:
-                recorder.enter_loop()
+                recorder.enter_loop(count)
                 self._depth += 1
                 yield from self.body(which)
                 self._depth -= 1

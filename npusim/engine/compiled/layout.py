@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Treatments = Mapping[Transfer, Treatment]
 
 # The structs of player.h, native and aligned.
-_STEP = Struct("3dq10i")  # cycles, bytes, latency; iterations; kind, flags, claim, parts, waits ...
+_STEP = Struct("4dq10i")  # cycles, first, bytes, latency; iterations; kind, flags, claim ...
 _pack = _STEP.pack
 _SET = Struct("d2i")  # delay; flag
 _CLAIM = Struct("7d")  # ceiling, loads and most of each resource
@@ -149,9 +150,15 @@ class Layout:
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
         issues, depth = False, 0
         for step in steps:
-            kind, waits, sets = step.kind, step.waits, step.sets
-            nbytes, latency, claim, flags = 0.0, 0.0, -1, usual
+            if step.kind is not _WORK:
+                depth += (step.kind is _ENTER) - (step.kind is _TURN)
+                self._barriers_in_loops |= step.kind is _MEET and depth > 0
+                all_steps.append(_packed(step.kind, step.iterations, step.target))
+                continue
+            waits, sets = step.waits, step.sets
+            first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
             if step.mover is not None:
+                first = step.mover.first_cycles
                 nbytes, claimed, latency, unit = moved_by(step.mover, group.size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
@@ -159,9 +166,8 @@ class Layout:
                     issues, flags = True, usual | _UNIT_FLAG
             all_steps.append(
                 _pack(
-                    step.cycles, nbytes, latency, step.iterations, kind, flags, claim,
-                    len(step.parts), len(all_waits), len(waits), len(all_sets), len(sets),
-                    step.target, 0,
+                    step.cycles, first, nbytes, latency, 0, _WORK, flags, claim,
+                    len(step.parts), len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
                 )
             )  # fmt: skip
             if waits:
@@ -170,9 +176,6 @@ class Layout:
                 delay = latency + delays.get(flag, 0.0)
                 all_sets.append(_SET.pack(delay, base + flag, 0))
                 cluster.setters.append((flag, (number, delay)))
-            if kind is not _WORK:
-                depth += (kind is _ENTER) - (kind is _TURN)
-                self._barriers_in_loops |= kind is _MEET and depth > 0
         return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:
@@ -204,8 +207,15 @@ class Layout:
 
     def _told(self, claim: Claim) -> bytes:
         names = self._machine.rates.bandwidths
-        told = [dict(each).get(name, 0.0) for each in (claim.loads, claim.most) for name in names]
+        held = dict(claim.loads), dict(claim.most)
+        told = [each.get(name, 0.0) for each in held for name in names]
         return _CLAIM.pack(claim.ceiling, *told)
+
+
+@lru_cache(maxsize=4096)
+def _packed(kind: Kind, iterations: int, target: int) -> bytes:
+    """A step that does no work; most of them are met again and again."""
+    return _pack(0.0, 0.0, 0.0, 0.0, iterations, kind, 0, -1, 0, 0, 0, 0, 0, target, 0)
 
 
 def _key(index: int, group: CoreGroup) -> Hashable:

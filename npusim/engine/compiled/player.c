@@ -265,6 +265,12 @@ static void note(Player *p, int32_t pipe, int32_t step, double start, double end
     result->entries[result->entry_count++] = (Entry){pipe, step, start, end};
 }
 
+static double cycles_of(const Player *p, const Step *step) {
+    if (step->first_cycles == 0.0 || p->result->runs_of[step - p->kernel->steps])
+        return step->cycles;
+    return step->cycles + step->first_cycles;
+}
+
 /* Wait for flags, be busy, move bytes, set flags; 0 if that isn't done yet. */
 static int work(Player *p, int32_t pipe, const Step *step) {
     PipeState *state = &p->pipes[pipe];
@@ -272,7 +278,7 @@ static int work(Player *p, int32_t pipe, const Step *step) {
     if (step->claim < 0) {
         if (step->wait_count && !take(p, pipe, step)) return 0;
         started = state->clock;
-        state->clock += step->cycles;
+        state->clock += cycles_of(p, step);
     } else if (state->stage == MOVED) {
         state->stage = BEFORE;
         started = state->started;
@@ -280,7 +286,7 @@ static int work(Player *p, int32_t pipe, const Step *step) {
         if (state->stage == BEFORE) {
             if (step->wait_count && !take(p, pipe, step)) return 0;
             state->started = state->clock;
-            state->clock += step->cycles;
+            state->clock += cycles_of(p, step);
             if (state->clock > p->now) {
                 state->stage = BUSY_UNTIL;
                 sleep_until(p, pipe, state->clock);
@@ -304,6 +310,8 @@ static int work(Player *p, int32_t pipe, const Step *step) {
         if (arrived > state->arrived) state->arrived = arrived;
         double *last = &p->result->ends[state->group];
         if (arrived > *last) *last = arrived;
+    } else if (state->arrived > end) { /* what it moved before has ended when it is there */
+        end = state->arrived;
     }
     for (int32_t i = 0; i < step->set_count; i++) {
         const Set *set = &p->kernel->sets[step->sets + i];

@@ -15,7 +15,8 @@ enum { UNIT_FLAG = 1, IN_MTE1 = 2 };                        /* Step.flags */
 enum { PLAYED, PAUSED, DEADLOCK, NO_MEMORY, TOO_DEEP };     /* what npusim_go returns */
 
 typedef struct {
-    double cycles, bytes, latency;
+    double cycles, first_cycles; /* the first time takes so many more */
+    double bytes, latency;
     int64_t count; /* iterations of its loop */
     int32_t kind, flags;
     int32_t claim; /* -1: it moves nothing through what cores share */

@@ -57,7 +57,10 @@ class _Dealt(FlatTiling):
         return core.tiles(first, length, self.tile)
 
 
-def _dealt(sizes: Sequence[int], itemsize: int, cores: int) -> list[tuple[tuple[int, int], ...]]:
+@lru_cache(maxsize=256)
+def _dealt(
+    sizes: tuple[int, ...], itemsize: int, cores: int
+) -> tuple[tuple[tuple[int, int], ...], ...]:
     """The shares of every tensor, core by core."""
     whole = _BLOCK_BYTES // itemsize
     blocks = max(1, ceil(sum(sizes) / whole))
@@ -69,7 +72,7 @@ def _dealt(sizes: Sequence[int], itemsize: int, cores: int) -> list[tuple[tuple[
         cuts = [min(max(end - behind, 0), size) for end in ends]
         found.append(tuple((first, end - first) for first, end in pairwise(cuts)))
         behind += size
-    return found
+    return tuple(found)
 
 
 class _Part(FormulaKernel):
@@ -138,7 +141,7 @@ class ForeachKernel(Kernel):
                 self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
             )
         groups = [tensors[index::count] for index in range(count)]
-        sizes = [group[0].numel for group in groups]
+        sizes = tuple(group[0].numel for group in groups)
         dealt = _dealt(sizes, tensors[0].dtype.itemsize, profile.cores.vector_cores)
         if scalars is None:
             self.parts: list[_Part] = [

@@ -340,8 +340,9 @@ class Core(
                 passages[key] = self.recorder.passage(works[0])
                 done = 1
             if (known := passages[key]) is not None:
-                self.recorder.repeat(known, len(works) - done)
-                return len(works) - done
+                if again := len(works) - done:
+                    self.recorder.repeat(known, again)
+                return again
         for work in works[done:]:
             work()
         return 0

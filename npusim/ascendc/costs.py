@@ -56,7 +56,7 @@ class InstructionCosts:
     def __init__(self, profile: Profile, *, for_any_shape: bool = False) -> None:
         self.profile, self.for_any_shape = profile, for_any_shape
         self._rates: dict[tuple[str, str, int], Rate] = {}
-        self.passages: dict[Hashable, Passage] = {}
+        self.passages: dict[Hashable, Passage | None] = {}
         self._paths: dict[str, Path | None] = {}
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
         self._products: dict[tuple[str, int, int, int], float] = {}

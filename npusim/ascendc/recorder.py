@@ -104,7 +104,7 @@ class Recorder:
             self.leave_loop(times, 0)  # which moves nothing
             return
         place = site() or self.home
-        for each in passage[: len(passage) * times]:
+        for each in passage:
             if isinstance(each, _Emitted):
                 pipe, name, cycles, detail, own = each
                 self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))

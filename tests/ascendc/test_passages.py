@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from npusim import Device
-from npusim.ascendc import trace
-from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc import Core, mistakes, trace
+from npusim.ascendc.recorder import Recorder
 from npusim.engine import Memo
 from npusim.runtime import streams
+from support.programs import given_to
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Hashable, Sequence
+
+    from npusim.ascendc.recorder import Passage
     from npusim.engine.program import Transfer
-    from npusim.hardware import Profile
 
 PRODUCT = {"self": "fp16[700,1500]", "mat2": "fp16[1500,900]", "cubeMathType": 0}
 TURNED = {"self": "fp16[95,333]", "mat2": "fp16[333,41]", "cubeMathType": 0}
@@ -38,37 +41,18 @@ CALLS = (
 )
 
 
-class Passages(dict[Hashable, Any]):
-    """Passages of a kernel, and how often they are ``repeated``: not at all unless it ``keeps``."""
-
-    def __init__(self, keeps: bool) -> None:
-        super().__init__()
-        self.repeated, self._keeps = 0, keeps
-
-    def get(self, key: Hashable, default: Any = None) -> Any:
-        found = super().get(key, default)
-        self.repeated += found is not None
-        return found
-
-    def __setitem__(self, key: Hashable, passage: Any) -> None:
-        if self._keeps:
-            super().__setitem__(key, passage)
-
-
 def told(
     monkeypatch: pytest.MonkeyPatch, chip: str, op: str, call: dict[str, Any]
-) -> tuple[list[Hashable], float]:
-    """The programs of a call's kernels but for the numbers of buffers, and its time."""
-    found: list[Hashable] = []
+) -> tuple[list[Counter[Hashable]], float]:
+    """What each core is given in a call, but for the numbers of buffers and flags; its time."""
+    found: list[Counter[Hashable]] = []
 
     def noting(*given: Any, **how: Any) -> Any:
         groups = trace(*given, **how)
         numbers: dict[int, int] = {}  # of buffers, which every call has others of
-        for group in groups:
-            for each, times in group.program.instructions():
-                order = each.pipe, each.name, each.cycles, each.waits, each.sets, each.latency
-                text = each.detail, each.site, each.unit_flag
-                found.append((*order, *text, times, _moved(each.transfer, numbers)))
+        found.extend(
+            given_to(group.program, lambda transfer: _moved(transfer, numbers)) for group in groups
+        )
         return groups
 
     monkeypatch.setattr(streams, "trace", noting)
@@ -93,19 +77,21 @@ def _moved(transfer: Transfer | None, numbers: dict[int, int]) -> Hashable:
 def test_what_is_repeated_is_what_is_written_down_each_time(
     op: str, call: dict[str, Any], chip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Passages] = []
-    prepare = InstructionCosts.__init__
+    repeated: list[int] = []
+    repeat = Recorder.repeat
 
-    def prepared(costs: InstructionCosts, profile: Profile, **how: bool) -> None:
-        prepare(costs, profile, **how)
-        costs.passages = Passages(keeps)
-        made.append(costs.passages)
+    def noting(recorder: Recorder, passage: Passage, times: int) -> None:
+        repeated.append(times)
+        repeat(recorder, passage, times)
 
-    monkeypatch.setattr(InstructionCosts, "__init__", prepared)
-    keeps = True
-    short = told(monkeypatch, chip, op, call)
-    assert sum(each.repeated for each in made) or call is not CONVOLUTION
-    made.clear()
-    keeps = False
-    assert told(monkeypatch, chip, op, call) == short
-    assert not sum(each.repeated for each in made)
+    def plainly(_: Core, __: Hashable, works: Sequence[Callable[[], object]]) -> int:
+        for work in works:
+            work()
+        return 0
+
+    monkeypatch.setitem(mistakes._files, __file__, mistakes._LANGUAGE_CODE)  # no line of a kernel
+    monkeypatch.setattr(Recorder, "repeat", noting)
+    short, duration_us = told(monkeypatch, chip, op, call)
+    assert sum(repeated) or call is not CONVOLUTION
+    monkeypatch.setattr(Core, "alike", plainly)
+    assert told(monkeypatch, chip, op, call) == (short, pytest.approx(duration_us, rel=1e-12))

@@ -6,10 +6,11 @@ k-th wait gets the k-th token, so all times follow from a recurrence over the un
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.issuing import ISSUE
 from npusim.engine import (
     CoreGroup,
     Instruction,
@@ -26,7 +27,7 @@ from npusim.engine.machine import MemoryRates
 from npusim.engine.program import Barrier, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
 AMPLE = MemoryRates(hbm=1e9, l2_read=1e9, l2_write=1e9)  # bytes per cycle that nobody uses up
 SYNC_CYCLES = 17.0
@@ -216,3 +217,23 @@ def _unroll(nodes: list[Node], streams: dict[Pipe, list[Instruction]]) -> None:
                 _unroll(node.body, streams)
         elif isinstance(node, Instruction):
             streams[node.pipe].append(node)
+
+
+def given_to(
+    program: Program, told: Callable[[Transfer | None], Hashable] = lambda transfer: transfer
+) -> Counter[Hashable]:
+    """What a core is given in all, whether it is written down once or in loops.
+
+    ``told`` is what a transfer is known by; flags have no numbers, and the scalar unit issues as
+    much whatever is in between.
+    """
+    found: Counter[Hashable] = Counter()
+    for each, times in program.instructions():
+        found["waits", each.pipe] += len(each.waits) * times
+        found["sets", each.pipe] += len(each.sets) * times
+        if each.name == ISSUE:
+            found[ISSUE] += round(each.cycles * times)
+        elif each.name:
+            what = each.pipe, each.name, each.cycles, each.latency, each.unit_flag
+            found[*what, each.detail, each.site, told(each.transfer)] += times
+    return found

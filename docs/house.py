@@ -62,11 +62,10 @@ DOORS = {
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows claims clock program schedule sharing simulate timeline verdict",
     "ascendc": """
-        allowance ai_cpu checked cluster conversions core costs decorated events
-        flat.compute flat.copies flat.launching flat.listings flat.memory flat.queues
-        flat.spans flat.station folds gm gm_slices intrinsics.elementwise intrinsics.vector
-        kernel loops mistakes packets queues rounding scalars task tensors tile_states tracing
-        windows
+        allowance ai_cpu checked cluster conversions core costs decorated events flat.compute
+        flat.copies flat.launching flat.listings flat.memory flat.queues flat.spans flat.station
+        folds gm gm_slices intrinsics.copy intrinsics.elementwise intrinsics.vector kernel loops
+        mistakes packets queues rounding scalars task tensors tile_states tracing windows
         """,
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_classes formula_kernel

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from npusim.library.matmul_product import GRAIN, HostProduct, Room, aligned_part
+from npusim.library.matmul_product import HostProduct, Room, aligned_part
 from npusim.values.arithmetic import divisors, round_up
+from npusim.values.formats import FRACTAL
 
 _BLOCK_M, _BLOCK_N, _BLOCK_K_BITS = 128, 256, 1024
 _BIG_L0C_BYTES = 256 * 1024
@@ -126,9 +127,9 @@ def _small_way(product: HostProduct, cores: int, parts: tuple[int, int], block: 
 def _sized(product: HostProduct, m: int, n: int, block: Block) -> Block:
     """A block that isn't wider than a part."""
     k = min(block[2], round_up(product.whole[2], 32))
-    block_m = _BLOCK_M if m >= _BLOCK_M else round_up(m, GRAIN)
+    block_m = _BLOCK_M if m >= _BLOCK_M else round_up(m, FRACTAL)
     most = 384 if k <= 32 and block_m <= 64 else _BLOCK_N
-    return block_m, most if n >= most else round_up(n, GRAIN), k
+    return block_m, most if n >= most else round_up(n, FRACTAL), k
 
 
 def _sums(
@@ -136,7 +137,7 @@ def _sums(
 ) -> tuple[float, float]:
     """Cycles and bytes of a part's blocks for one depth, whole ones and those at its ends."""
     block_m, block_n, k = block
-    fractal = GRAIN * GRAIN * product.lanes
+    fractal = FRACTAL * FRACTAL * product.lanes
     cycles = moved = 0.0
     for high, rows in ((m // block_m, block_m), (1, m % block_m)):
         for wide, columns in ((n // block_n, block_n), (1, n % block_n)):

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npusim.library.matmul_balance import balanced
-from npusim.library.matmul_product import GRAIN, HostProduct, Room, aligned_part
+from npusim.library.matmul_product import HostProduct, Room, aligned_part
 from npusim.values.arithmetic import ceil_div, round_up
+from npusim.values.formats import FRACTAL
 
 _UNBOUNDED = 2**31 - 1
 _FRACTAL_BYTES = 512
@@ -74,7 +75,7 @@ def _parts(
     lines_a, lines_b = 2048 // product.a_bits, 2048 // product.b_bits  # of 256 bytes
     aligns = is_balanced or product.blocked_in
     stores = product.stores_most(m, n, k)
-    rows, columns = round_up(product.m, GRAIN), round_up(product.n, GRAIN)
+    rows, columns = round_up(product.m, FRACTAL), round_up(product.n, FRACTAL)
     turned = aligns and (not product.turned_b or stores)
     _, n = aligned_part(columns, wide, lines_b, wanted=turned or product.blocked_out)
     _, m = aligned_part(
@@ -101,7 +102,7 @@ class _Best:
 
 def _by_loads(product: HostProduct, cores: int, room: Room) -> tuple[int, int, int]:
     """Parts of rows, columns and depth: each way is tried, a better one than the last is kept."""
-    rows, columns = ceil_div(product.m, GRAIN), ceil_div(product.n, GRAIN)
+    rows, columns = ceil_div(product.m, FRACTAL), ceil_div(product.n, FRACTAL)
     depth = ceil_div(product.k, product.lanes)
     mapped = (rows, columns) if product.splits_k else (_mapped(rows), _mapped(columns))
     mapped_depth = _mapped_depth(depth) if product.splits_k else depth
@@ -164,7 +165,7 @@ def _try(
     best.high, best.wide, best.deep, best.used = high, wide, deep, used
     best.loads, best.loops, best.was_found = loads, loops, True
     best.is_long = (
-        (product.turned_b or n >= GRAIN) and (not product.turned_a or m >= GRAIN) and used > 1
+        (product.turned_b or n >= FRACTAL) and (not product.turned_a or m >= FRACTAL) and used > 1
     )
 
 
@@ -178,8 +179,8 @@ def _kind_of_rows(
     if product.turned_b and not product.turned_a:
         return 0
     rows, columns = sizes
-    short = (not product.turned_b and columns >= GRAIN > n) or (
-        product.turned_a and rows >= GRAIN > m
+    short = (not product.turned_b and columns >= FRACTAL > n) or (
+        product.turned_a and rows >= FRACTAL > m
     )
     if is_long:
         return _SHORTER if short else 0
@@ -241,7 +242,7 @@ def _loops(m: int, n: int, k: int) -> int:
 def _holds(product: HostProduct, room: Room, m: int, n: int, k: int, line_bytes: int) -> bool:
     """Whether L1 holds a core's whole part of B (which lies there: TSCM) beside a block of A."""
     m0, _, k0 = _small_blocks(m, n, k)
-    bias = n * GRAIN * product.bias_bits // 8 if product.bias_bits else 0
+    bias = n * FRACTAL * product.bias_bits // 8 if product.bias_bits else 0
     return n * line_bytes * 2 + m0 * k0 * _FRACTAL_BYTES + bias <= room.l1_bytes
 
 

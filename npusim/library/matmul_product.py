@@ -10,7 +10,6 @@ from npusim.values.arithmetic import ceil_div, round_up
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-GRAIN = 16  # rows and columns of a fractal
 _BLOCK_BITS = 256
 _KEPT_BYTES = 256  # of L1, which the host leaves alone
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from npusim.values.errors import UnknownNameError, brief
+
+FRACTAL: Final = 16
+"""Rows and columns of a fractal of half types."""
+
+C0: Final = FRACTAL
+"""Channels of a pixel of NC1HWC0, whatever the dtype."""
 
 
 class Format(IntEnum):

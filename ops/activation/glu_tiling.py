@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.intrinsics.copy import MOST_BLOCKS, MOST_RUNS
 from npusim.schedules.elementwise import Tile
 from npusim.values.arithmetic import round_up
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-
-_MOST_BURSTS = 4095  # rows of one copy
-_LONGEST = 65535  # blocks of a run of a copy, and of a stride; bytes where runs are no whole blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +79,14 @@ class GluTiling:
         line = profile.memory.l2_line_bytes // itemsize
         whole = columns % block == 0
         cores = profile.cores.vector_cores
-        most_rows = min(rows, _MOST_BURSTS)
-        width = min(columns, room, _LONGEST if whole else _LONGEST // itemsize)
+        most_rows = min(rows, MOST_RUNS)
+        width = min(columns, room, MOST_BLOCKS if whole else MOST_BLOCKS // itemsize)
         if line < width < columns:
             width = width // line * line
         found: list[GluTiling] = []
         while True:
             apart = 2 * columns - width
-            far = apart > _LONGEST * block if whole else apart * itemsize > _LONGEST
+            far = apart > MOST_BLOCKS * block if whole else apart * itemsize > MOST_BLOCKS
             high = 1 if far and not found else min(room // round_up(width, block), most_rows)
             if high < 1 or (far and high > 1):
                 break

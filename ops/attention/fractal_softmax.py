@@ -17,6 +17,7 @@ from npusim.ascendc import TBuf
 from npusim.ops.attention.softmax import TINY
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[Any]
 
-WIDE = 16  # columns of a block of the cube's results
 _BLOCK = 8  # numbers in float32 that a block of 32 bytes has
 _LARGEST, _SUM, _FACTOR, _PARTS = 0, 1, 3, 4  # what is kept; sums are those of two blocks of rows
 
@@ -40,13 +40,13 @@ class FractalSoftmax:
         self._core = core
         kept, self._spread = TBuf("kept"), TBuf("spread")
         core.pipe.init_buffer(kept, _PARTS, rows * _BLOCK * FLOAT.itemsize)
-        core.pipe.init_buffer(self._spread, 2, rows * WIDE * FLOAT.itemsize)
+        core.pipe.init_buffer(self._spread, 2, rows * FRACTAL * FLOAT.itemsize)
         self._tiles = [kept.get(FLOAT, rows, _BLOCK, part=part) for part in range(_PARTS)]
 
     @staticmethod
     def bytes_of(rows: int) -> int:
         """What it takes of UB."""
-        return (_PARTS * _BLOCK + 2 * WIDE) * rows * FLOAT.itemsize
+        return (_PARTS * _BLOCK + 2 * FRACTAL) * rows * FLOAT.itemsize
 
     def weigh(self, x: LocalTensor, turn: int, *, first: bool) -> None:
         """Scores into weights, in place; sums go to one of two places by ``turn``."""
@@ -97,7 +97,7 @@ class FractalSoftmax:
         self, name: str, x: LocalTensor, column: LocalTensor, how: Callable[..., Numbers]
     ) -> None:
         """An instruction on x and a number for each row, block of columns by block."""
-        self._core.record_vector(name, x, _rows(x) * WIDE, rows=_blocks(x))
+        self._core.record_vector(name, x, _rows(x) * FRACTAL, rows=_blocks(x))
         self._core.arrange(x, x, column, how=lambda a, b: how(a, b[..., :1]))
 
     def _fold(
@@ -106,14 +106,14 @@ class FractalSoftmax:
         """A number for each row: block onto block, the halves of one, and what is left of it."""
         core, rows = self._core, _rows(x)
         found.check_write()
-        core.record_vector("vmuls", found, rows * WIDE)
+        core.record_vector("vmuls", found, rows * FRACTAL)
         for _ in range(_blocks(x) - 1):
-            core.record_vector(name, found, rows * WIDE)
+            core.record_vector(name, found, rows * FRACTAL)
         core.record_vector(name, found, rows * _BLOCK)
         core.record_vector(f"vcg{name[1:]}", found, rows * _BLOCK)
-        core.record_vector("vmuls", found, WIDE * _BLOCK, rows=rows // _BLOCK)
+        core.record_vector("vmuls", found, FRACTAL * _BLOCK, rows=rows // _BLOCK)
         core.turn_lines(found, found, rows // _BLOCK)
-        core.arrange(found, x, how=lambda values: _repeated(how(values, axis=-1), WIDE))
+        core.arrange(found, x, how=lambda values: _repeated(how(values, axis=-1), FRACTAL))
 
     def _small(
         self, name: str, dst: LocalTensor, *sources: LocalTensor, how: Callable[..., Numbers]
@@ -133,22 +133,22 @@ class FractalSoftmax:
 
     def _repeat(self, wide: LocalTensor, stat: LocalTensor) -> None:
         """As wide as a block of columns again: both halves of it."""
-        for _ in range(WIDE // _BLOCK):
-            self._core.move_bursts(wide, stat, stat.shape[0], 1, stride=WIDE // _BLOCK)
-        self._core.arrange(wide, stat, how=lambda values: _repeated(values[..., 0], WIDE))
+        for _ in range(FRACTAL // _BLOCK):
+            self._core.move_bursts(wide, stat, stat.shape[0], 1, stride=FRACTAL // _BLOCK)
+        self._core.arrange(wide, stat, how=lambda values: _repeated(values[..., 0], FRACTAL))
 
     def _wide(self, part: int, rows: int) -> LocalTensor:
-        return self._spread.get(FLOAT, rows, WIDE, part=part)
+        return self._spread.get(FLOAT, rows, FRACTAL, part=part)
 
 
 def _rows(x: LocalTensor) -> int:
     """Rows of whole fractals."""
-    return round_up(x.shape[0], WIDE)
+    return round_up(x.shape[0], FRACTAL)
 
 
 def _blocks(x: LocalTensor) -> int:
     """Blocks of columns."""
-    return ceil(x.shape[-1] / WIDE)
+    return ceil(x.shape[-1] / FRACTAL)
 
 
 def _repeated(values: Numbers, width: int) -> Numbers:

@@ -18,7 +18,6 @@ from npusim.library.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.operators.results import numbers
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, NotCoveredError, Shift
-from npusim.ops.attention.fractal_softmax import WIDE
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import Mask
@@ -37,6 +36,7 @@ from npusim.ops.attention.split import SplitAttention, parts_of
 from npusim.ops.attention.suited import unsuited
 from npusim.values.arithmetic import divisors, round_up
 from npusim.values.dtypes import FLOAT16, UINT8
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -151,7 +151,7 @@ def _on_one_core(task: Task, call: Call) -> Kernel:
     long = max(call.key.rows) >= _CUBE_KEYS
     by_cube = rows > 1 or call.key.pages is not None or (long and layout == "BNSD")
     keys = TOKEN_KEYS if rows == 1 else _UB_SCORES // rows // ROWS * ROWS
-    cut = Cut(round_up(rows, WIDE), keys)
+    cut = Cut(round_up(rows, FRACTAL), keys)
     return OneCoreAttention(profile, grouped, op_type=op_type, cut=cut, by_vector=not by_cube)
 
 

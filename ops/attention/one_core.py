@@ -18,12 +18,13 @@ from npusim.library.block_matmul import BlockMatmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import OnTheFly
 from npusim.ops.attention.blocks import ROWS, Dealing
-from npusim.ops.attention.fractal_softmax import WIDE, FractalSoftmax
+from npusim.ops.attention.fractal_softmax import FractalSoftmax
 from npusim.ops.attention.operands import Gathered, OnChip
 from npusim.ops.attention.pipeline import Pipeline
 from npusim.ops.attention.single_tokens import SingleTokens
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -52,10 +53,10 @@ class Cut(NamedTuple):
     def fitting(self, profile: Profile, call: Call) -> Cut:
         """As much of it as UB holds: fewer rows first, then fewer keys."""
         rows, keys = self
-        while rows > WIDE and not Cut(rows, keys).fits(profile, call):
-            rows = round_up(rows // 2, WIDE)
-        while keys > WIDE and not Cut(rows, keys).fits(profile, call):
-            keys = round_up(keys // 2, _KEYS if keys > _KEYS else WIDE)
+        while rows > FRACTAL and not Cut(rows, keys).fits(profile, call):
+            rows = round_up(rows // 2, FRACTAL)
+        while keys > FRACTAL and not Cut(rows, keys).fits(profile, call):
+            keys = round_up(keys // 2, _KEYS if keys > _KEYS else FRACTAL)
         return Cut(rows, keys)
 
     def work_bytes(self, call: Call) -> int:
@@ -85,7 +86,7 @@ class OneCoreAttention(Kernel):
         self, profile: Profile, call: Call, *, op_type: str, cut: Cut, by_vector: bool = False
     ) -> None:
         self.op_type, self.call, self.by_vector = op_type, call, by_vector
-        queries, keys = (round_up(max(each), WIDE) for each in zip(*call.lengths, strict=True))
+        queries, keys = (round_up(max(each), FRACTAL) for each in zip(*call.lengths, strict=True))
         cut = Cut(min(cut.rows, queries), min(cut.keys, keys))
         self.cut = cut if by_vector else cut.fitting(profile, call)
         self.dealing = Dealing(
@@ -210,7 +211,7 @@ class _OneCore:
         half = self._work.get(FLOAT16, *shape, part="mask")
         core.cast(half, mask)
         self._mask.free_tensor(mask)
-        core.move_bursts(half, half, shape[0] * -(-shape[1] // WIDE), 1)
+        core.move_bursts(half, half, shape[0] * -(-shape[1] // FRACTAL), 1)
         core.muls(half, half, _HIDDEN)
         hidden = core.cast(self._work.get(FLOAT, *shape, part="hidden"), half)
         core.add(scores, scores, hidden)
@@ -221,10 +222,10 @@ class _OneCore:
         tile = core.copy(self._out.alloc_tensor(FLOAT16, *total.shape), total)
         self._out.enque(tile)
         self._out.deque(tile)
-        for first in range(0, total.shape[1], WIDE):
+        for first in range(0, total.shape[1], FRACTAL):
             places = (*self._call.rows_at(out, job), (first, 1))
-            target = out.tensor.window(places, (total.shape[0], WIDE), (out.token, 1))
-            core.data_copy(target, tile[:, first : first + WIDE])
+            target = out.tensor.window(places, (total.shape[0], FRACTAL), (out.token, 1))
+            core.data_copy(target, tile[:, first : first + FRACTAL])
         self._out.free_tensor(tile)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
-from npusim.ops.attention.asked import without_tail
+from npusim.ops.attention.asked import FAR, without_tail
 from npusim.ops.attention.call import LANES, Call, Dropout, NotCoveredError, Shift
 from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.operators.host import Host
 
-_ALL = 2**31 - 1  # tokens before and after, where nobody limits them
 _OF_PROMPTS = ("PromptFlashAttention", "FusedInferAttentionScore")
 _USUAL_COLUMNS = 128  # of a head, where nobody says how many heads there are
 _MOST_COLUMNS = 768
@@ -224,15 +223,15 @@ def mask_of(task: Task, place: int, lengths: tuple[tuple[int, int], ...]) -> Mas
     tensor = optional(task, place)
     mode = task.whole_number("sparse_mode", 0)
     if tensor is None and task.first("is_causal", "causal") is True:
-        return Mask.of(_triangle(), Sparse.RIGHT_DOWN, (_ALL, _ALL), lengths)
+        return Mask.of(_triangle(), Sparse.RIGHT_DOWN, (FAR, FAR), lengths)
     if tensor is not None and _tells_nothing(task) and tensor.shape[-2:] == lengths[0]:
         # Profilers print no attributes; what is trained with a mask of all scores is causal, while
         # prompts have one where no band of the operator's would do (vision encoders: padding).
         prompt = task.op_type in _OF_PROMPTS
         square = tensor.shape[-1] == tensor.shape[-2] and not prompt
-        return Mask.of(tensor, mode, (_ALL, 0 if square else _ALL), lengths)
+        return Mask.of(tensor, mode, (FAR, 0 if square else FAR), lengths)
     before, after = (
-        next((task.whole_number(name, _ALL) for name in names if name in task.attributes), _ALL)
+        next((task.whole_number(name, FAR) for name in names if name in task.attributes), FAR)
         for names in (("pre_tockens", "pre_tokens"), ("next_tockens", "next_tokens"))
     )
     return Mask.of(tensor, mode, (before, after), lengths, _listed(task, "prefix") or ())

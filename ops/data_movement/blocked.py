@@ -21,6 +21,7 @@ from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 PARAMETERS = 128  # that the kernel keeps of its tiling
-FRACTAL = 16  # rows of a fractal
 _N, _C, _S = 0, 1, 2
 Sizes = tuple[int, int, int]
 

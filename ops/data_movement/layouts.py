@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ops.data_movement import trans_data
-from npusim.ops.data_movement.blocked import FRACTAL, layout_of
+from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
 from npusim.ops.data_movement.permuting import Transpose
 from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.values.errors import KernelError, RefusedTaskError
-from npusim.values.formats import Format
+from npusim.values.formats import FRACTAL, Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.intrinsics.copy import MOST_BLOCKS, MOST_RUNS
 from npusim.ops.data_movement.permutation_tiling import RESERVED_BYTES
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _LEAST_ROW = 4  # blocks; shorter rows are gathered along several axes
 _LEAST_TILE = 32  # blocks of a tile that takes its axis whole
 _LEAST_PART = 16  # and of one that may take a part of it
-_MOST_STRIDE = 65535  # blocks between two rows of a transfer
-_MOST_ROWS = 4095  # of a transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class _Side:
 
     def reaches(self, cores: int) -> bool:
         """True where a transfer can tell the distance, and all cores get tiles."""
-        return self.gap <= _MOST_STRIDE and self.tiles >= cores
+        return self.gap <= MOST_BLOCKS and self.tiles >= cores
 
 
 def moved_rows(profile: Profile, box: Box, block: int) -> Extent | None:
@@ -54,7 +53,7 @@ def moved_rows(profile: Profile, box: Box, block: int) -> Extent | None:
     stored = _side(sizes, len(sizes) - 2, (box.src.steps[-2] - width) // block)
     sides = (stored, loaded) if stored.rows > loaded.rows else (loaded, stored)
     for side in sides:
-        whole = _LEAST_TILE <= side.rows * blocks <= room and side.rows <= _MOST_ROWS
+        whole = _LEAST_TILE <= side.rows * blocks <= room and side.rows <= MOST_RUNS
         if side.reaches(cores) and whole:
             return _extent(sizes, side.axis, side.rows)
     longer = stored if stored.rows >= loaded.rows else loaded

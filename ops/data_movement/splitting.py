@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.costs import TURNED_LINES
+from npusim.ascendc.intrinsics.copy import MOST_BLOCKS
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
 _LEFT_FREE = 8192  # bytes of UB that the schedule of equal parts leaves
-_MOST_BLOCKS = 65535  # of a row, from one part to the same of the next
 
 
 class ElementSplit(Kernel):
@@ -236,7 +236,7 @@ class EqualSplit(Kernel):
         block = profile.buffers.block_bytes // dtype.itemsize
         whole = len(set(widths)) == 1 and widths[0] % block == 0
         near = widths[0] < cls.most_elements(profile, dtype)
-        apart = sum(widths) // block < _MOST_BLOCKS
+        apart = sum(widths) // block < MOST_BLOCKS
         return rows > 1 and dtype in (FLOAT, FLOAT16) and whole and near and apart
 
 

@@ -13,13 +13,13 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.ascendc.scalars import Scalar
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
-_C0 = 16  # channels in the innermost axis of NC1HWC0
 
 _ZEROS_BYTES = 48 << 10  # that AtomicAddrClean makes on every core, and stores as often as needed
 # What kernels of the float status fill: 150 repeats, whose blocks lie 8 apart.
@@ -216,8 +216,8 @@ def _cleared(profile: Profile, tensor: GlobalTensor, blocks: int) -> GlobalTenso
         told = blocks > 1 or tensor.dtype is FLOAT  # two sums are no more than a block's
         if told and count * FLOAT.itemsize < tensor.nbytes:
             return GlobalTensor(GmBuffer("sums", count * FLOAT.itemsize), FLOAT, (count,))
-    if tensor.dtype is FLOAT16 and len(tensor.shape) == 5 and tensor.shape[-1] == _C0:
-        shape = (2, tensor.shape[1], _C0)
+    if tensor.dtype is FLOAT16 and len(tensor.shape) == 5 and tensor.shape[-1] == C0:
+        shape = (2, tensor.shape[1], C0)
         return GlobalTensor(GmBuffer("sums", prod(shape) * FLOAT.itemsize), FLOAT, shape)
     return tensor
 

@@ -14,6 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.values.dtypes import FLOAT
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from npusim.operators.task_chain import Chain
 
 _EPSILON = 1e-5  # what the chain takes off 1 / rstd**2 to get a variance, and adds again
-_LANES = 16  # C0 of NC1HWC0
 
 
 class _Problem:
@@ -69,8 +69,8 @@ def _grad_input(chain: Chain, problem: _Problem) -> None:
         chain.launch("Mul", problem.grad_out, problem.gamma, grads)
     variance = _variance(chain, problem)
     mean = _per_lane(chain, problem, chain.cast(problem.mean, FLOAT), "mean5hd")
-    slices = ceil(problem.groups / _LANES)
-    statistics = (1, slices, 1, _LANES)
+    slices = ceil(problem.groups / C0)
+    statistics = (1, slices, 1, C0)
     ones = chain.fill(statistics, FLOAT, 1.0, "unit_scale")
     grads5hd, x5hd = (_to_5hd(chain, problem, tensor) for tensor in (grads, problem.x))
     diff_scale, diff_offset = (
@@ -129,7 +129,7 @@ def _per_lane(chain: Chain, problem: _Problem, tensor: GlobalTensor, name: str) 
 
     [1, C1, 1, C0], lanes beyond the last group unused.
     """
-    padded = chain.empty((1, ceil(problem.groups / _LANES), 1, _LANES), FLOAT, name)
+    padded = chain.empty((1, ceil(problem.groups / C0), 1, C0), FLOAT, name)
     chain.launch("TransData", tensor.view(1, problem.groups, 1), padded)
     return padded
 
@@ -137,7 +137,7 @@ def _per_lane(chain: Chain, problem: _Problem, tensor: GlobalTensor, name: str) 
 def _to_5hd(chain: Chain, problem: _Problem, tensor: GlobalTensor) -> GlobalTensor:
     elements = _elements_per_group(problem)
     sliced = chain.empty(
-        (1, ceil(problem.groups / _LANES), elements, _LANES),
+        (1, ceil(problem.groups / C0), elements, C0),
         tensor.dtype,
         f"{tensor.buffer.name}5hd",
     )

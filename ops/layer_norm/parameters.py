@@ -31,12 +31,12 @@ from npusim.schedules.rows.layouts import UB_SHARE
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_LANES = 16  # columns of a slice; shares are whole slices
 _SMALL = 4  # rows of sums beside the tiles
 
 
@@ -60,8 +60,8 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         if not columns or grads.numel % columns or grads.numel != normalised.numel:
             raise KernelError(self.op_type, f"{grads.shape} has no rows of {columns}")
         self.columns, self.rows = columns, grads.numel // columns
-        self.fractal = is_fractal(grads) and prod(grads.shape[:-3]) * _LANES == columns
-        self.width = _LANES if self.fractal else columns
+        self.fractal = is_fractal(grads) and prod(grads.shape[:-3]) * FRACTAL == columns
+        self.width = FRACTAL if self.fractal else columns
         cores = profile.cores.vector_cores
         self.block_dim = columns // self.width if self.fractal else self._row_parts(cores)
         self.share = self.rows if self.fractal else self.rows // self.block_dim

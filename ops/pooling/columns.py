@@ -16,13 +16,14 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, LocalTensor, TPosition, TQue
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.engine.program import Pipe
-from npusim.ops.pooling.windows import LANES, Windows
 from npusim.values.dtypes import INT32
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.hardware.profile import Profile
+    from npusim.ops.pooling.windows import Windows
     from npusim.values.dtypes import DType
 
 # What the scalar unit works out for a pixel and a row of its window: which row and column the
@@ -54,7 +55,7 @@ class Columns:
     ) -> None:
         self.dtype, self.height, self.width, self.scheduled = dtype, height, width, scheduled
         self.by_load3d = profile.paths.l1_to_ub is not None
-        self._blocks = LANES * dtype.itemsize // profile.buffers.block_bytes  # of a position
+        self._blocks = C0 * dtype.itemsize // profile.buffers.block_bytes  # of a position
         self._loaded: TQue
         self._columns: TQue
 
@@ -66,8 +67,8 @@ class Columns:
     def reserve(self, core: Core, extent: tuple[int, ...], buffers: int) -> None:
         """Buffers for tiles of at most so many rows and columns, ``buffers`` of each."""
         rows, width = extent
-        pixels = ceil(rows * width / LANES) * LANES
-        size = LANES * self.dtype.itemsize
+        pixels = ceil(rows * width / C0) * C0
+        size = C0 * self.dtype.itemsize
         place = TPosition.A1 if self.by_load3d else TPosition.VECIN
         producer = Pipe.MTE1 if self.by_load3d else Pipe.VECTOR
         self._loaded = TQue(place, buffers, "rows")
@@ -82,20 +83,20 @@ class Columns:
         rows, columns = high.span(tile.rows), wide.span(tile.width)
         top = looked_up(tile.row, high.loaded_from(tile.rows))
         left = looked_up(tile.column, wide.loaded_from(tile.width))
-        line = wide.size * LANES
-        places = ((tile.plane, high.size * line), (top, line), (left, LANES))
-        source = x.window(places, (rows, columns * LANES), (line, 1))
-        loaded = self._loaded.copy_in(source, (rows * columns * LANES,))
+        line = wide.size * C0
+        places = ((tile.plane, high.size * line), (top, line), (left, C0))
+        source = x.window(places, (rows, columns * C0), (line, 1))
+        loaded = self._loaded.copy_in(source, (rows * columns * C0,))
         pixels = tile.rows * tile.width
-        made = self._columns.alloc_tensor(self.dtype, pixels, self.elements, LANES)
+        made = self._columns.alloc_tensor(self.dtype, pixels, self.elements, C0)
         if self.scheduled:
             self._copy_pieces(core, made, pieces_of(pixels, tile.width), pixels)
         else:
-            for _ in core.loop(ceil(pixels / LANES)):
+            for _ in core.loop(ceil(pixels / C0)):
                 self._turn(core, made)
 
         def turned(values: NDArray[Any]) -> NDArray[Any]:
-            return self._numbers(values.reshape(-1, rows, columns, LANES), tile, top, left)
+            return self._numbers(values.reshape(-1, rows, columns, C0), tile, top, left)
 
         core.arrange(made, loaded, how=turned)
         self._loaded.free_tensor(loaded)
@@ -111,15 +112,15 @@ class Columns:
         if self.by_load3d:
             core.img2col(made, self.elements)
             return
-        for _ in core.loop(LANES * self.height.window):
+        for _ in core.loop(C0 * self.height.window):
             core.scalar_loop()
             core.scalar_alu("address", _ADDRESS_OPERATIONS)
-            core.emit_vector("vadds", self.dtype, self.width.window * LANES, chained=False)
+            core.emit_vector("vadds", self.dtype, self.width.window * C0, chained=False)
         core.noted(made)
 
     def _copy_pieces(self, core: Core, made: LocalTensor, pieces: int, pixels: int) -> None:
         """The columns of all pixels, of which a piece lies in one row and one fractal."""
-        elements = ceil(pixels / pieces) * LANES // self._blocks
+        elements = ceil(pixels / pieces) * C0 // self._blocks
         for _ in core.loop(self.elements * self._blocks):
             for _ in core.loop(pieces):
                 core.scalar_loop()
@@ -140,10 +141,10 @@ class Columns:
         turn = np.arange(len(rows))[:, None, None, None, None]
         found = rows[turn, down[:, :, None, :, None], across[:, None, :, None, :]]
         found = np.where(inside[..., None], found, np.finfo(rows.dtype).min)
-        columns: NDArray[Any] = found.reshape(len(rows), -1, self.elements, LANES)
+        columns: NDArray[Any] = found.reshape(len(rows), -1, self.elements, C0)
         return columns
 
 
 def pieces_of(pixels: int, width: int) -> int:
     """Runs of pixels that lie in one row of the result and in one fractal."""
-    return len({*range(0, pixels, width), *range(0, pixels, LANES)})
+    return len({*range(0, pixels, width), *range(0, pixels, C0)})

@@ -21,10 +21,11 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ops.pooling.columns import Columns, Tile
-from npusim.ops.pooling.windows import LANES, Windows, square_windows
+from npusim.ops.pooling.windows import Windows, square_windows
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import FLOAT, UINT16
 from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,10 +56,10 @@ class MaxPoolWithArgmax(Kernel):
         *,
         windows: tuple[Windows, Windows],
     ) -> None:
-        if len(x.shape) != 5 or x.shape[-1] != LANES or y.dtype is not x.dtype:
-            raise KernelError(self.op_type, f"pools NC1HWC0 images of {LANES} lanes, not {x.shape}")
+        if len(x.shape) != 5 or x.shape[-1] != C0 or y.dtype is not x.dtype:
+            raise KernelError(self.op_type, f"pools NC1HWC0 images of {C0} lanes, not {x.shape}")
         planes = x.shape[:2]
-        if (y.shape[:2], mask.shape[:2], *y.shape[4:]) != (planes, planes, LANES):
+        if (y.shape[:2], mask.shape[:2], *y.shape[4:]) != (planes, planes, C0):
             problem = f"{y.shape} and {mask.shape} aren't what {x.shape} has"
             raise RefusedTaskError(self.op_type, problem)
         self.reads, self.writes = (x,), (y, mask)
@@ -73,9 +74,9 @@ class MaxPoolWithArgmax(Kernel):
         self.own = own = has_own_schedule(windows) and not scheduled
         self.columns = Columns(profile, x.dtype, self.height, self.width, scheduled=scheduled)
         rows, width = self._pass(profile, own)
-        self.at_once = ceil(rows * width / LANES) if own or scheduled else 1  # fractals
+        self.at_once = ceil(rows * width / C0) if own or scheduled else 1  # fractals
         cores = count if own else profile.cores.vector_cores
-        whole = rows * width % LANES == 0 and width == self.width.out and not own
+        whole = rows * width % C0 == 0 and width == self.width.out and not own
         self.division = self.grid = Grid(
             (count, self.height.out, self.width.out), (1, rows, width), cores, None if whole else 0
         )
@@ -92,30 +93,30 @@ class MaxPoolWithArgmax(Kernel):
         """One pass after the other."""
         size = self.x.dtype.itemsize
         most = self.grid.extent[1] * self.grid.extent[2]
-        pixels = ceil(most / LANES) * LANES
+        pixels = ceil(most / C0) * C0
         out_que, mask_que = TQue(TPosition.VECOUT, 1, "largest"), TQue(TPosition.VECOUT, 1, "mask")
         spare = TBuf("masks so far")
         self.columns.reserve(core, self.grid.extent[1:], 2 if self.own else 1)
-        core.pipe.init_buffer(out_que, 1, pixels * LANES * size)
+        core.pipe.init_buffer(out_que, 1, pixels * C0 * size)
         core.pipe.init_buffer(mask_que, 1, self.elements * pixels * UINT16.itemsize)
         core.pipe.init_buffer(spare, 1, 2 * pixels * UINT16.itemsize)
         for piece in self.grid.pieces(core):
             plane, row, column = piece.starts
             tile = Tile(plane, row, column, piece.shape[1], piece.shape[2])
             count = tile.rows * tile.width
-            fractals = ceil(count / LANES)
+            fractals = ceil(count / C0)
             patches = self.columns.load(core, self.x, tile)
-            largest = out_que.alloc_tensor(self.x.dtype, count * LANES)
-            mask = mask_que.alloc_tensor(UINT16, self.elements, fractals * LANES)
+            largest = out_que.alloc_tensor(self.x.dtype, count * C0)
+            mask = mask_que.alloc_tensor(UINT16, self.elements, fractals * C0)
             self._fold(core, largest, fractals)
             core.arrange(largest, patches, how=_largest)
             self._compare(core, mask, fractals)
-            self._first_only(core, mask, spare.get(UINT16, 2, fractals * LANES), fractals)
+            self._first_only(core, mask, spare.get(UINT16, 2, fractals * C0), fractals)
             core.arrange(mask, patches, how=_masks)
             self.columns.free(patches)
-            place = ((plane, self.height.out * self.width.out * LANES),
-                (row, self.width.out * LANES), (column, LANES))  # fmt: skip
-            shape, steps = (tile.rows, tile.width * LANES), (self.width.out * LANES, 1)
+            place = ((plane, self.height.out * self.width.out * C0),
+                (row, self.width.out * C0), (column, C0))  # fmt: skip
+            shape, steps = (tile.rows, tile.width * C0), (self.width.out * C0, 1)
             out_que.copy_out(self.y.window(place, shape, steps), largest)
             self._store_masks(core, mask_que, mask, tile)
 
@@ -127,16 +128,16 @@ class MaxPoolWithArgmax(Kernel):
             half //= 2  # the rows themselves are in UB too
         if self.columns.scheduled:
             third = profile.buffers.ub_bytes // _EQUAL_BUFFERS
-            pixels = third // (self.elements * LANES * LANES * size) * LANES
+            pixels = third // (self.elements * C0 * C0 * size) * C0
             rows = min(high.out, max(1, pixels // wide.out))
-            return rows, min(wide.out, max(LANES, pixels))
+            return rows, min(wide.out, max(C0, pixels))
         if own:
             return OWN_ROWS if self.columns.by_load3d else OWN_ROWS // 2, wide.out
-        pixel_bytes = self.elements * LANES * size
+        pixel_bytes = self.elements * C0 * size
         if wide.out * pixel_bytes > half:
-            fitting = half // (pixel_bytes + _WORKING_BYTES) // LANES * LANES
-            return 1, max(LANES, fitting)
-        fits_l1 = high.size * wide.size * LANES * size <= profile.buffers.l1_bytes
+            fitting = half // (pixel_bytes + _WORKING_BYTES) // C0 * C0
+            return 1, max(C0, fitting)
+        fits_l1 = high.size * wide.size * C0 * size <= profile.buffers.l1_bytes
         if fits_l1 and high.out * wide.out * pixel_bytes <= half:
             return high.out, wide.out
         pixels = half // (pixel_bytes + _WORKING_BYTES)
@@ -148,19 +149,19 @@ class MaxPoolWithArgmax(Kernel):
         core.duplicate(largest, 0.0)
         for _ in core.loop(self.elements):
             for _ in core.loop(ceil(fractals / self.at_once)):
-                core.record_vector("vmax", largest, self.at_once * LANES * LANES)
+                core.record_vector("vmax", largest, self.at_once * C0 * C0)
 
     def _compare(self, core: Core, mask: LocalTensor, fractals: int) -> None:
         x = self.x.dtype
         for _ in core.loop(self.elements):
             for _ in core.loop(ceil(fractals / self.at_once)):
-                core.emit_vector("vcmpv_eq", x, self.at_once * LANES * LANES, chained=False)
+                core.emit_vector("vcmpv_eq", x, self.at_once * C0 * C0, chained=False)
         core.noted(mask)
 
     def _first_only(self, core: Core, mask: LocalTensor, spare: LocalTensor, fractals: int) -> None:
         """Bits of a window's element without those of the elements before."""
-        core.record_vector("ub2ub", spare, fractals * LANES)
-        rows, words = (fractals, LANES) if self.at_once == 1 else (1, fractals * LANES)
+        core.record_vector("ub2ub", spare, fractals * C0)
+        rows, words = (fractals, C0) if self.at_once == 1 else (1, fractals * C0)
         for _ in core.loop(self.elements - 1):
             for name in ("vor", "vand", "vnot"):
                 core.record_vector(name, spare, words, rows=rows)
@@ -205,7 +206,7 @@ def _masks(patches: NDArray[Any]) -> NDArray[np.uint16]:
     """A word for each element and pixel, with the bits of its lanes; missing pixels have none."""
     equal = patches == patches.max(axis=-2, keepdims=True)
     first = equal & (np.cumsum(equal, axis=-2) == 1)
-    bits = np.left_shift(np.uint16(1), np.arange(LANES, dtype=np.uint16))
+    bits = np.left_shift(np.uint16(1), np.arange(C0, dtype=np.uint16))
     words = (first * bits).sum(axis=-1, dtype=np.uint16).swapaxes(-1, -2)
-    missing = -words.shape[-1] % LANES
+    missing = -words.shape[-1] % C0
     return np.pad(words, [(0, 0)] * (words.ndim - 1) + [(0, missing)])

@@ -19,11 +19,12 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import Index, values_of
 from npusim.ops.pooling.max_argmax import OWN_ROWS, has_own_schedule
-from npusim.ops.pooling.windows import LANES, Windows, square_windows
+from npusim.ops.pooling.windows import Windows, square_windows
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, UINT16
 from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.ascendc.task import Task
@@ -56,7 +57,7 @@ def _stored(mask: GlobalTensor) -> GlobalTensor:
     if len(mask.shape) != _DESCRIBED or mask.shape[2] != mask.shape[3] or mask.strides is not None:
         return mask
     batch, channels, *_, elements, fractals, lanes = mask.shape
-    shape, buffer = (batch, ceil(channels / LANES), elements, fractals, lanes), mask.buffer
+    shape, buffer = (batch, ceil(channels / C0), elements, fractals, lanes), mask.buffer
     if not buffer.has_data:
         buffer = buffer.shown_as(None, nbytes=prod(shape) * mask.dtype.itemsize)
     return replace(mask, shape=shape, buffer=buffer)
@@ -78,8 +79,8 @@ class MaxPoolGradWithArgmax(Kernel):
         *,
         windows: tuple[Windows, Windows],
     ) -> None:
-        if len(x.shape) != 5 or x.shape[-1] != LANES or grad.dtype is not dx.dtype:
-            raise KernelError(self.op_type, f"takes NC1HWC0 images of {LANES} lanes, not {x.shape}")
+        if len(x.shape) != 5 or x.shape[-1] != C0 or grad.dtype is not dx.dtype:
+            raise KernelError(self.op_type, f"takes NC1HWC0 images of {C0} lanes, not {x.shape}")
         if dx.shape != x.shape or grad.shape[:2] != x.shape[:2] or len(mask.shape) != len(x.shape):
             shapes = f"{x.shape}, {grad.shape} and {mask.shape} to {dx.shape}"
             raise RefusedTaskError(self.op_type, f"tensors that don't fit together: {shapes}")
@@ -111,7 +112,7 @@ class MaxPoolGradWithArgmax(Kernel):
     def padded_width(self) -> int:
         """Columns under the windows of a row, whose number is rounded up to whole fractals."""
         wide = self.width
-        return (round_up(wide.out, LANES) - 1) * wide.stride + max(wide.window, wide.stride)
+        return (round_up(wide.out, C0) - 1) * wide.stride + max(wide.window, wide.stride)
 
     def high(self, rows: int) -> int:
         """Rows under so many rows of windows."""
@@ -119,21 +120,21 @@ class MaxPoolGradWithArgmax(Kernel):
 
     def process(self, core: Core) -> None:
         """Plane by plane, pass by pass."""
-        size, line = self.dx.dtype.itemsize, round_up(self.width.out, LANES)
+        size, line = self.dx.dtype.itemsize, round_up(self.width.out, C0)
         buffers = 2 if self.own else 1
         self._grads, self._out = TQue(TPosition.VECIN, buffers), TQue(TPosition.VECOUT, buffers)
         self._masks = TQue(TPosition.VECIN, 2, "masks")
         selected, sums = TBuf("selected"), TBuf("sums")
         at_once = self.elements if self.own else 1
         high = self.high(self.rows)
-        core.pipe.init_buffer(self._grads, buffers, self.rows * line * LANES * size)
+        core.pipe.init_buffer(self._grads, buffers, self.rows * line * C0 * size)
         core.pipe.init_buffer(self._masks, 2, at_once * self.rows * line * UINT16.itemsize)
-        most = self._most_final(self.rows) * self.width.size * LANES * size
+        most = self._most_final(self.rows) * self.width.size * C0 * size
         core.pipe.init_buffer(self._out, buffers, most)
-        core.pipe.init_buffer(selected, 1, self.rows * line * LANES * self.sums.itemsize)
-        core.pipe.init_buffer(sums, 1, high * self.padded_width * LANES * self.sums.itemsize)
+        core.pipe.init_buffer(selected, 1, self.rows * line * C0 * self.sums.itemsize)
+        core.pipe.init_buffer(sums, 1, high * self.padded_width * C0 * self.sums.itemsize)
         for piece in self.grid.pieces(core):
-            total = sums.get(self.sums, high, self.padded_width, LANES)
+            total = sums.get(self.sums, high, self.padded_width, C0)
             core.duplicate(total, 0.0)
             self._plane(core, piece.starts[0], selected, total)
 
@@ -161,11 +162,11 @@ class MaxPoolGradWithArgmax(Kernel):
     def _pass(
         self, core: Core, plane: Index, work: _Pass, selected: TBuf, total: LocalTensor
     ) -> None:
-        wide, out = self.width, self.height.out * self.width.out * LANES
+        wide, out = self.width, self.height.out * self.width.out * C0
         core.wait_vector()
-        places = ((plane, out), (work.row, wide.out * LANES))
-        grads = self._grads.copy_in(self.grad.window(places, (work.rows * wide.out * LANES,), (1,)))
-        chosen = selected.get(self.sums, work.rows * wide.out * LANES)
+        places = ((plane, out), (work.row, wide.out * C0))
+        grads = self._grads.copy_in(self.grad.window(places, (work.rows * wide.out * C0,), (1,)))
+        chosen = selected.get(self.sums, work.rows * wide.out * C0)
         masks = self._load_masks(core, plane, work, 0, self.elements) if self.own else None
         for element in core.loop(self.elements, sequential=True):
             if masks is None:
@@ -201,22 +202,22 @@ class MaxPoolGradWithArgmax(Kernel):
         element: Index,
     ) -> None:
         """The gradients whose bit is set, added where the element lies."""
-        pixels = work.rows * round_up(self.width.out, LANES)
+        pixels = work.rows * round_up(self.width.out, C0)
         if self.own:
             pixels = work.rows * self.width.out
         lanes = core.costs.repeat_elements(self.grad.dtype.itemsize)
-        for _ in core.loop(ceil(pixels * LANES / lanes)):
+        for _ in core.loop(ceil(pixels * C0 / lanes)):
             core.set_register()
             core.record_vector("set_cmpmask", chosen, 1)
             core.set_register()
             core.record_vector("vsel", chosen, lanes)
         if self.sums is not self.grad.dtype:
-            core.record_vector("vconv", chosen, pixels * LANES)
+            core.record_vector("vconv", chosen, pixels * C0)
         if self.own or not self.by_load3d:
             for _ in core.loop(work.rows):
-                core.record_vector("vadd", total, ceil(pixels / work.rows) * LANES)
+                core.record_vector("vadd", total, ceil(pixels / work.rows) * C0)
         else:
-            self._add_columns(core, total, pixels * LANES)
+            self._add_columns(core, total, pixels * C0)
         self._numbers(core, work, grads, mask, total, element)
 
     def _add_columns(self, core: Core, total: LocalTensor, elements: int) -> None:
@@ -242,11 +243,11 @@ class MaxPoolGradWithArgmax(Kernel):
         down, across = divmod(int(values_of(element)[0]), wide.window)
         sums, given = total.target(depth, whole=False), grads.values(depth)
         stack = sums.shape[:depth]
-        given = given.reshape(*given.shape[:depth], work.rows, wide.out, LANES)
+        given = given.reshape(*given.shape[:depth], work.rows, wide.out, C0)
         words = mask.values(depth)
         words = words.reshape(*words.shape[:depth], work.rows, wide.out, 1)
-        set_ = words >> np.arange(LANES, dtype=np.uint16) & 1
-        added = np.broadcast_to(np.where(set_, given, 0), (*stack, work.rows, wide.out, LANES))
+        set_ = words >> np.arange(C0, dtype=np.uint16) & 1
+        added = np.broadcast_to(np.where(set_, given, 0), (*stack, work.rows, wide.out, C0))
         rows = slice(down, down + (work.rows - 1) * high.stride + 1, high.stride)
         columns = slice(across, across + (wide.out - 1) * wide.stride + 1, wide.stride)
         sums[..., rows, columns, :] += added.astype(sums.dtype)
@@ -254,15 +255,15 @@ class MaxPoolGradWithArgmax(Kernel):
     def _store(self, core: Core, plane: Index, work: _Pass, total: LocalTensor) -> None:
         """Final rows go out; those that later windows reach too are moved to the top."""
         high, wide = self.height, self.width
-        width = wide.size * LANES
+        width = wide.size * C0
         if work.final:
             out = self._out.alloc_tensor(self.dx.dtype, work.final * width)
             self._leave(core, work, total, out)
             places = ((plane, high.size * width), (work.first, width))
             self._out.copy_out(self.dx.window(places, (work.final * width,), (1,)), out)
-        left = max(0, high.window - high.stride) * self.padded_width * LANES
+        left = max(0, high.window - high.stride) * self.padded_width * C0
         core.record_vector("vadds", total, left)
-        core.record_vector("vector_dup", total, self.high(self.rows) * self.padded_width * LANES)
+        core.record_vector("vector_dup", total, self.high(self.rows) * self.padded_width * C0)
         if core.numerics:
             held = total.target(core.depth, whole=False)
             kept = held[..., work.skipped + work.final :, :, :].copy()
@@ -271,13 +272,13 @@ class MaxPoolGradWithArgmax(Kernel):
 
     def _leave(self, core: Core, work: _Pass, total: LocalTensor, out: LocalTensor) -> None:
         """Final rows without the padding beside them, in the dtype of the result."""
-        wide, taken = self.width, work.final * self.padded_width * LANES
+        wide, taken = self.width, work.final * self.padded_width * C0
         core.record_vector("vconv" if self.sums is not self.dx.dtype else "vadds", out, taken)
         if not core.numerics:
             return
         depth, columns = core.depth, slice(wide.before, wide.before + wide.size)
         rows = total.values(depth)[..., work.skipped : work.skipped + work.final, columns, :]
-        made = np.zeros((*rows.shape[:depth], work.final, wide.size, LANES), out.dtype.numpy)
+        made = np.zeros((*rows.shape[:depth], work.final, wide.size, C0), out.dtype.numpy)
         made[..., : rows.shape[-3], : rows.shape[-2], :] = rows
         out.target(depth)[...] = made.reshape(*made.shape[:depth], -1)
 
@@ -303,8 +304,8 @@ class MaxPoolGradWithArgmax(Kernel):
 
     def _bytes(self, rows: int) -> int:
         """Bytes of UB for passes of so many rows."""
-        pixels, size = rows * round_up(self.width.out, LANES), self.dx.dtype.itemsize
-        image = self._most_final(rows) * self.width.size * LANES * size
-        sums = self.high(rows) * self.padded_width * LANES * self.sums.itemsize
+        pixels, size = rows * round_up(self.width.out, C0), self.dx.dtype.itemsize
+        image = self._most_final(rows) * self.width.size * C0 * size
+        sums = self.high(rows) * self.padded_width * C0 * self.sums.itemsize
         words = 2 * pixels * UINT16.itemsize
-        return image + sums + pixels * LANES * (size + self.sums.itemsize) + words
+        return image + sums + pixels * C0 * (size + self.sums.itemsize) + words

@@ -18,10 +18,11 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.ops.pooling.plain import on_ai_cpu
-from npusim.ops.pooling.windows import LANES, Windows, windows_of
+from npusim.ops.pooling.windows import Windows, windows_of
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError, RefusedTaskError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,9 +61,9 @@ class MaxPoolV3(Kernel):
         windows: tuple[Windows, Windows],
         exclusive: bool = True,
     ) -> None:
-        if len(x.shape) != 5 or x.shape[-1] != LANES or y.dtype is not x.dtype:
-            raise KernelError(self.op_type, f"pools NC1HWC0 images of {LANES} lanes, not {x.shape}")
-        if y.shape[:2] != x.shape[:2] or y.shape[-1] != LANES:
+        if len(x.shape) != 5 or x.shape[-1] != C0 or y.dtype is not x.dtype:
+            raise KernelError(self.op_type, f"pools NC1HWC0 images of {C0} lanes, not {x.shape}")
+        if y.shape[:2] != x.shape[:2] or y.shape[-1] != C0:
             raise RefusedTaskError(self.op_type, f"results {y.shape} for images {x.shape}")
         if x.dtype not in (FLOAT16, FLOAT):
             raise KernelError(self.op_type, f"pools FLOAT16 and FLOAT, not {x.dtype}")
@@ -72,7 +73,7 @@ class MaxPoolV3(Kernel):
         self.exclusive = exclusive
         self.planes = x.shape[0] * x.shape[1]
         sixth = profile.buffers.ub_bytes // _SHARES_OF_UB // x.dtype.itemsize
-        self.tiling = self._tiled(sixth // LANES)
+        self.tiling = self._tiled(sixth // C0)
         sizes = (self.planes, self.height.out, self.width.out)
         shared = sizes[self.tiling.axis]
         self.each = ceil(shared / profile.cores.vector_cores)
@@ -98,13 +99,13 @@ class MaxPoolV3(Kernel):
         """Tile by tile."""
         kind, (planes, rows, columns) = self.x.dtype, self.tiling.extent
         high, wide = self.height, self.width
-        line = _padded(wide, columns) * LANES
+        line = _padded(wide, columns) * C0
         loaded, results = TQue(TPosition.VECIN, 2, "rows"), TQue(TPosition.VECOUT, 2, "pooled")
         narrow = TBuf("folded along the width")
         size = planes * kind.itemsize
         core.pipe.init_buffer(loaded, 2, size * _padded(high, rows) * line)
-        core.pipe.init_buffer(narrow, 1, size * _padded(high, rows) * columns * LANES)
-        core.pipe.init_buffer(results, 2, size * rows * columns * LANES)
+        core.pipe.init_buffer(narrow, 1, size * _padded(high, rows) * columns * C0)
+        core.pipe.init_buffer(results, 2, size * rows * columns * C0)
         first, count = self._share(core.get_block_idx())
         sizes = [self.planes, high.out, wide.out]
         sizes[self.tiling.axis] = count
@@ -120,12 +121,12 @@ class MaxPoolV3(Kernel):
         down, across = high.span(rows), wide.span(columns)
         top = looked_up(row, high.loaded_from(rows))
         left = looked_up(column, wide.loaded_from(columns))
-        line = wide.size * LANES
-        places = ((plane, high.size * line), (top, line), (left, LANES))
-        source = self.x.window(places, (planes, down, across * LANES), (high.size * line, line, 1))
-        tile = loaded.copy_in(source, (planes * down * across * LANES,))
-        folded = narrow.get(kind, planes, _padded(high, rows), columns * LANES)
-        made = results.alloc_tensor(kind, planes, rows, columns * LANES)
+        line = wide.size * C0
+        places = ((plane, high.size * line), (top, line), (left, C0))
+        source = self.x.window(places, (planes, down, across * C0), (high.size * line, line, 1))
+        tile = loaded.copy_in(source, (planes * down * across * C0,))
+        folded = narrow.get(kind, planes, _padded(high, rows), columns * C0)
+        made = results.alloc_tensor(kind, planes, rows, columns * C0)
         for _ in core.loop(planes):
             self._pad(core, tile, rows, columns)
             self._fold(core, folded, _padded(high, rows), columns, wide)
@@ -133,17 +134,15 @@ class MaxPoolV3(Kernel):
             self._finish(core, made, rows * columns)
 
         def pooled(values: NDArray[Any]) -> NDArray[Any]:
-            shaped = values.reshape(-1, planes, down, across, LANES)
+            shaped = values.reshape(-1, planes, down, across, C0)
             return self._numbers(shaped, (row, top, rows), (column, left, columns))
 
         core.arrange(made, tile, how=pooled)
         loaded.free_tensor(tile)
-        out_line = wide.out * LANES
-        places = ((plane, high.out * out_line), (row, out_line), (column, LANES))
+        out_line = wide.out * C0
+        places = ((plane, high.out * out_line), (row, out_line), (column, C0))
         results.copy_out(
-            self.y.window(
-                places, (planes, rows, columns * LANES), (high.out * out_line, out_line, 1)
-            ),
+            self.y.window(places, (planes, rows, columns * C0), (high.out * out_line, out_line, 1)),
             made,
         )
 
@@ -176,10 +175,10 @@ class MaxPoolV3(Kernel):
         high, wide = self.height, self.width
         around = _padded(wide, columns) - wide.span(columns)
         if around > 0:
-            core.record_vector("vector_dup", tile, around * LANES, rows=_padded(high, rows))
+            core.record_vector("vector_dup", tile, around * C0, rows=_padded(high, rows))
         above = _padded(high, rows) - high.span(rows)
         if above > 0:
-            core.record_vector("vector_dup", tile, above * _padded(wide, columns) * LANES)
+            core.record_vector("vector_dup", tile, above * _padded(wide, columns) * C0)
 
     def _fold(self, core: Core, made: LocalTensor, rows: int, columns: int, axis: Windows) -> None:
         """All elements of windows along one axis into one: at once, or row by row."""
@@ -187,11 +186,11 @@ class MaxPoolV3(Kernel):
         apart = axis.stride == axis.window if axis is self.width else axis.stride == 1
         if apart:
             for _ in core.loop(times):
-                core.record_vector(self.fold, made, rows * columns * LANES)
+                core.record_vector(self.fold, made, rows * columns * C0)
             return
         for _ in core.loop(rows):
             for _ in core.loop(times):
-                core.record_vector(self.fold, made, columns * LANES)
+                core.record_vector(self.fold, made, columns * C0)
 
     def _finish(self, core: Core, made: LocalTensor, pixels: int) -> None:
         """Nothing more to do."""
@@ -238,7 +237,7 @@ class AvgPoolV2(MaxPoolV3):
 
     def _finish(self, core: Core, made: LocalTensor, pixels: int) -> None:
         """A product with one over the elements of a window."""
-        core.record_vector("vmuls", made, pixels * LANES)
+        core.record_vector("vmuls", made, pixels * C0)
 
     def _nothing(self, kind: np.dtype[Any]) -> Any:
         return kind.type(0)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
 
 _AXES = 4  # of an image
-LANES = 16  # channels of a pixel in NC1HWC0, and pixels of a fractal
 
 
 @dataclass(frozen=True)

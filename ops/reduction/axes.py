@@ -12,9 +12,9 @@ from itertools import combinations, pairwise
 from math import prod
 
 from npusim.values.errors import RefusedTaskError
+from npusim.values.formats import FRACTAL
 
 _NAMES = ("axes", "axis", "dim", "dims", "reduction_indices")  # how records call the axes
-_FRACTAL = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ def bias_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) -> 
     """
     channels = prod(result)
     rank = len(shape)
-    if rank >= 4 and shape[-2:] == (_FRACTAL, _FRACTAL) and channels == shape[0] * _FRACTAL:
+    if rank >= 4 and shape[-2:] == (FRACTAL, FRACTAL) and channels == shape[0] * FRACTAL:
         return tuple(range(1, rank - 1))
-    if rank == 5 and shape[-1] == _FRACTAL and channels == shape[1] * _FRACTAL:
+    if rank == 5 and shape[-1] == FRACTAL and channels == shape[1] * FRACTAL:
         return (0, 2, 3)
     if shape[-1] == channels:
         return tuple(range(rank - 1))

@@ -22,11 +22,11 @@ from npusim.ops.resize.scales import FLOORED, Corners, resized
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-_C0 = 16
 _BLEND = ("vsub", "vmuls", "vadd")  # a + (b - a) * weight
 
 
@@ -133,9 +133,9 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     kind = FLOAT if x.dtype is BFLOAT16 else x.dtype
     source, plain = (tasks.cast(each, kind) for each in (x, out))
     images, channels = x.shape[:2]
-    slices = ceil(channels / _C0)
-    blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
-    rows = made((images, slices, *out.shape[2:], _C0), plain.dtype)
+    slices = ceil(channels / C0)
+    blocked = made((images, slices, *x.shape[2:], C0), source.dtype)
+    rows = made((images, slices, *out.shape[2:], C0), plain.dtype)
     tasks.run("TransData", source, out=blocked)
     tasks.run("TransData", plain, out=rows)
     for kernel in tasks.kernels:

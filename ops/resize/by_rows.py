@@ -22,12 +22,12 @@ from npusim.ops.resize.blending import Blending
 from npusim.ops.resize.scales import FLOORED, Corners, Images
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.hardware.profile import Profile
 
-_LANES = 16
 _COLUMNS = 128  # of the result in a tile
 _SOURCE_COLUMNS = 2 * _COLUMNS
 _CORE_COLUMNS = 256  # from which on cores share the width of the result
@@ -115,7 +115,7 @@ class RowsByVbi(Blending):
         in_float32 = profile.supports_vector("vbi", FLOAT.intrinsic)
         kinds = (FLOAT16, FLOAT) if in_float32 else (FLOAT16,)
         by_vbi = x.dtype in kinds and profile.supports_vector("vbi", x.dtype.intrinsic)
-        return by_vbi and inside.lanes == _LANES and not small and not copied
+        return by_vbi and inside.lanes == C0 and not small and not copied
 
     def process(self, core: Core) -> None:
         """One stretch of columns after the other, in it plane by plane and row by row."""
@@ -127,16 +127,16 @@ class RowsByVbi(Blending):
             TBuf("next row"),
             TBuf("blended"),
         )
-        source = self.columns.span(self.tile) * _LANES
+        source = self.columns.span(self.tile) * C0
         core.pipe.init_buffer(in_que, 2 * self.buffer_num, source * self.x.dtype.itemsize)
-        core.pipe.init_buffer(out_que, self.buffer_num, self.tile * _LANES * self.kind.itemsize)
+        core.pipe.init_buffer(out_que, self.buffer_num, self.tile * C0 * self.kind.itemsize)
         core.pipe.init_buffer(self.weights, 1, _COLUMNS * _NEIGHBOURS * wide)
         core.pipe.init_buffer(self.counted, 1, _COUNTED * wide)
         blended = FLOAT if self.in_float32 else FLOAT16
-        core.pipe.init_buffer(self.blended, 1, _COLUMNS * _LANES * blended.itemsize)
+        core.pipe.init_buffer(self.blended, 1, _COLUMNS * C0 * blended.itemsize)
         if self.in_float32:
             self.pixels = TBuf("pixels")
-            core.pipe.init_buffer(self.pixels, 1, _NEIGHBOURS * _COLUMNS * _LANES * wide)
+            core.pipe.init_buffer(self.pixels, 1, _NEIGHBOURS * _COLUMNS * C0 * wide)
         planes, rows, columns = self.shares.ranges(core.get_block_idx())
         lines = planes[1] * rows[1]
         full, rest = divmod(columns[1], self.tile)
@@ -155,7 +155,7 @@ class RowsByVbi(Blending):
     ) -> None:
         """`width` pixels of the result, from a plane, row and column on."""
         (in_que, out_que), (plane, row, first) = queues, where
-        taken, target = self.columns.span(width), width * _LANES
+        taken, target = self.columns.span(width), width * C0
         begin = looked_up(first, self.columns.starts(width))
         self._next_row(core)
         loaded = [
@@ -167,8 +167,8 @@ class RowsByVbi(Blending):
         self._numbers(core, out, loaded, (row, first, begin))
         for each in loaded:
             in_que.free_tensor(each)
-        line = self.outside.width * _LANES
-        place = ((plane, self.outside.height * line), (row, line), (first, _LANES))
+        line = self.outside.width * C0
+        place = ((plane, self.outside.height * line), (row, line), (first, C0))
         out_que.copy_out(self.out.window(place, (target,), (1,)), out)
         core.load_places(_NEIGHBOURS)  # of the next row
 
@@ -193,24 +193,24 @@ class RowsByVbi(Blending):
         core.record_vector("vconv", weights, weights.numel)
         pixels = round_up(width, _PIXELS)
         half = self.kind is FLOAT16
-        found = out if half else self.blended.get(FLOAT16, width * _LANES)
-        core.record_vector("vbi", found, pixels * _LANES * _NEIGHBOURS)
+        found = out if half else self.blended.get(FLOAT16, width * C0)
+        core.record_vector("vbi", found, pixels * C0 * _NEIGHBOURS)
         if not half:
-            core.record_vector("vconv", out, width * _LANES)
+            core.record_vector("vconv", out, width * C0)
 
     def _wide_instructions(
         self, core: Core, out: LocalTensor, width: int, weights: LocalTensor
     ) -> None:
         """The same in float32: eight channels, and the addresses of the other eight."""
         if self.x.dtype is not FLOAT:
-            pixels = self.pixels.get(FLOAT, _NEIGHBOURS * _COLUMNS * _LANES)
+            pixels = self.pixels.get(FLOAT, _NEIGHBOURS * _COLUMNS * C0)
             core.record_vector("vconv", pixels, pixels.numel)
         for _ in range(_NEIGHBOURS):
             core.record_vector("vmuls", weights, _COLUMNS)
-        found = self.blended.get(FLOAT, _COLUMNS * _LANES)
+        found = self.blended.get(FLOAT, _COLUMNS * C0)
         for _ in range(2):
-            core.record_vector("vbi", found, _COLUMNS * _LANES // 2 * _NEIGHBOURS)
+            core.record_vector("vbi", found, _COLUMNS * C0 // 2 * _NEIGHBOURS)
             core.record_vector("vadd", weights, weights.numel)
         if self.kind is not FLOAT:
-            core.record_vector("vconv", out, width * _LANES)
+            core.record_vector("vconv", out, width * C0)
         core.noted(out)

@@ -24,13 +24,13 @@ from npusim.ops.roi_align.samples import Samples
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.hardware.profile import Profile
 
-_LANES = 16
 _BATCH = 128  # numbers that a core works on at once to place the samples of a box
 _BOX = 5  # image, x1, y1, x2, y2
 _PLACING = 40  # vector instructions that place the samples along both axes of a box
@@ -57,10 +57,8 @@ class ROIAlign(Kernel):
     def __init__(
         self, profile: Profile, x: GlobalTensor, boxes: GlobalTensor, y: GlobalTensor, bins: Bins
     ) -> None:
-        if len(x.shape) != 5 or x.shape[-1] != _LANES or x.dtype not in (FLOAT, FLOAT16):
-            raise KernelError(
-                self.op_type, f"takes NC1HWC0 images of {_LANES} lanes, not {x.shape}"
-            )
+        if len(x.shape) != 5 or x.shape[-1] != C0 or x.dtype not in (FLOAT, FLOAT16):
+            raise KernelError(self.op_type, f"takes NC1HWC0 images of {C0} lanes, not {x.shape}")
         self.reads, self.writes, self.bins = (x, boxes), (y,), bins
         self.images, self.slices, self.height, self.width, _ = x.shape
         self.pair = min(2, self.width)  # neighbours in a load
@@ -73,7 +71,7 @@ class ROIAlign(Kernel):
     def process(self, core: Core) -> None:
         """Box by box, row by row of its bins."""
         bins, size = self.bins, self.kind.itemsize
-        pixel, row_of_bins = self.slices * _LANES, bins.wide * _LANES
+        pixel, row_of_bins = self.slices * C0, bins.wide * C0
         line, each = self.slices * row_of_bins, bins.high * row_of_bins
         box_que, pixels = TQue(TPosition.VECIN, 1, "box"), TQue(TPosition.VECIN, 2, "pixels")
         out_que = TQue(TPosition.VECOUT, 1, "bins")
@@ -94,7 +92,7 @@ class ROIAlign(Kernel):
             box_que.free_tensor(given)
             for row in core.loop(bins.high):
                 total = core.duplicate(
-                    out_que.alloc_tensor(self.kind, self.slices, bins.wide * _LANES), 0.0
+                    out_que.alloc_tensor(self.kind, self.slices, bins.wide * C0), 0.0
                 )
                 for turn in core.loop(bins.samples, sequential=True):
                     for _ in range(2):  # what the neighbours of all samples of the row weigh
@@ -138,20 +136,20 @@ class ROIAlign(Kernel):
         taken = []
         for below in (False, True):
             down, right, weights = self._neighbours(core, (row, turn, column), samples, below=below)
-            plane = self.height * self.width * _LANES
+            plane = self.height * self.width * C0
             places = (
                 (image, self.slices * plane),
-                (down, self.width * _LANES),
-                (right, _LANES),
+                (down, self.width * C0),
+                (right, C0),
             )
-            shape = (self.slices, self.pair * _LANES)
+            shape = (self.slices, self.pair * C0)
             taken.append((pixels.copy_in(self.x.window(places, shape, (plane, 1))), weights))
-        part = weighted.get(self.kind, self.slices * _LANES)
+        part = weighted.get(self.kind, self.slices * C0)
         for _ in range(4):
-            core.emit_vector("vmuls", self.kind, _LANES, rows=self.slices, chained=False)
+            core.emit_vector("vmuls", self.kind, C0, rows=self.slices, chained=False)
         for _ in range(3):
-            core.record_vector("vadd", part, _LANES, rows=self.slices)
-        core.emit_vector("vadd", self.kind, _LANES, rows=self.slices, chained=False)
+            core.record_vector("vadd", part, C0, rows=self.slices)
+        core.emit_vector("vadd", self.kind, C0, rows=self.slices, chained=False)
         core.noted(total)
         if core.numerics:
             self._add(core, total, taken, int(values_of(column)[0]))
@@ -194,11 +192,11 @@ class ROIAlign(Kernel):
         held = total.target(depth, whole=False)
         for tile, neighbours in taken:
             values = tile.values(depth)
-            pairs = values.reshape(*values.shape[:-1], self.pair, _LANES)
+            pairs = values.reshape(*values.shape[:-1], self.pair, C0)
             for at, weight in neighbours:
                 picked = np.take_along_axis(pairs, at[..., None, None, None], -2)[..., 0, :]
                 part = picked * weight[..., None, None].astype(self.kind.numpy)
-                held[..., column * _LANES : (column + 1) * _LANES] += part
+                held[..., column * C0 : (column + 1) * C0] += part
 
 
 def roi_align(task: Task) -> tuple[Kernel, ...]:
@@ -231,15 +229,15 @@ def _from_images(
     """
     tasks = Tasks(task.profile)
     profile, kind, channels = task.profile, x.dtype, x.shape[1]
-    slices, count = ceil(channels / _LANES), boxes.numel // _BOX
+    slices, count = ceil(channels / C0), boxes.numel // _BOX
     casts = kind is FLOAT16 and profile.cores.vector_cores > profile.cores.cube_cores
     if casts:
         boxes, x = (tasks.cast(each, FLOAT) for each in (boxes, x))
-    blocked = made((x.shape[0], slices, *x.shape[2:], _LANES), x.dtype)
+    blocked = made((x.shape[0], slices, *x.shape[2:], C0), x.dtype)
     tasks.run("TransData", x, out=blocked)
-    pooled = made((count, slices, bins.high, bins.wide, _LANES), x.dtype)
+    pooled = made((count, slices, bins.high, bins.wide, C0), x.dtype)
     tasks.kernels.append(ROIAlign(profile, blocked, boxes, pooled, bins))
-    if task.outputs or (casts and channels % _LANES):
+    if task.outputs or (casts and channels % C0):
         out = made((count, channels, bins.high, bins.wide), x.dtype)
         whole = task.outputs[0] if task.outputs else out
         turned = tasks.run("TransData", pooled, out=whole if whole.dtype is x.dtype else out)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar, TBuf, TPosition, TQue
-from npusim.ops.roi_align_v2_backward.tiling import BATCH, C0, POINTS, Tiling, Variant, longest_row
+from npusim.ops.roi_align_v2_backward.tiling import BATCH, POINTS, Tiling, Variant, longest_row
 from npusim.values.dtypes import FLOAT
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm_slices import Place

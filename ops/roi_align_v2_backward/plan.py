@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ops.roi_align_v2_backward.schedule import Attributes
-from npusim.ops.roi_align_v2_backward.tiling import C0
 from npusim.values.dtypes import FLOAT
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.intrinsics.copy import MOST_BLOCKS
 from npusim.values.dtypes import FLOAT
+from npusim.values.formats import C0
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-C0 = 16  # channels of a slice in the layout NC1HWC0, whatever the dtype
 BATCH = 128  # boxes, sample rows or sample columns that one vector instruction covers
 RESERVED_BYTES = 30 * 1024  # of UB, for everything but gradients
 POINTS = 4  # neighbours of a sample
 
-_LONGEST_GAP_BLOCKS = 65535  # a copy counts the blocks between two runs in 16 bits
 _LONGEST_STEP_BLOCKS = 255  # a vector instruction counts those between two repeats in 8 bits
 
 
@@ -132,7 +132,7 @@ class Tiling:
     @property
     def gap_is_long(self) -> bool:
         """True when one copy can't step from slice to slice of the map, so a loop does it."""
-        return self.height * self.width * self.slice_blocks > _LONGEST_GAP_BLOCKS
+        return self.height * self.width * self.slice_blocks > MOST_BLOCKS
 
     def step_is_long(self, row: int) -> bool:
         """True when one vector instruction can't step from slice to slice of rows this long."""

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
 
+# What the fields of DataCopyParams hold (Ascend C API, DataCopy): runs of one copy, and blocks of a
+# run or between two; of DataCopyPad bytes of a run.
+MOST_RUNS, MOST_BLOCKS = 4095, 65535
+
 
 class Copies(Issuer):
     """The copying part of :class:`npusim.ascendc.core.Core`."""

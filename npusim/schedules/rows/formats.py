@@ -15,6 +15,7 @@ from npusim.schedules.runner import apply_step
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Step
 
-_SIDE = 16  # rows and columns of a fractal
 _RANK = 4
 
 
@@ -33,7 +33,7 @@ def is_fractal(tensor: GlobalTensor) -> bool:
 
     It ends in fractals, behind columns and rows of them.
     """
-    return len(tensor.shape) >= _RANK and tensor.shape[-2:] == (_SIDE, _SIDE)
+    return len(tensor.shape) >= _RANK and tensor.shape[-2:] == (FRACTAL, FRACTAL)
 
 
 class _NestedLayout(RowLayout):
@@ -94,8 +94,8 @@ class FractalLayout(_NestedLayout):
         several: bool = False,
     ) -> None:
         self.batch, self.slices = prod(shape[:-_RANK]), shape[-_RANK]
-        self.height = shape[-_RANK + 1] * _SIDE  # rows of a batch
-        super().__init__(profile, self.batch * self.height, self.slices * _SIDE)
+        self.height = shape[-_RANK + 1] * FRACTAL  # rows of a batch
+        super().__init__(profile, self.batch * self.height, self.slices * FRACTAL)
         self.by_lanes, self.several = by_lanes, several and self.batch == 1
         self.tile_batches = self.tile_rows = 1
 
@@ -104,7 +104,7 @@ class FractalLayout(_NestedLayout):
         if self.several:
             share = fullest_share((self.height,), cores, self.rows_in_ub(need))
             cores = ceil(self.height / share)
-        self.deal_out(cores, self.batch, self.height, _SIDE)
+        self.deal_out(cores, self.batch, self.height, FRACTAL)
         room = int(self.profile.buffers.ub_bytes * UB_SHARE) - need.place * self.columns
         fitting = int(room / (need.element * self.columns + need.row))
         if fitting < 1:
@@ -121,7 +121,7 @@ class FractalLayout(_NestedLayout):
         Source: public schedules of the tensor compiler take a part of the axis that leaves no rest
         (e.g. op_tiling of ConfusionSoftmaxGrad); tiles in turns large and small overlap badly.
         """
-        side = _SIDE if fitting >= _SIDE else 1
+        side = FRACTAL if fitting >= FRACTAL else 1
         high = ceil(self.inner_share / side)
         return min(self.inner_share, ceil(high / ceil(high / (fitting // side))) * side)
 
@@ -134,7 +134,7 @@ class FractalLayout(_NestedLayout):
     def elements(self, form: Form) -> int:
         rows = self.tile_batches * self.tile_rows
         if form is Form.COLUMN:  # a row of them for every batch, each from a block on
-            return self.tile_batches * ceil(self.tile_rows / _SIDE) * _SIDE
+            return self.tile_batches * ceil(self.tile_rows / FRACTAL) * FRACTAL
         return self.columns * (rows if form is Form.TILE else 1)
 
     def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:
@@ -142,8 +142,8 @@ class FractalLayout(_NestedLayout):
         if form is Form.COLUMN:
             return (piece.batches, piece.rows)
         if form is Form.LINE:
-            return (1, self.slices, 1, _SIDE)
-        return (piece.batches, self.slices, piece.rows, _SIDE)
+            return (1, self.slices, 1, FRACTAL)
+        return (piece.batches, self.slices, piece.rows, FRACTAL)
 
     def place(
         self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
@@ -151,18 +151,18 @@ class FractalLayout(_NestedLayout):
         del begin
         flat, shape = tensor.view(tensor.numel), self.shape(form, piece, length)
         if form is Form.LINE:
-            return flat.window(((0, 1),), shape, (self.columns, _SIDE, _SIDE, 1))
+            return flat.window(((0, 1),), shape, (self.columns, FRACTAL, FRACTAL, 1))
         outer, first = piece.indices
         if form is Form.COLUMN:
             return flat.window(((outer, self.height), (first, 1)), shape, (self.height, 1))
-        lane = self.height * _SIDE
-        places = ((outer, self.slices * lane), (first, _SIDE))
-        return flat.window(places, shape, (self.slices * lane, lane, _SIDE, 1))
+        lane = self.height * FRACTAL
+        places = ((outer, self.slices * lane), (first, FRACTAL))
+        return flat.window(places, shape, (self.slices * lane, lane, FRACTAL, 1))
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
         """Slices onto each other, then 16 lanes into one."""
         batches, slices, rows, _ = src.shape
-        lanes = batches * rows * _SIDE
+        lanes = batches * rows * FRACTAL
         folded = src
         compared = fold in (LARGEST, SMALLEST) and src.dtype is FLOAT
         if compared and not core.folds_within_repeat(fold, src):
@@ -192,7 +192,7 @@ class FractalLayout(_NestedLayout):
             return value
         batches, rows = value.shape
         for intrinsic in ("ub2ub", "vnchwconv"):
-            core.record_vector(intrinsic, value, batches * rows * _SIDE)
+            core.record_vector(intrinsic, value, batches * rows * FRACTAL)
         return value.view(batches, 1, rows, 1)
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
@@ -218,10 +218,10 @@ class FractalLayout(_NestedLayout):
         """Blocks of 16 lanes into one number each, by block where the chip folds those."""
         group = fold.final.replace("vc", "vcg")
         block = core.block_bytes // lanes.dtype.itemsize
-        if block == _SIDE and core.profile.supports_vector(group, lanes.dtype.intrinsic):
-            core.fold_by_instruction(group, lanes, rows * _SIDE, 1)
+        if block == FRACTAL and core.profile.supports_vector(group, lanes.dtype.intrinsic):
+            core.fold_by_instruction(group, lanes, rows * FRACTAL, 1)
         else:
-            core.fold_by_instruction(fold.final, lanes, _SIDE, rows)
+            core.fold_by_instruction(fold.final, lanes, FRACTAL, rows)
 
 
 class InnerLayout(_NestedLayout):

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 # An 80 % interval of logarithms, to the power of this, is one of 95 %.
 _TO_95: Final = NormalDist().inv_cdf(0.975) / NormalDist().inv_cdf(0.9)
 _ENOUGH: Final = 5  # different kernels of a class, or equal ones, whose median says something
-_FAR: Final = 1.5
-"""Times the median of its equals; nine in ten of a step's identical kernels scatter by 14 %."""
+_SCATTER: Final = 1.14
+"""Nine in ten of a step's identical kernels are within this factor of their median."""
+_FAR: Final = 1.5  # times the median of its equals
 _TOO_LONG: Final = 0.5  # of an estimate: a kernel that takes less isn't the one that was estimated
 _ALIKE: Final = 8  # different kernels of a class, whose scatter says something
 _SIGMAS: Final = 5.0  # of that scatter: kernels of a real step have longer tails than a normal's
@@ -45,9 +46,10 @@ _MAD_TO_SIGMA: Final = 1.4826  # of a normal distribution
 class Launch:
     """One kernel of the file: what it took, and what it usually takes.
 
-    `usual_us` is the 95 % interval, None where nothing is known to compare with. `equals_us` is
-    what five or more kernels with the same tensors take in the middle. `least_us` is the lower end
-    of the 95 % interval of the estimate alone, at most half of it.
+    `usual_us` is the 95 % interval, up to at least what identical kernels scatter by; None where
+    nothing is known to compare with. `equals_us` is what five or more kernels with the same tensors
+    take in the middle. `least_us` is the lower end of the 95 % interval of the estimate alone, at
+    most half of it.
     """
 
     kernel: Kernel
@@ -176,6 +178,7 @@ def _launch(
         least_us = min(low, _TOO_LONG) * timing.duration_us
         if kind is not None and kind.spread is not None and not timed.item.operation.others:
             low, high = max(low, 1 / kind.spread), min(high, kind.spread)
+        high = max(high, _SCATTER**2)  # which hardly any kernel is beyond by chance
         usual_us = (expected_us * low, expected_us * high)
     ratio = equals.get(timed.item.operation.signature)
     equals_us = None if ratio is None else ratio * timing.duration_us

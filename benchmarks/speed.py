@@ -176,7 +176,7 @@ class Figure:
 def seconds_of(words: Sequence[str]) -> tuple[float, str]:
     """The wall time of a command of Python, and what it prints."""
     start = time.perf_counter()
-    command = [sys.executable, *words]
+    command = [sys.executable, "-P", *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=TWO_THREADS)
     return time.perf_counter() - start, done.stdout
 

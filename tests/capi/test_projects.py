@@ -146,6 +146,7 @@ def test_a_kernel_with_other_parameters(tmp_path: Path) -> None:
         build(project, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_faults_at_run_time(tmp_path: Path) -> None:
     """A kernel that copies too much has a line; a tiling that uses a null pointer ends alone."""
     project = changed(

@@ -256,12 +256,12 @@ PARTS: dict[str, Callable[[Path], Iterator[Series]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[*PARTS])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
     parser.add_argument("--most", type=float, default=MOST_S, help="seconds of the largest size")
     asked = parser.parse_args()
     print(f"{'what grows':<28} {'sizes':<32} {'first s':>9} {'last s':>9} {'exponent':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for part in asked.parts:
+        for part in asked.parts or PARTS:
             for series in PARTS[part](Path(folder)):
                 points = list(measured(series, asked.most))
                 (least, first_s), (largest, last_s) = points[0], points[-1]

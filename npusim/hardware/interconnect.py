@@ -140,11 +140,14 @@ class Interconnect(Group):
         return max(level.ranks for level in self.levels.values())
 
     def level_of(self, one: int, other: int) -> tuple[str, Level]:
-        """The innermost level that joins two ranks, with the name of its links or ports."""
-        for name, level in self.levels.items():
-            if one // level.ranks == other // level.ranks:
-                return level.through or name, level
-        raise UnknownNameError("rank", str(max(one, other)), map(str, range(self.most_ranks)))
+        """The innermost level that joins two ranks, with the name of its links or ports.
+
+        The outermost joins all that there are: how many a group has is asked where it is made.
+        """
+        *inner, outermost = self.levels.items()
+        found = (each for each in inner if one // each[1].ranks == other // each[1].ranks)
+        name, level = next(found, outermost)
+        return level.through or name, level
 
 
 def interconnect_names() -> list[str]:

@@ -41,6 +41,13 @@ def test_parts_and_the_bubble() -> None:
     assert piped.band_ms[0] < piped.step_ms < piped.band_ms[1]
 
 
+def test_more_cards_take_little_longer_however_many() -> None:
+    """A group of the data's parallel parts has members far apart: 16 cards from one to the next."""
+    few, many = (trained(Layout(tp=8, pp=2, dp=dp), Training(4096, 1, dp)) for dp in (64, 1024))
+    assert many.layout.cards == 16_384
+    assert few.step_ms < many.step_ms < 1.2 * few.step_ms
+
+
 def test_computing_again_costs_time_and_spares_memory() -> None:
     plain, again = (
         trained(Layout(tp=4), Training(2048, 1, 4, recompute=how)) for how in ("none", "full")

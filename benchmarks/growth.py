@@ -222,7 +222,7 @@ def plans(folder: Path) -> Iterator[Series]:
         copy = source.with_name(f"growth_{times}.yaml")  # beside the files that it names
         copy.write_text(text, encoding="utf-8")
         try:
-            return command("plan", str(copy), "-o", str(folder / "plan.md"), "--force")
+            return command("plan", str(copy), "--md", str(folder / "plan.md"), "--force")
         finally:
             copy.unlink()
 

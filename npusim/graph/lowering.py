@@ -10,7 +10,7 @@ from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
 from npusim.ops.convolution.geometry import C04, feature_map
 from npusim.ops.convolution.geometry import weight as fractal_z
-from npusim.values.formats import Format
+from npusim.values.formats import FRACTAL, Format
 from npusim.values.layouts import c0, storage_shape
 from npusim.values.tensors import TensorSpec
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from npusim.graph.network import Network, Node, Value
 
-_FRACTAL = 16  # rows and columns
 _SWAPPED = {1: 2, 2: 1}  # NCDHW to NDC1HWC0
 
 
@@ -95,6 +94,6 @@ def _beside_fractals(value: Value, node: Node) -> bool:
 def _edge(shape: tuple[int, ...], matrices: tuple[int, ...]) -> tuple[int, ...]:
     """A row or a column of each matrix as the kernel counts it: fractals and what is in them."""
     *batch, high, wide = (1,) * (len(matrices) - len(shape)) + shape
-    rows = (high // _FRACTAL, _FRACTAL) if high > 1 else (1, 1)
-    columns = (wide // _FRACTAL, _FRACTAL) if wide > 1 else (1, 1)
+    rows = (high // FRACTAL, FRACTAL) if high > 1 else (1, 1)
+    columns = (wide // FRACTAL, FRACTAL) if wide > 1 else (1, 1)
     return (*batch, columns[0], rows[0], rows[1], columns[1])

@@ -14,7 +14,7 @@ from npusim.graph.lowering import tasks_of
 from npusim.graph.memory import alive_bytes, source, weights_bytes
 from npusim.graph.network import Value
 from npusim.graph.passes import passes
-from npusim.graph.target import IMPLEMENTATIONS, PRECISIONS, Target
+from npusim.graph.target import IMPLEMENTATIONS, PRECISIONS, USUALLY_FAST, Target
 from npusim.model.step import CUSTOM, AclnnWork, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError, UsageError
@@ -57,7 +57,7 @@ class Compilation:
     mode: str = ""
     custom: Mapping[str, Custom] = field(default_factory=dict)
     aipp: bool = False
-    fast: tuple[str, ...] = ("Gelu",)
+    fast: tuple[str, ...] = USUALLY_FAST
 
     def __post_init__(self) -> None:
         if self.precision and self.precision not in PRECISIONS:

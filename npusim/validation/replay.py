@@ -174,7 +174,7 @@ def simulate_task(
     kernels = tuple(kernels_of(profile, task))
     lost = lost_code(profile, LAYERS if role.layered else 1)
     again = l2 in ("loop", "flushed", "cleared")
-    far = l2 == "between" or (again and l2 != "loop") or (role.one_shape and not role.layered)
+    far = l2 in ("between", "flushed", "cleared") or (role.one_shape and not role.layered)
     hold_code(cache, kernels, l2, Code(lost, far, role.one_shape))
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))

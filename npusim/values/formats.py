@@ -11,7 +11,7 @@ FRACTAL: Final = 16
 """Rows and columns of a fractal of half types."""
 
 C0: Final = FRACTAL
-"""Channels of a pixel of NC1HWC0, whatever the dtype."""
+"""Channels of a pixel of NC1HWC0, but for those of eight bits, which have 32."""
 
 
 class Format(IntEnum):

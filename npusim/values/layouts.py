@@ -7,9 +7,9 @@ Sources: the format pages of hiascend.com (NC1HWC0, FRACTAL_Z, FRACTAL_NZ); C0 i
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from npusim.values.formats import Format
+from npusim.values.formats import FRACTAL, Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
     from npusim.values.dtypes import DType
 
-BLOCK_ROWS: Final = 16
-"""Rows of a fractal."""
-
 
 def c0(dtype: DType) -> int:
     """Channels in a block."""
-    return 32 if dtype.bits == 8 else BLOCK_ROWS
+    return 32 if dtype.bits == 8 else FRACTAL
 
 
 def storage_shape(shape: Sequence[int], dtype: DType, form: Format) -> tuple[int, ...]:
@@ -42,10 +39,10 @@ def storage_shape(shape: Sequence[int], dtype: DType, form: Format) -> tuple[int
         return (images, depth, -(-channels // block), height, width, block)
     if form in (Format.FRACTAL_Z, Format.FRACTAL_Z_3D):
         filters, channels, *window = shape
-        return (-(-channels // block) * prod(window), -(-filters // BLOCK_ROWS), BLOCK_ROWS, block)
+        return (-(-channels // block) * prod(window), -(-filters // FRACTAL), FRACTAL, block)
     if form is Format.FRACTAL_NZ:
         *others, rows, columns = (1, *shape) if len(shape) == 1 else shape
-        return (*others, -(-columns // block), -(-rows // BLOCK_ROWS), BLOCK_ROWS, block)
+        return (*others, -(-columns // block), -(-rows // FRACTAL), FRACTAL, block)
     return tuple(shape)
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, NpusimError, brief, expect
-from npusim.values.formats import Format, format_of
+from npusim.values.formats import FRACTAL, Format, format_of
 from npusim.values.language import say
-from npusim.values.layouts import BLOCK_ROWS
 from npusim.values.takes import takes
 
 if TYPE_CHECKING:
@@ -177,13 +176,13 @@ class TensorSpec:
         if self.is_turned:
             rows, columns = columns, rows
         lanes = _BLOCK_BITS // self.dtype.bits
-        return (*others, -(-columns // lanes), -(-rows // BLOCK_ROWS), BLOCK_ROWS, lanes)
+        return (*others, -(-columns // lanes), -(-rows // FRACTAL), FRACTAL, lanes)
 
     @property
     def is_in_blocks(self) -> bool:
         """True for a tensor in FRACTAL_NZ whose shape is that of its blocks."""
         blocks = self.rank >= _BLOCK_AXES and self.format is Format.FRACTAL_NZ
-        return blocks and self.shape[-2] == BLOCK_ROWS and self.shape[-1] in _LANES
+        return blocks and self.shape[-2] == FRACTAL and self.shape[-1] in _LANES
 
     @property
     def is_turned(self) -> bool:

@@ -43,8 +43,7 @@ from npusim.ops.matmul.cube_math import (
     operands,
 )
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
-from npusim.values.formats import Format
-from npusim.values.layouts import BLOCK_ROWS
+from npusim.values.formats import FRACTAL, Format
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec, broadcastable
 
@@ -91,7 +90,7 @@ def _inner_axes(call: Call) -> Finding:
     rows = b[0] if len(b) <= _MATRIX else b[-2]
     if a[-1] == rows:
         return None
-    if second.is_in_blocks and rows - BLOCK_ROWS < a[-1] < rows:
+    if second.is_in_blocks and rows - FRACTAL < a[-1] < rows:
         return None  # the last block is filled up
     return f"The k-axis of the two inputs are different {sizes(a)}, {sizes(b)}."
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.operators.checks import invalid, sizes
 from npusim.ops.matmul.checks import PACKED, matrix_sizes
 from npusim.values.dtypes import INT8, INT32
-from npusim.values.formats import Format
-from npusim.values.layouts import BLOCK_ROWS
+from npusim.values.formats import FRACTAL, Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -179,7 +178,7 @@ def _summed(
     tokens, own = left.shape
     fits = own == k
     if spec.is_in_blocks:
-        fits = -(-own // BLOCK_ROWS) * BLOCK_ROWS == k
+        fits = -(-own // FRACTAL) * FRACTAL == k
     if not fits:
         yield f"{x} has rows of {own}, {weight} matrices of {k}."
     if not tokens or spec.is_empty:

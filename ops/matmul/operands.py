@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Scalar
 from npusim.library.operands import GmMatrix
 from npusim.values.errors import KernelError, RefusedTaskError
-from npusim.values.formats import Format
-from npusim.values.layouts import BLOCK_ROWS
+from npusim.values.formats import FRACTAL, Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -203,5 +202,5 @@ def _same(k: int, inner: int, a: Operand, b: Operand) -> bool:
         return True
     if not (a.lanes or b.lanes):
         return False
-    grain = max(a.lanes, b.lanes, BLOCK_ROWS)
+    grain = max(a.lanes, b.lanes, FRACTAL)
     return ceil(k / grain) == ceil(inner / grain)

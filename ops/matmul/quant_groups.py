@@ -13,7 +13,7 @@ from npusim.operators.checks import invalid, sizes
 from npusim.ops.matmul.checks import PACKED, matrix_sizes
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT4, INT8, INT32
-from npusim.values.layouts import BLOCK_ROWS
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,9 +96,9 @@ def _blocks(name: str, weight: TensorSpec, sides: tuple[int, ...], *, turned: bo
     """Rows of blocks lie along the axis that isn't the last of the matrix."""
     across, down, _, lanes = weight.shape[-4:]
     lanes *= PACKED if weight.dtype is INT32 else 1
-    counted = (across * lanes, down * BLOCK_ROWS)  # the last axis, and the other
+    counted = (across * lanes, down * FRACTAL)  # the last axis, and the other
     k, n = counted if turned else counted[::-1]
-    units = (lanes, BLOCK_ROWS) if turned else (BLOCK_ROWS, lanes)
+    units = (lanes, FRACTAL) if turned else (FRACTAL, lanes)
     for what, side, found, unit in zip(("k", "n"), sides, (k, n), units, strict=False):
         if round_up(side, unit) != found:
             return f"{name} {sizes(weight.shape)} has blocks of {what} {found}, not of {side}."
@@ -110,7 +110,7 @@ def aligned_scale(scale: str, out: str) -> Check:
 
     def test(call: Call) -> Finding:
         for _, result in call.given(out):
-            wanted = (round_up(result.shape[-1], BLOCK_ROWS),)
+            wanted = (round_up(result.shape[-1], FRACTAL),)
             for name, spec in call.given(scale):
                 if spec.shape != wanted:
                     found = sizes(spec.shape)

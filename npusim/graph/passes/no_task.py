@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.graph.kinds import VIEWS
 from npusim.graph.memory import nbytes, source
-from npusim.values.formats import Format
-from npusim.values.layouts import BLOCK_ROWS, c0, storage_shape
+from npusim.values.formats import FRACTAL, Format
+from npusim.values.layouts import c0, storage_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,5 +107,5 @@ def _in_memory(value: Value, axis: int) -> tuple[int, int]:
         if axis == last:
             return last - 1, lanes
         if axis == last - 1:
-            return last, BLOCK_ROWS
+            return last, FRACTAL
     return axis, 1

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from npusim.graph.kinds import ELEMENTWISE
 from npusim.graph.mapping.rules import reshaped
 from npusim.graph.passes.patterns import maker
+from npusim.values.formats import FRACTAL
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
     from npusim.graph.target import Target
-
-_FRACTAL = 16  # rows and columns
 
 
 def run(network: Network, target: Target) -> int:
@@ -52,7 +51,7 @@ def in_whole_fractals(value: Value) -> bool:
 
     Source: op_select_format of LayerNorm (canndev ops/built-in/tbe/impl/layer_norm.py).
     """
-    return all(size % _FRACTAL == 0 for size in value.shape[-2:])
+    return all(size % FRACTAL == 0 for size in value.shape[-2:])
 
 
 def _flattening(value: Value) -> Node | None:

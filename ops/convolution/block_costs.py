@@ -87,8 +87,9 @@ class Blocks(NamedTuple):
 class _OfBlock(NamedTuple):
     """What blocks of one size have in common: how many there are, and cycles of all of them.
 
-    ``started`` are those of what has to be started for each, ``last`` the way out of one, and
-    ``once_a`` bytes that all rows of blocks see of an image.
+    ``started`` are those of what has to be started for each, ``last`` the way out of one,
+    ``slice_bytes`` what one sees of a slice of channels, and ``once_a`` what all rows of blocks see
+    of an image.
     """
 
     tall: int
@@ -98,7 +99,8 @@ class _OfBlock(NamedTuple):
     started: float
     out: float
     last: float
-    once_a: float
+    slice_bytes: int
+    once_a: int
 
 
 class BlockCosts:
@@ -126,29 +128,35 @@ class BlockCosts:
         self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
         step = geometry.window.stride[1] * geometry.lanes * self._size
         self._unfolding = profile.load3d_bytes_per_cycle(paths.l1_to_l0a, step)
-        self._rate = self._a_rate = paths.gm_to_l1.bytes_per_cycle
+        self._path, self._mad_start = paths.gm_to_l1, profile.cube.mad_start_cycles
+        self._rate = self._a_rate = self._path.bytes_per_cycle
         if job.gathered_bytes:
             line = profile.memory.l2_line_bytes
             self._a_rate *= job.gathered_bytes / round_up(job.gathered_bytes, line)
         shared = grid.images * grid.rows > 1
-        self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
+        self._b_rate = self._rate * (self._path.shared_fraction if shared else 1.0)
         self._hbm = profile.hbm_sustained_gbps * 1e3 / profile.clock_mhz / grid.cores
         given = geometry.images * geometry.slices * prod(geometry.plane) * geometry.lanes
         weights = self._k * geometry.out_channels * geometry.groups
         results = geometry.images * geometry.positions * geometry.out_channels * geometry.groups
-        room = (profile.memory.l2_bytes - results * job.out_bytes) / self._size
-        self._kept_in_l2 = given <= room, weights <= profile.memory.l2_bytes / self._size
+        l2_bytes = profile.memory.l2_bytes
+        room = (l2_bytes - results * job.out_bytes) / self._size
+        self._a_in_l2, self._b_in_l2 = given <= room, weights <= l2_bytes / self._size
+        self._b_bytes = self._n * self._k * self._size
+        self._results = self._m * self._n * job.out_bytes
+        self._b_once = self._b_bytes * (1 / self._images)  # an image, where all of them share it
         self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes
-        self._chunks = list(self._parts_of_k())
+        parts_of_k = self._parts_of_k()
+        self._chunks = [[(step, self._seen(step)) for step in steps] for steps in parts_of_k]
         self._slice_bytes: dict[int, int] = {}  # of a plane, by rows of a block
-        self._known: dict[tuple[int, int], _OfBlock] = {}
 
     def usual(self) -> float:
         """Cycles with the first blocks that fit."""
         for edges in (_FRACTALS[2:4], _FRACTALS):
             for base in self._bases(edges):
-                for blocks in self._in_l1(base):
-                    return self._cycles(blocks)[0]
+                of_block = self._of_block(base)
+                for blocks in self._in_l1(base, of_block):
+                    return self._cycles(blocks, of_block)[0]
         return inf
 
     def best(self, limit: float) -> tuple[float, Blocks | None]:
@@ -158,10 +166,11 @@ class BlockCosts:
         """
         least, found = limit, list[tuple[float, float, Blocks]]()
         for base in self._bases(_FRACTALS):
-            if self._least(base) >= _ALIKE * least:
+            of_block = self._of_block(base)
+            if self._least(base, of_block) >= _ALIKE * least:
                 continue
-            for blocks in self._in_l1(base):
-                cycles, without = self._cycles(blocks)
+            for blocks in self._in_l1(base, of_block):
+                cycles, without = self._cycles(blocks, of_block)
                 if cycles < limit and cycles < _ALIKE * least:
                     least = min(least, cycles)
                     found.append((cycles, without, blocks))
@@ -188,10 +197,10 @@ class BlockCosts:
         limits = [each for each in edges if each * grain <= most] or [1]
         return list(dict.fromkeys(ceil(whole / ceil(whole / each)) * grain for each in limits))
 
-    def _in_l1(self, base: tuple[int, int, int]) -> Iterator[Blocks]:
+    def _in_l1(self, base: tuple[int, int, int], of_block: _OfBlock) -> Iterator[Blocks]:
         """Blocks with what stays in L1, and how much of k passes through it at a time."""
         base_m, base_n, base_k = base
-        buffers, of_block = self._profile.buffers, self._of_block(base_m, base_n)
+        buffers, slice_bytes = self._profile.buffers, of_block.slice_bytes
         results = buffers.l0c_bytes // FLOAT.itemsize
         depth_c = 2 if 2 * base_m * base_n <= results and not self._job.sums else 1
         room = buffers.l1_bytes
@@ -200,13 +209,13 @@ class BlockCosts:
         several = of_block.broad * self._groups > 1
         tiles = of_block.tall * self._images > 1
         whole_b = base_n * round_up(self._k, base_k) * self._size
-        whole_a = self._a_bytes(base_m, self._k)
+        whole_a = self._seen(self._k) * slice_bytes
         if 2 * whole_a + whole_b <= room:
-            yield self._both(base, depth_c, (whole_a, whole_b), room)
+            yield self._both(base, depth_c, of_block.broad, (whole_a, whole_b), room)
         for chunks in self._chunks:
             fitting = 0
-            for step in chunks:
-                of_a, of_b = self._a_bytes(base_m, step), base_n * step * self._size
+            for step, seen in chunks:
+                of_a, of_b = seen * slice_bytes, base_n * step * self._size
                 if panels := self._panels(several, whole_b, room - 2 * of_a):
                     depth = self._depth(room - whole_b * panels, of_a)
                     yield Blocks(*base, step, False, True, depth_c, depth, panels, of_a)
@@ -223,7 +232,12 @@ class BlockCosts:
                 yield Blocks(*base, step, False, False, depth_c, 1, 2, of_a)
 
     def _both(
-        self, base: tuple[int, int, int], depth_c: int, whole: tuple[int, int], room: int
+        self,
+        base: tuple[int, int, int],
+        depth_c: int,
+        broad: int,
+        whole: tuple[int, int],
+        room: int,
     ) -> Blocks:
         """All of k of both in L1: as many columns of blocks as there is room for, twice if need be.
 
@@ -231,7 +245,6 @@ class BlockCosts:
         positions are loaded once for all of them.
         """
         of_a, of_b = whole
-        broad = self._of_block(base[0], base[1]).broad
         panels, most = 1, (room - 2 * of_a) // of_b
         if most < broad * self._groups and most > 1:
             panels, most = 2, most // 2
@@ -266,15 +279,12 @@ class BlockCosts:
         yield [tap * columns * each for each in range(rows - 1, 0, -1) if rows % each == 0]
         yield [tap]
 
-    def _a_bytes(self, base_m: int, step: int) -> int:
-        """Bytes of the rows of planes that a block and a part of k see."""
-        each = self._slice_bytes.get(base_m)
-        if each is None:
-            each = self._slice_bytes[base_m] = self._slice_of(base_m)
-        return min(-(-step // self._slice), self._slices) * each
+    def _seen(self, step: int) -> int:
+        """Slices of channels that a part of k sees."""
+        return min(-(-step // self._slice), self._slices)
 
     def _slice_of(self, base_m: int) -> int:
-        """The same of a slice of channels."""
+        """Bytes of the rows that a block sees of the planes of a slice of channels."""
         geometry = self._job.geometry
         window, lanes = geometry.window, geometry.lanes
         if window.is_point and not self._job.dilated:
@@ -284,95 +294,72 @@ class BlockCosts:
         )
         return rows * geometry.plane[1] * lanes * self._size
 
-    def _of_block(self, base_m: int, base_n: int) -> _OfBlock:
+    def _of_block(self, base: tuple[int, int, int]) -> _OfBlock:
         """What is known of blocks whatever part of k is in L1."""
-        found = self._known.get((base_m, base_n))
-        if found is None:
-            paths = self._profile.paths
-            tall, broad = ceil(self._m / base_m), ceil(self._n / base_n)
-            fractal = self._grain * self._k * self._size
-            found = self._known[base_m, base_n] = _OfBlock(
-                tall,
-                broad,
-                broad * self._high * fractal / self._unfolding,
-                tall * self._wide * fractal / paths.l1_to_l0b.bytes_per_cycle,
-                2 * paths.l1_to_l0a.setup_cycles * tall * broad,
-                self._out(self._high * self._wide, tall * broad),
-                self._out(base_m * base_n // self._grain**2, 1),
-                tall * self._a_bytes(base_m, self._k),
-            )
-        return found
+        base_m, base_n, _ = base
+        slice_bytes = self._slice_bytes.get(base_m)
+        if slice_bytes is None:
+            slice_bytes = self._slice_bytes[base_m] = self._slice_of(base_m)
+        paths = self._profile.paths
+        tall, broad = ceil(self._m / base_m), ceil(self._n / base_n)
+        fractal = self._grain * self._k * self._size
+        return _OfBlock(
+            tall,
+            broad,
+            broad * self._high * fractal / self._unfolding,
+            tall * self._wide * fractal / paths.l1_to_l0b.bytes_per_cycle,
+            2 * paths.l1_to_l0a.setup_cycles * tall * broad,
+            self._out(self._high * self._wide, tall * broad),
+            self._out(base_m * base_n // self._grain**2, 1),
+            slice_bytes,
+            tall * self._seen(self._k) * slice_bytes,
+        )
 
     def _in_l0(self, of_block: _OfBlock, parts: int) -> tuple[float, float]:
         """Cycles of the cube and of loading L0, with so many parts of k for each block."""
         pieces = of_block.tall * of_block.broad * parts
         into_l0 = pieces * self._starts + of_block.a_into_l0 + of_block.b_into_l0
-        products = self._products + pieces * self._profile.cube.mad_start_cycles
+        products = self._products + pieces * self._mad_start
         return products, into_l0 + of_block.started
 
-    def _least(self, base: tuple[int, int, int]) -> float:
+    def _least(self, base: tuple[int, int, int], of_block: _OfBlock) -> float:
         """Cycles that blocks take at least, whatever is in L1."""
-        base_m, base_n, base_k = base
-        of_block = self._of_block(base_m, base_n)
-        busiest = max(*self._in_l0(of_block, -(-self._k // base_k)), of_block.out)
+        busiest = max(*self._in_l0(of_block, -(-self._k // base[2])), of_block.out)
         return self._images * self._groups * busiest
 
-    def _cycles(self, blocks: Blocks) -> tuple[float, float]:
+    def _cycles(self, blocks: Blocks, of_block: _OfBlock) -> tuple[float, float]:
         """The busiest pipe, and what comes before and after it; also where memory is no limit."""
-        base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, _, a_bytes, wide = blocks
-        path, of_block = self._profile.paths.gm_to_l1, self._of_block(base_m, base_n)
+        _, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, panels, a_bytes, wide = blocks
         tall, broad, out = of_block.tall, of_block.broad, of_block.out
-        chunks = -(-self._k // step_k)
-        parts = chunks * -(-min(step_k, self._k) // base_k)
-        products, into_l0 = self._in_l0(of_block, parts)
-        whole_a = tall * a_bytes * (1 if keep_a else chunks)
-        whole_b = self._n * self._k * self._size
-        of_a, of_b = self._loaded(blocks)
+        chunks, columns = -(-self._k // step_k), -(-broad // wide)
+        products, into_l0 = self._in_l0(of_block, chunks * -(-min(step_k, self._k) // base_k))
+        of_tiles = tall * a_bytes * (1 if keep_a else chunks)
+        of_a = of_tiles if keep_a and not keep_b else of_tiles * columns
+        of_b = self._b_once if keep_b else self._b_bytes * tall
         loads = of_a / self._a_rate + of_b / self._b_rate
-        chunks *= tall * (ceil(broad / wide) if keep_a and keep_b else broad)
-        flight = path.latency_cycles / depth_1
-        loads = max(loads + 2 * chunks * path.setup_cycles, chunks * flight + loads / 2)
-        step_b = base_n * (self._k if keep_b else step_k) * self._size
-        first = (a_bytes if keep_b else min(a_bytes, whole_a)) / self._a_rate + step_b / self._rate
-        memory = self._from_memory(of_block, of_a, of_b) / self._hbm
+        tiles = chunks * tall * columns
+        flights = tiles * (self._path.latency_cycles / depth_1)
+        loads = max(loads + 2 * tiles * self._path.setup_cycles, flights + loads / 2)
         overlap = max(products, into_l0, loads, out)
         if self._job.dilated:
-            overlap = max(overlap, self._made(of_a, tall if keep_a else chunks))
+            overlap = max(overlap, self._made(of_a, tall if keep_a else tiles))
         if depth_1 == 1:
             overlap = max(out, loads + max(products, into_l0))
-        overlap += self._waits(blocks, whole_a, whole_b, self._rate)
+        if panels == 1:  # which nothing is loaded beside, where another one follows
+            if keep_b and broad * self._groups > wide:
+                overlap += self._b_bytes / self._rate / self._images
+            elif keep_a and not keep_b and tall * self._images > 1:
+                overlap += of_tiles / self._a_rate
         if depth_c == 1:
             overlap = max(overlap, products + out)
-        turns, around = self._images * self._groups, first + of_block.last
+        step_b = base_n * (self._k if keep_b else step_k) * self._size
+        around = a_bytes / self._a_rate + step_b / self._rate + of_block.last
+        # What L2 has no room for comes from memory again.
+        read_a = of_block.once_a if self._a_in_l2 else of_a
+        read_b = min(of_b, self._b_bytes) if self._b_in_l2 else of_b
+        memory = (read_a + read_b + self._results) / self._hbm
+        turns = self._images * self._groups
         return turns * max(overlap, memory) + around, turns * overlap + around
-
-    def _loaded(self, blocks: Blocks) -> tuple[float, float]:
-        """Bytes of both operands that an image and a group take."""
-        of_block = self._of_block(blocks.base_m, blocks.base_n)
-        columns = ceil(of_block.broad / blocks.wide)
-        chunks = 1 if blocks.keep_a else -(-self._k // blocks.step_k)
-        again = 1 if blocks.keep_a and not blocks.keep_b else columns
-        of_a = of_block.tall * blocks.a_bytes * chunks * again
-        of_b = self._n * self._k * self._size
-        return of_a, of_b * (1 / self._images if blocks.keep_b else of_block.tall)
-
-    def _from_memory(self, of_block: _OfBlock, of_a: float, of_b: float) -> float:
-        """Bytes to and from memory of an image and a group; what L2 has no room for comes again."""
-        once = of_block.once_a, self._n * self._k * self._size
-        loads = zip((of_a, of_b), once, self._kept_in_l2, strict=True)
-        loaded = sum(min(each, least) if kept else each for each, least, kept in loads)
-        return loaded + self._m * self._n * self._job.out_bytes
-
-    def _waits(self, blocks: Blocks, of_a: float, of_b: float, rate: float) -> float:
-        """Cycles a turn in which nothing else goes on, as L1 has room for one panel only."""
-        if blocks.panels > 1 or not (blocks.keep_a or blocks.keep_b):
-            return 0
-        of_block = self._of_block(blocks.base_m, blocks.base_n)
-        if blocks.keep_a and blocks.keep_b:
-            return of_b / rate / self._images if of_block.broad * self._groups > blocks.wide else 0
-        if blocks.keep_a:
-            return of_a / self._a_rate if of_block.tall * self._images > 1 else 0
-        return of_b / rate / self._images if of_block.broad * self._groups > 1 else 0
 
     def _made(self, nbytes: float, tiles: int) -> float:
         """Cycles of tiles of planes that get zeros between their elements, one after the other."""

@@ -13,7 +13,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.unfolded import Gathered, Unfolded
-from npusim.ops.convolution.block_costs import Job
+from npusim.ops.convolution.block_sizes import Job
 from npusim.ops.convolution.geometry import C04, Geometry, lanes_of
 from npusim.ops.convolution.tiling import Share, Tiling, tiling_of
 from npusim.values.dtypes import FLOAT, INT32

@@ -44,7 +44,8 @@ class Product(NamedTuple):
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
     all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
     matrices with rows counted through all of them; no block has rows of two. ``sides`` are the
-    matrices of what is read beside the product, where any doesn't lie as c does.
+    matrices of what is read beside the product, where any doesn't lie as c does. ``shares_b``:
+    other blocks of the kernel multiply with the same b, which none of them writes.
     """
 
     c: GmMatrix
@@ -58,6 +59,7 @@ class Product(NamedTuple):
     scale: GmMatrix | None = None
     column: int = 0
     sides: tuple[GmMatrix, ...] = ()
+    shares_b: bool = False
 
 
 class Block(NamedTuple):
@@ -184,7 +186,7 @@ class BlockMatmul:
         self._operands = (product.a, product.b)
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
-        self._stack = product.stack
+        self._stack, self._shares_b = product.stack, product.shares_b
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
@@ -246,7 +248,7 @@ class BlockMatmul:
         core = self._core
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
-        b = self._at_once(1, (0, k), (0, n))
+        b = self._shared_b() if self._shares_b else self._at_once(1, (0, k), (0, n))
         for index in self._matrices(m * (n + k)):
             for first in range(0, m, most):
                 block = Block(
@@ -416,16 +418,29 @@ class BlockMatmul:
     def _at_once(self, side: int, rows: Span, columns: Span) -> LocalTensor:
         """Part of an operand on its way through L1 into L0, whatever its size."""
         core, source = self._core, self._operands[side]
-        l1, l0 = (TBuf(f"{place}", place) for place in (_INTO_L1[side], _INTO_L0[side]))
-        for buffer in (l1, l0):
-            buffer.attach(core, 1, 0)
-        piece = l0.get(source.dtype, rows[1], columns[1])
-        tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
+        piece = self._room(_INTO_L0[side], source.dtype, rows[1], columns[1])
+        tile = self._room(_INTO_L1[side], source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
         source.load_l0(
             core, piece, Tile(tile, first_of(rows[0]), first_of(columns[0])), rows, columns
         )
         return piece
+
+    def _shared_b(self) -> LocalTensor:
+        """All of B, brought into the order of the cube by the first block that needs it."""
+        core, (_, n, k) = self._core, self._shape
+        if core.loops or core.observer is not None:
+            return self._at_once(1, (0, k), (0, n))
+        numbers = core.shared(self._operands[1], lambda: self._at_once(1, (0, k), (0, n)).values(0))
+        piece = self._room(_INTO_L0[1], self._operands[1].dtype, k, n)
+        piece.alias(numbers)
+        return piece
+
+    def _room(self, place: TPosition, dtype: DType, *shape: int) -> LocalTensor:
+        """A tile of any size."""
+        buffer = TBuf(f"{place}", place)
+        buffer.attach(self._core, 1, 0)
+        return buffer.get(dtype, *shape)
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:
         if self._bias is None or self._row is None:

@@ -203,7 +203,7 @@ class Conv2D(Kernel):
             bias = GmMatrix(filled_up(self.bias, channels), ((column, 1),), 0)
         a = self._feature_map(share)
         sizes = share.rows, share.columns, geometry.depth
-        return Product(c, a, b, *sizes, bias, share.images, column=column)
+        return Product(c, a, b, *sizes, bias, share.images, column=column, shares_b=True)
 
     def _feature_map(self, share: Share) -> Factor:
         """The images as rows of positions."""

@@ -23,8 +23,6 @@ from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from npusim.ascendc.chains import Engine
@@ -160,13 +158,6 @@ class Issuer:
             held = np.dtype(np.float32 if wide else tensor.dtype.numpy)
             array = self._storage[key] = host_memory.zeros(size, held)
         return array[:size].reshape(shape)
-
-    def shared(self, key: object, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Numbers that are the same in all blocks of a run, made by the first that asks."""
-        found = self._storage.get(key)
-        if found is None:
-            found = self._storage[key] = make()
-        return found
 
     def capacity_bytes(self, memory: str) -> int:
         """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C.

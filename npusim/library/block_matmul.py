@@ -44,8 +44,8 @@ class Product(NamedTuple):
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
     all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
     matrices with rows counted through all of them; no block has rows of two. ``sides`` are the
-    matrices of what is read beside the product, where any doesn't lie as c does. ``shares_b``:
-    other blocks of the kernel multiply with the same b, which none of them writes.
+    matrices of what is read beside the product, where any doesn't lie as c does. ``keeps_b``: the
+    kernel doesn't write b.
     """
 
     c: GmMatrix
@@ -59,7 +59,7 @@ class Product(NamedTuple):
     scale: GmMatrix | None = None
     column: int = 0
     sides: tuple[GmMatrix, ...] = ()
-    shares_b: bool = False
+    keeps_b: bool = False
 
 
 class Block(NamedTuple):
@@ -165,6 +165,7 @@ class BlockMatmul:
             core.pipe.init_buffer(self._panels[side], depths[side], own or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
+        self._known_b: tuple[Hashable, LocalTensor] | None = None
         self._unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
         self._c = TQue(TPosition.CO1, _IN_FLIGHT if self._unit_flag else t.depth_c, "c")
         block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
@@ -186,7 +187,7 @@ class BlockMatmul:
         self._operands = (product.a, product.b)
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
-        self._stack, self._shares_b = product.stack, product.shares_b
+        self._stack, self._keeps_b = product.stack, product.keeps_b
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
@@ -248,7 +249,7 @@ class BlockMatmul:
         core = self._core
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
-        b = self._shared_b() if self._shares_b else self._at_once(1, (0, k), (0, n))
+        b = self._whole_b()
         for index in self._matrices(m * (n + k)):
             for first in range(0, m, most):
                 block = Block(
@@ -258,6 +259,16 @@ class BlockMatmul:
                 )
                 self._multiply_at_once(block, b)
                 yield block
+
+    def _whole_b(self) -> LocalTensor:
+        """All of B, as the product before has left it where that had the same."""
+        _, n, k = self._shape
+        if not self._keeps_b or self._core.loops:
+            return self._at_once(1, (0, k), (0, n))
+        key = self._operands[1], n, k
+        if self._known_b is None or self._known_b[0] != key:
+            self._known_b = key, self._at_once(1, (0, k), (0, n))
+        return self._known_b[1]
 
     def _matrices(self, elements: int) -> Iterable[Index]:
         """The matrices of the stack; each is worked on with so many elements."""
@@ -418,29 +429,16 @@ class BlockMatmul:
     def _at_once(self, side: int, rows: Span, columns: Span) -> LocalTensor:
         """Part of an operand on its way through L1 into L0, whatever its size."""
         core, source = self._core, self._operands[side]
-        piece = self._room(_INTO_L0[side], source.dtype, rows[1], columns[1])
-        tile = self._room(_INTO_L1[side], source.dtype, *source.tile_shape(rows[1], columns[1]))
+        l1, l0 = (TBuf(f"{place}", place) for place in (_INTO_L1[side], _INTO_L0[side]))
+        for buffer in (l1, l0):
+            buffer.attach(core, 1, 0)
+        piece = l0.get(source.dtype, rows[1], columns[1])
+        tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
         source.load_l0(
             core, piece, Tile(tile, first_of(rows[0]), first_of(columns[0])), rows, columns
         )
         return piece
-
-    def _shared_b(self) -> LocalTensor:
-        """All of B, brought into the order of the cube by the first block that needs it."""
-        core, (_, n, k) = self._core, self._shape
-        if core.loops or core.observer is not None:
-            return self._at_once(1, (0, k), (0, n))
-        numbers = core.shared(self._operands[1], lambda: self._at_once(1, (0, k), (0, n)).values(0))
-        piece = self._room(_INTO_L0[1], self._operands[1].dtype, k, n)
-        piece.alias(numbers)
-        return piece
-
-    def _room(self, place: TPosition, dtype: DType, *shape: int) -> LocalTensor:
-        """A tile of any size."""
-        buffer = TBuf(f"{place}", place)
-        buffer.attach(self._core, 1, 0)
-        return buffer.get(dtype, *shape)
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:
         if self._bias is None or self._row is None:

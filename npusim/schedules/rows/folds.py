@@ -53,11 +53,14 @@ def fold_each_row(
         return core.reduce(fold, dst, src)
 
     def one_by_one() -> None:
+        if not for_one_shape:
+            key = fold.name, src.dtype, columns
+            for row in core.loop(rows):
+                core.alike(key, (lambda row=row: core.reduce(fold, dst[row], src[row]),))
+            core.wrote(dst)
+            return
         moved = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
         for row in core.loop(rows):
-            if not for_one_shape:
-                core.reduce(fold, dst[row], src[row])
-                continue
             moved.wait()  # what the row before left is still being read
             left = LocalTensor(core, dst.dtype, (), dst.buffer, (dst.slot, "left"))
             core.whole_reduce(fold, left, src[row], drained=True)

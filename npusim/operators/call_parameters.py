@@ -126,12 +126,7 @@ def lengths_of(
     first = max(1, found[next(iter(inputs))]) if inputs else 0
     for slot in called.outputs:
         if slot.many and slot.name not in found:
-            count = _given(slot.name, arguments)
-            if not count:
-                count = _told(
-                    operator, max(1, found[next(iter(inputs))]) if inputs else 0, arguments
-                )
-            found[slot.name] = count
+            found[slot.name] = _given(slot.name, arguments) or _told(operator, first, arguments)
     return {name: max(1, count) for name, count in found.items()}
 
 

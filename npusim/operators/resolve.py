@@ -21,12 +21,12 @@ from npusim.operators.registry import (
     ruled,
     standard_names,
 )
-from npusim.operators.standard import StandardCall
 from npusim.values.errors import UnknownNameError, expect
 from npusim.values.spelling import is_tensor
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
+    from npusim.operators.standard import StandardCall
 
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
 
@@ -61,6 +61,8 @@ def standard_families() -> dict[str, tuple[str, ...]]:
 
 
 def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
+    from npusim.operators.standard import StandardCall  # brings kernels that others have no need of
+
     known, spelled = prototype(name) or ruled(name) or (definition(name),) * 2
     if not spelled.is_known:
         return _guessed(known, arguments).made()
@@ -71,6 +73,8 @@ def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
 
 def _guessed(known: Operator, arguments: Mapping[str, object]) -> StandardCall:
     """The parameters of an operator without a prototype: tensors in the order of the call."""
+    from npusim.operators.standard import StandardCall
+
     tensors = [name for name, value in arguments.items() if _is_tensor(value)]
     outputs = tuple(Slot(name) for name in tensors if _RESULT.fullmatch(name))
     inputs = tuple(Slot(name) for name in tensors if not _RESULT.fullmatch(name))

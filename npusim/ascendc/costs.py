@@ -17,7 +17,7 @@ from npusim.values.arithmetic import round_up
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.ascendc.recorder import Passage
+    from npusim.ascendc.passages import Passage
     from npusim.engine import Code
     from npusim.hardware.execution import Rate
     from npusim.hardware.groups import Path

@@ -64,6 +64,7 @@ class TPipe:
         self.used_bytes: dict[str, int] = {}
         self.reserved = 0  # buffers at a time, each of which costs the scalar unit some time
         self._reserved = 0  # of them since the last reset
+        self.flags: list[int] = []  # of all queues
         self._queues: list[TQue] = []
 
     def let_go(self) -> None:
@@ -93,6 +94,7 @@ class TPipe:
         self.reserved = max(self.reserved, self._reserved)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
+            self.flags += buffer.flags
 
     def count_as(self, buffers: int) -> None:
         """Take what has been reserved for so many: the kernel has them in fewer."""
@@ -118,6 +120,7 @@ class TPipe:
         self.check_freed()
         self.used_bytes.clear()
         self._reserved = 0
+        self.flags = []
         self._queues.clear()
 
     def check_freed(self) -> None:

@@ -61,6 +61,8 @@ class InstructionCosts:
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
         self._products: dict[tuple[str, int, int, int], float] = {}
         self._repeat_bytes = profile.vector.repeat_bytes
+        self.line_bytes = profile.memory.l2_line_bytes
+        self._block_bytes = profile.buffers.block_bytes
 
     def vector(
         self,
@@ -347,11 +349,12 @@ class InstructionCosts:
         cache_tiling_request_bytes.cc); rows of 128 bytes take 3.4 to 3.6 cycles on dav-c220
         (asc-devkit, matmul sample).
         """
-        line = self.profile.memory.l2_line_bytes
-        traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
-        cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
+        line, granule = self.line_bytes, path.granule_bytes
+        traffic = runs * ceil(run_bytes / granule) * granule
         if turned:
             cut = packets_of(run_bytes, grain_bytes, line)
+        else:
+            cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
         served = max(float(traffic), self._lines(run_bytes, grain_bytes) * runs)
         rate = path.bytes_per_cycle * min(1.0, served / (runs * cut * line))
         busy = path.setup_cycles
@@ -365,8 +368,8 @@ class InstructionCosts:
         bytes take 1.91 and those of 2 KiB 1.28 times as long as aligned ones, which is by how many
         more lines they touch; pieces of 128 bytes that begin at whole sectors take 1.08).
         """
-        line = self.profile.memory.l2_line_bytes
-        if grain_bytes is None or not grain_bytes % self.profile.buffers.block_bytes:
+        line = self.line_bytes
+        if grain_bytes is None or not grain_bytes % self._block_bytes:
             return 0.0
         return float(round_up(run_bytes, grain_bytes) + line - grain_bytes)
 

@@ -35,16 +35,6 @@ class Frame:
     moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
 
 
-class _Emitted(NamedTuple):
-    """An instruction of a passage; without a ``site`` it stands for the line that comes to it."""
-
-    pipe: Pipe
-    name: str
-    cycles: float
-    detail: str
-    site: str
-
-
 class _Flagged(NamedTuple):
     """A flag that a pipe of a passage sets, or waits for."""
 
@@ -53,7 +43,14 @@ class _Flagged(NamedTuple):
     sets: bool
 
 
-Passage = Sequence[_Emitted | _Flagged]
+class Passage(NamedTuple):
+    """Instructions without transfers, and flags, as they were written down from a ``site``.
+
+    Instructions of that line stand for the line that comes to them when they are repeated.
+    """
+
+    site: str
+    parts: Sequence[Instruction | _Flagged]
 
 
 class Watcher(Protocol):
@@ -76,11 +73,11 @@ class Recorder:
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [Frame(self.program.body)]
-        self._pending: dict[Pipe, list[int]] = {}
+        self._pending: dict[Pipe, tuple[int, ...]] = {}
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], int] = {}  # by the clock of what was moved
         self._moved = Moved()
-        self._noted: list[_Emitted | _Flagged] | None = None  # of a passage
+        self._noted: list[Instruction | _Flagged] | None = None  # of a passage
 
     def passage(self, work: Callable[[], object]) -> Passage | None:
         """Write down ``work``; what :meth:`repeat` takes to do so again.
@@ -90,24 +87,24 @@ class Recorder:
         self._noted = []
         work()
         found, self._noted = self._noted, None
-        place = site() or self.home
-        return found and [
-            each._replace(site="") if isinstance(each, _Emitted) and each.site == place else each
-            for each in found
-        ]
+        return None if found is None else Passage(site() or self.home, found)
 
     def repeat(self, passage: Passage, times: int) -> None:
         """Write down so many times more what has been written down."""
         if times > 1:
-            self.enter_loop(times, {each.pipe for each in passage})
+            self.enter_loop(times, {each.pipe for each in passage.parts})
             self.repeat(passage, 1)
             self.leave_loop(times, 0)  # which moves nothing
             return
         place = site() or self.home
-        for each in passage:
-            if isinstance(each, _Emitted):
-                pipe, name, cycles, detail, own = each
-                self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))
+        for each in passage.parts:
+            if type(each) is Instruction:
+                line = place if each.site == passage.site else each.site
+                self._emit(
+                    Instruction(
+                        each.pipe, each.name, each.cycles, None, (), (), each.detail, line
+                    )
+                )
             elif each.sets:
                 self.set_flag(each.pipe, each.flag)
             else:
@@ -138,26 +135,28 @@ class Recorder:
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
         place = site() or self.home
+        made = Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency)
         if self._noted is not None:
             if transfer is None and not latency:
-                self._noted.append(_Emitted(pipe, name, cycles, detail, place))
+                self._noted.append(made)
             else:
                 self._noted = None
-        return self._emit(Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency))
+        self._emit(made)
+        return made
 
-    def _emit(self, instruction: Instruction) -> Instruction:
+    def _emit(self, instruction: Instruction) -> None:
         pipe = instruction.pipe
         self.allowance.take()
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)
-        elif pipe in frame.behind_scalar:
+        elif frame.behind_scalar and pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
         if pipe is Pipe.VECTOR:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        return self._append(instruction)
+        self._append(instruction)
 
     def load(
         self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
@@ -182,9 +181,6 @@ class Recorder:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
         if self._noted is not None:
             self._noted.append(_Flagged(pipe, flag, sets=True))
-        self._set_flag(pipe, flag)
-
-    def _set_flag(self, pipe: Pipe, flag: int) -> None:
         last = self._frames[-1].last.get(pipe)
         if last is None or pipe in self._pending:
             last = self._append(Instruction(pipe, "", 0.0))
@@ -196,10 +192,7 @@ class Recorder:
         """``pipe`` waits for ``flag`` before its next instruction."""
         if self._noted is not None:
             self._noted.append(_Flagged(pipe, flag, sets=False))
-        self._wait_flag(pipe, flag)
-
-    def _wait_flag(self, pipe: Pipe, flag: int) -> None:
-        self._pending.setdefault(pipe, []).append(flag)
+        self._pending[pipe] = (*self._pending.get(pipe, ()), flag)
         if self.watcher is not None:
             self.watcher.wait(pipe, flag)
 
@@ -230,9 +223,10 @@ class Recorder:
         """
         self._noted = None
         frame = self._frames[-1]
-        inside = self._others if pipes is None else sorted(pipes)
-        for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
-            self._follow_scalar(pipe)
+        if frame.behind_scalar:
+            inside = self._others if pipes is None else sorted(pipes)
+            for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
+                self._follow_scalar(pipe)
         self._flush()
         if count == 1:
             frame.last = dict.fromkeys(frame.last)
@@ -262,8 +256,9 @@ class Recorder:
     def close_loop(self, inner: Frame, count: int, depth: int) -> None:
         """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
+        between: dict[int, dict[int, float]] = {}  # by how many turns
         for touch in inner.touches:
-            left = touch.leave(depth, count, inner.touches)
+            left = touch.leave(depth, count, inner.touches, between)
             frame.touches.append(left)
             self._move(frame, left.buffer, left.nbytes)
         frame.behind_scalar |= inner.behind_scalar
@@ -316,14 +311,15 @@ class Recorder:
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""
+        noted, self._noted = self._noted, None
         flag = self._new_flag()
-        self._set_flag(first, flag)
-        self._wait_flag(then, flag)
+        self.set_flag(first, flag)
+        self.wait_flag(then, flag)
+        self._noted = noted
 
     def _append(self, instruction: Instruction) -> Instruction:
-        waits = self._pending.pop(instruction.pipe, None)
-        if waits:
-            instruction.waits = tuple(waits)
+        if self._pending:
+            instruction.waits = self._pending.pop(instruction.pipe, ())
         frame = self._frames[-1]
         frame.body.append(instruction)
         frame.last[instruction.pipe] = instruction
@@ -331,5 +327,5 @@ class Recorder:
 
     def _flush(self) -> None:
         """Waits that no instruction has taken up yet happen here, before control flow goes on."""
-        for pipe in sorted(self._pending):
+        for pipe in sorted(self._pending) if self._pending else ():
             self._append(Instruction(pipe, "", 0.0, site=site()))

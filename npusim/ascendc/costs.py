@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.recorder import Passage
     from npusim.engine import Code
-    from npusim.hardware.execution import Rate
     from npusim.hardware.groups import Path
     from npusim.hardware.profile import Profile
 
@@ -46,6 +45,14 @@ class GmCopy(NamedTuple):
     setup_cycles: float
 
 
+class _Rate(NamedTuple):
+    """Cycles of each repeat of a vector instruction, a factor on them, and cycles once."""
+
+    cycles_per_repeat: float
+    scale: float
+    start_cycles: float
+
+
 class InstructionCosts:
     """Cycles of vector, cube and copy instructions of one profile.
 
@@ -55,7 +62,7 @@ class InstructionCosts:
 
     def __init__(self, profile: Profile, *, for_any_shape: bool = False) -> None:
         self.profile, self.for_any_shape = profile, for_any_shape
-        self._rates: dict[tuple[str, str, int], Rate] = {}
+        self._rates: dict[tuple[str, str, int], _Rate] = {}
         self.passages: dict[Hashable, Passage | None] = {}
         self._paths: dict[str, Path | None] = {}
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
@@ -63,6 +70,7 @@ class InstructionCosts:
         self._repeat_bytes = profile.vector.repeat_bytes
         self.line_bytes = profile.memory.l2_line_bytes
         self._block_bytes = profile.buffers.block_bytes
+        self._issue_cycles = profile.scalar.issue_cycles
 
     def vector(
         self,
@@ -84,19 +92,13 @@ class InstructionCosts:
         """
         rate = self._rate(intrinsic, dtype, itemsize)
         repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)
-        scales = self.profile.vector
-        special = intrinsic in _SPECIAL
         busy = repeats * rate.cycles_per_repeat
-        busy *= scales.special_scale if special else scales.simple_scale
-        return (
-            busy + rate.start_cycles * scales.start_scale
-            if chained
-            else max(busy, self.profile.scalar.issue_cycles)
-        )
+        busy *= rate.scale
+        return busy + rate.start_cycles if chained else max(busy, self._issue_cycles)
 
     def _repeats(self, rows: int, row_bytes: int, *, by_blocks: bool) -> int:
         """How often a vector instruction goes through its lanes for ``rows`` rows."""
-        block = self.profile.buffers.block_bytes
+        block = self._block_bytes
         by_rows = rows * ceil(row_bytes / self._repeat_bytes)
         if not by_blocks or row_bytes % block:
             return by_rows
@@ -446,15 +448,17 @@ class InstructionCosts:
         latency, setup = path.latency_cycles, path.setup_cycles
         return GmCopy(cycles, traffic, rate, latency, shared_cost, fraction, setup)
 
-    def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
+    def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> _Rate:
         key = (intrinsic, dtype, itemsize)
-        rate = self._rates.get(key)
-        if rate is None:
+        found = self._rates.get(key)
+        if found is None:
             vector = self.profile.vector
             rows = vector.instructions.get(intrinsic, {})
             rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
-            self._rates[key] = rate
-        return rate
+            scale = vector.special_scale if intrinsic in _SPECIAL else vector.simple_scale
+            start_cycles = rate.start_cycles * vector.start_scale
+            found = self._rates[key] = _Rate(rate.cycles_per_repeat, scale, start_cycles)
+        return found
 
 
 def _fetched(code: Code, *, fits: bool) -> float:

@@ -191,18 +191,20 @@ class Layout:
     def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
         held: list[float] = []
         held_first, first_flag = [0], [0]
-        loose: list[bool] = []
+        loose = array("i")
         for cluster in clusters:
             late = unordered(cluster.setters)
             for flag in range(cluster.flags) if cluster.held else ():
                 held += cluster.held.get(flag, ())
                 held_first.append(len(held))
             held_first += [len(held)] * (len(loose) + cluster.flags + 1 - len(held_first))
-            loose += [flag in late for flag in range(cluster.flags)]
+            loose += array("i", (0,)) * cluster.flags
+            for flag in late:
+                loose[cluster.base + flag] = 1
             first_flag.append(len(loose))
         return {
             "first_flag": array("i", first_flag),
-            "unordered": array("i", loose),
+            "unordered": loose,
             "held_first": array("i", held_first),
             "held": array("d", held),
         }

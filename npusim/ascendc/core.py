@@ -159,16 +159,15 @@ class Core(
         less than the core's buffers.
         """
         if count <= 0:
-            return
+            return iter(())
         one_by_one = sequential or self.reference
         apart = count > 1 and not one_by_one and at_once != 1
         if not (self.numerics or self.reference):
-            yield from self._turns(count, ((0, 1),), apart=apart)
-            return
+            return self._turns(count, ((0, 1),), apart=apart)
         many = self._beside(count, inner_bytes) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
         turns = ((first, min(first + step, count)) for first in range(0, count, step))
-        yield from self._turns(count, turns, apart=apart)
+        return self._turns(count, turns, apart=apart)
 
     @property
     def computes_together(self) -> bool:

@@ -80,7 +80,7 @@ class TPipe:
         depth = buffer.depth if isinstance(buffer, TQue) else 0
         given = (num, nbytes, depth)
         most = max(1, self._core.capacity_bytes(place))
-        whole = all(type(each) is int or isinstance(each, Integral) for each in given)
+        whole = all([type(each) is int or isinstance(each, Integral) for each in given])
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,
@@ -272,6 +272,9 @@ class TQue(_Buffer):
 
     def pass_by(self, tiles: int) -> None:
         """So many tiles come and go one after the other, as in a passage that is repeated."""
+        if not self._taken:
+            self._next += tiles
+            return
         for _ in range(tiles):
             self._taken.discard(self._take_slot())
 

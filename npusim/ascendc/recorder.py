@@ -68,7 +68,7 @@ class Recorder:
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [Frame(self.program.body)]
-        self._pending: dict[Pipe, list[int]] = {}
+        self._pending: dict[Pipe, tuple[int, ...]] = {}
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], int] = {}  # by the clock of what was moved
         self._moved = Moved()
@@ -96,7 +96,8 @@ class Recorder:
         deeper = setting.depth - passage.setting.depth
         for each in passage.events:
             if isinstance(each, Emitted):
-                last = self._emit(passage.instruction(each, setting))
+                last = passage.instruction(each, setting)
+                self._emit(last)
             elif isinstance(each, Flagged):
                 (self.set_flag if each.sets else self.wait_flag)(each.pipe, flags[each.flag])
             elif isinstance(each, Loaded):
@@ -137,9 +138,11 @@ class Recorder:
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
         place = site() or self.home
-        return self._emit(Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency))
+        made = Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency)
+        self._emit(made)
+        return made
 
-    def _emit(self, instruction: Instruction) -> Instruction:
+    def _emit(self, instruction: Instruction) -> None:
         pipe = instruction.pipe
         if self._noted is not None:
             self._noted.append(Emitted(instruction, instruction.transfer))
@@ -147,13 +150,13 @@ class Recorder:
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)
-        elif pipe in frame.behind_scalar:
+        elif frame.behind_scalar and pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
         if pipe is Pipe.VECTOR:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        return self._append(instruction)
+        self._append(instruction)
 
     def load(self, instruction: Instruction, key: Key, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a transfer touches, so that touching it again can hit L2."""
@@ -180,9 +183,6 @@ class Recorder:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
         if self._noted is not None:
             self._noted.append(Flagged(pipe, flag, sets=True))
-        self._set_flag(pipe, flag)
-
-    def _set_flag(self, pipe: Pipe, flag: int) -> None:
         last = self._frames[-1].last.get(pipe)
         if last is None or pipe in self._pending:
             last = self._append(Instruction(pipe, "", 0.0))
@@ -194,10 +194,7 @@ class Recorder:
         """``pipe`` waits for ``flag`` before its next instruction."""
         if self._noted is not None:
             self._noted.append(Flagged(pipe, flag, sets=False))
-        self._wait_flag(pipe, flag)
-
-    def _wait_flag(self, pipe: Pipe, flag: int) -> None:
-        self._pending.setdefault(pipe, []).append(flag)
+        self._pending[pipe] = (*self._pending.get(pipe, ()), flag)
         if self.watcher is not None:
             self.watcher.wait(pipe, flag)
 
@@ -231,9 +228,10 @@ class Recorder:
         if self._noted is not None:
             self._noted.append(Entered(count, pipes))
         frame = self._frames[-1]
-        inside = self._others if pipes is None else pipes
-        for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
-            self._follow_scalar(pipe)
+        if frame.behind_scalar:
+            inside = self._others if pipes is None else pipes
+            for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
+                self._follow_scalar(pipe)
         self._flush()
         if count == 1:
             frame.last = dict.fromkeys(frame.last)
@@ -265,8 +263,9 @@ class Recorder:
     def close_loop(self, inner: Frame, count: int, depth: int) -> None:
         """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
+        between: dict[int, dict[int, float]] = {}  # by how many turns
         for touch in inner.touches:
-            left = touch.leave(depth, count, inner.touches)
+            left = touch.leave(depth, count, inner.touches, between)
             frame.touches.append(left)
             self._move(frame, left.buffer, left.nbytes)
         frame.behind_scalar |= inner.behind_scalar
@@ -319,14 +318,15 @@ class Recorder:
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""
+        noted, self._noted = self._noted, None
         flag = self._new_flag()
-        self._set_flag(first, flag)
-        self._wait_flag(then, flag)
+        self.set_flag(first, flag)
+        self.wait_flag(then, flag)
+        self._noted = noted
 
     def _append(self, instruction: Instruction) -> Instruction:
-        waits = self._pending.pop(instruction.pipe, None)
-        if waits:
-            instruction.waits = tuple(waits)
+        if self._pending:
+            instruction.waits = self._pending.pop(instruction.pipe, ())
         frame = self._frames[-1]
         frame.body.append(instruction)
         frame.last[instruction.pipe] = instruction
@@ -334,5 +334,5 @@ class Recorder:
 
     def _flush(self) -> None:
         """Waits that no instruction has taken up yet happen here, before control flow goes on."""
-        for pipe in sorted(self._pending):
+        for pipe in sorted(self._pending) if self._pending else ():
             self._append(Instruction(pipe, "", 0.0, site=site()))

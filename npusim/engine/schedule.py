@@ -119,9 +119,7 @@ def _append(steps: list[Step], node: Instruction) -> None:
             last.parts.append(node)
         return
     parts: list[Part] = [] if marks else [node]
-    steps.append(
-        Step(_WORK, node.waits, node.cycles, node.sets, parts, node if moves else None)
-    )
+    steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, node if moves else None))
 
 
 def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
@@ -134,8 +132,12 @@ def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
 def _close(steps: list[Step], first: int, count: int) -> None:
     """End the loop whose body began at ``first``; one burst that nobody waits for is no loop."""
     only = steps[-1]
-    if len(steps) > first + 1 or only.waits or only.sets or only.mover is not None or (
-        only.kind is not _WORK
+    if (
+        len(steps) > first + 1
+        or only.waits
+        or only.sets
+        or only.mover is not None
+        or (only.kind is not _WORK)
     ):
         steps.append(Step(_TURN, iterations=count, target=first))
         return

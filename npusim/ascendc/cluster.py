@@ -128,11 +128,14 @@ class Crossing(Issuer):
             if self.numerics:
                 self.cluster.send(signal, times)
 
-    def cross_core_wait_flag(self, flag: int, *, sub_block: int | None = None) -> CoreWait:
+    def cross_core_wait_flag(
+        self, flag: int, *, sub_block: int | None = None, messages: int = 0
+    ) -> CoreWait:
         """Wait for the other side: ``yield core.cross_core_wait_flag(...)`` (CrossCoreWaitFlag).
 
         A cube core waits for all its vector cores, or only for ``sub_block``. The scalar unit
-        waits, and with it everything that is issued later.
+        waits, and with it everything that is issued later; then it takes ``messages``, as by
+        :meth:`take_messages`.
         """
         signals = tuple((flag, other, self.unit) for other in self._partners(sub_block))
         if self.follower is not None:
@@ -143,20 +146,23 @@ class Crossing(Issuer):
                 self.recorder.wait_flag(Pipe.SCALAR, number)
             cycles = self.costs.core_flag_wait()
             self.recorder.emit(Pipe.SCALAR, "wait_flag_dev", cycles, detail=f"flag {flag}")
-            self.recorder.hold_back()
+            if not self.take_messages(messages):
+                self.recorder.hold_back()
         times = self.stack_size(0, self.depth) if self.numerics else 0
         return self.awaits(CoreWait(signals, times))
 
-    def take_messages(self, count: int) -> None:
+    def take_messages(self, count: int) -> bool:
         """The cube core reads and unpacks ``count`` messages of its vector cores.
 
         That is how they ask the Matmul library for a product, set its shapes and make its object:
-        the scalar unit finds each in global memory before it issues what comes next.
+        the scalar unit finds each in global memory before it issues what comes next. Whether that
+        was written down: it takes no time where there are none.
         """
         cycles = self.costs.messages(count)
         if self.recording and cycles:
             self.recorder.emit(Pipe.SCALAR, "message", cycles, detail=f"{count} messages")
             self.recorder.hold_back()
+        return self.recording and cycles > 0
 
     def _partners(self, sub_block: int | None) -> list[Unit]:
         partners = [

@@ -107,13 +107,17 @@ class Passage:
     def comes_again(self) -> bool:
         """Whether all that it moves begins at an origin, and all its flags are of queues."""
         if self._comes_again is None:
-            self._comes_again = all(map(self._is_known, self.events))
+            flags = frozenset(self.setting.flags)
+            self._comes_again = all(
+                each.flag in flags if type(each) is Flagged else self._begins(each)
+                for each in self.events
+                if type(each) is not Emitted
+            )
         return self._comes_again
 
-    def _is_known(self, event: Event) -> bool:
-        origins, flags, depth, _ = self.setting
-        if isinstance(event, Flagged):
-            return event.flag in flags
+    def _begins(self, event: Event) -> bool:
+        """Whether an event that moves something does so as its origin says."""
+        origins, _, depth, _ = self.setting
         if isinstance(event, Loaded):
             origin, items = origins.get(event.key[0]), event.key[2]
             if origin is None or items[: len(origin.items)] != origin.items:

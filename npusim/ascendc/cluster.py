@@ -128,14 +128,11 @@ class Crossing(Issuer):
             if self.numerics:
                 self.cluster.send(signal, times)
 
-    def cross_core_wait_flag(
-        self, flag: int, *, sub_block: int | None = None, messages: int = 0
-    ) -> CoreWait:
+    def cross_core_wait_flag(self, flag: int, *, sub_block: int | None = None) -> CoreWait:
         """Wait for the other side: ``yield core.cross_core_wait_flag(...)`` (CrossCoreWaitFlag).
 
         A cube core waits for all its vector cores, or only for ``sub_block``. The scalar unit
-        waits, and with it everything that is issued later; then it takes ``messages``, as by
-        :meth:`take_messages`.
+        waits, and with it everything that is issued later.
         """
         signals = tuple((flag, other, self.unit) for other in self._partners(sub_block))
         if self.follower is not None:
@@ -146,23 +143,20 @@ class Crossing(Issuer):
                 self.recorder.wait_flag(Pipe.SCALAR, number)
             cycles = self.costs.core_flag_wait()
             self.recorder.emit(Pipe.SCALAR, "wait_flag_dev", cycles, detail=f"flag {flag}")
-            if not self.take_messages(messages):
-                self.recorder.hold_back()
+            self.recorder.hold_back()
         times = self.stack_size(0, self.depth) if self.numerics else 0
         return self.awaits(CoreWait(signals, times))
 
-    def take_messages(self, count: int) -> bool:
+    def take_messages(self, count: int) -> None:
         """The cube core reads and unpacks ``count`` messages of its vector cores.
 
         That is how they ask the Matmul library for a product, set its shapes and make its object:
-        the scalar unit finds each in global memory before it issues what comes next. Whether that
-        was written down: it takes no time where there are none.
+        the scalar unit finds each in global memory before it issues what comes next.
         """
         cycles = self.costs.messages(count)
         if self.recording and cycles:
             self.recorder.emit(Pipe.SCALAR, "message", cycles, detail=f"{count} messages")
             self.recorder.hold_back()
-        return self.recording and cycles > 0
 
     def _partners(self, sub_block: int | None) -> list[Unit]:
         partners = [

@@ -86,7 +86,14 @@ class HeldBack(NamedTuple):
     """Everything waits for the scalar unit."""
 
 
-Event = Emitted | Flagged | Loaded | Stored | Entered | Left | HeldBack
+class Again(NamedTuple):
+    """So many times a passage that moves nothing."""
+
+    passage: Passage
+    times: int
+
+
+Event = Emitted | Flagged | Loaded | Stored | Entered | Left | HeldBack | Again
 
 
 class Passage:
@@ -125,7 +132,7 @@ class Passage:
         elif isinstance(event, Stored):
             origin = origins.get(event.transfer.buffer)
         else:
-            return True
+            return not isinstance(event, Again) or event.passage.comes_again
         around = {loop: cycle for loop, cycle in event.moves.items() if loop < depth}
         return origin is not None and around == origin.moves
 

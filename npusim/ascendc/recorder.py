@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.passages import (
+    Again,
     Emitted,
     Entered,
     Event,
@@ -120,18 +121,28 @@ class Recorder:
         """Write down ``work``; what it was, None where it is more than :meth:`repeat` can do."""
         around, self._noted = self._noted, []
         work()
-        found, self._noted = self._noted, None
-        if around is not None and found is not None:
-            self._noted = around + found
+        found, self._noted = self._noted, around
         return found
 
+    def note(self, event: Event | None) -> None:
+        """What came last is one event of the passage around it; None ends that."""
+        if event is None:
+            self._noted = None
+        elif self._noted is not None:
+            self._noted.append(event)
+
     def repeat(self, passage: Passage, times: int, setting: Setting) -> None:
-        """Write down so many times more what has been written down."""
+        """Write down so many times more what has been written down; nobody takes note."""
+        noted, self._noted = self._noted, None
+        self._repeat(passage, times, setting)
+        self._noted = noted
+
+    def _repeat(self, passage: Passage, times: int, setting: Setting) -> None:
         if times > 1:
             pipes = {each.pipe for each in passage.events if isinstance(each, Flagged)}
             pipes |= {each[0].pipe for each in passage.events if isinstance(each, Emitted)}
             self.enter_loop(times, sorted(pipes))
-            self.repeat(passage, 1, setting)
+            self._repeat(passage, 1, setting)
             self.leave_loop(times, 0)  # which moves nothing
             return
         flags = dict(zip(passage.setting.flags, setting.flags, strict=False))
@@ -152,6 +163,8 @@ class Recorder:
                 self.enter_loop(*each)
             elif isinstance(each, Left):
                 self.leave_loop(each.turns, each.depth + deeper)
+            elif isinstance(each, Again):
+                self._repeat(each.passage, each.times, setting)
             else:
                 self.hold_back()
 

@@ -107,7 +107,8 @@ class CubeSide:
         """outputs = weights @ v, as soon as the vector core has made the weights."""
         call, spaces, core = self._call, self._spaces, self._core
         lane = self._lane(job)
-        yield core.cross_core_wait_flag(WEIGHTS, sub_block=lane, messages=self._messages)
+        yield core.cross_core_wait_flag(WEIGHTS, sub_block=lane)
+        core.take_messages(self._messages)
         wide = call.value.columns
         into = spaces.outputs.matrix(core, job, wide)
         weights = spaces.weights.matrix(core, job, job.keys)

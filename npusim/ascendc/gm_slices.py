@@ -258,7 +258,7 @@ class GmSlice(PlacedNumbers):
             )
 
     def _place(self, item: Place, stride: int) -> None:
-        if type(item) is LoopIndex:
+        if isinstance(item, LoopIndex):
             self._strides.append(_unit(item) * stride)
             self._items += ((item.key, stride),)
             self._base += item.offset * stride

@@ -20,9 +20,9 @@ def with_issue(nodes: Sequence[Node], each: float) -> list[Node]:
     The work is one instruction for all up to where the scalar unit does something else.
     """
     found: list[Node] = []
-    issued = 0
+    issued, scalar = 0, Pipe.SCALAR
     for node in nodes:
-        if type(node) is Instruction and node.pipe is not Pipe.SCALAR:
+        if type(node) is Instruction and node.pipe is not scalar:
             issued += bool(node.name) or not node.is_marker
         elif issued:
             found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))

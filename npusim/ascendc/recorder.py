@@ -8,6 +8,7 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -19,6 +20,8 @@ from npusim.ascendc.mistakes import site
 from npusim.ascendc.reuse import Cycle, Moved, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
+
+_SCALAR, _VECTOR = Pipe.SCALAR, Pipe.VECTOR  # quicker than by their class
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class Recorder:
         self.home = ""  # the line that instructions stand for which no line of a kernel gives
         self.allowance = Allowance()
         self._pipes = pipes
-        self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
+        self._others = tuple(pipe for pipe in pipes if pipe is not _SCALAR)
         self._frames = [Frame(self.program.body)]
         self._pending: dict[Pipe, tuple[int, ...]] = {}
         self._vector_unread = False
@@ -84,10 +87,11 @@ class Recorder:
 
         None where it is more than instructions without transfers, and flags.
         """
-        self._noted = []
+        noted: list[Instruction | _Flagged] = []
+        self._noted = noted
         work()
-        found, self._noted = self._noted, None
-        return None if found is None else Passage(site() or self.home, found)
+        whole, self._noted = self._noted is noted, None
+        return Passage(site() or self.home, noted) if whole else None
 
     def repeat(self, passage: Passage, times: int) -> None:
         """Write down so many times more what has been written down."""
@@ -98,12 +102,10 @@ class Recorder:
             return
         place = site() or self.home
         for each in passage.parts:
-            if type(each) is Instruction:
+            if isinstance(each, Instruction):
                 line = place if each.site == passage.site else each.site
                 self._emit(
-                    Instruction(
-                        each.pipe, each.name, each.cycles, None, (), (), each.detail, line
-                    )
+                    Instruction(each.pipe, each.name, each.cycles, None, (), (), each.detail, line)
                 )
             elif each.sets:
                 self.set_flag(each.pipe, each.flag)
@@ -134,7 +136,7 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
-        place = site() or self.home
+        place = site(sys._getframe(2)) or self.home  # behind what emits it, which is no kernel's
         made = Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency)
         if self._noted is not None:
             if transfer is None and not latency:
@@ -148,11 +150,11 @@ class Recorder:
         pipe = instruction.pipe
         self.allowance.take()
         frame = self._frames[-1]
-        if pipe is Pipe.SCALAR:
+        if pipe is _SCALAR:
             frame.behind_scalar.update(self._others)
         elif frame.behind_scalar and pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
-        if pipe is Pipe.VECTOR:
+        if pipe is _VECTOR:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
@@ -200,7 +202,7 @@ class Recorder:
         """The scalar unit is about to read what the vector unit wrote."""
         self._noted = None
         if self._vector_unread:
-            self.link(Pipe.VECTOR, Pipe.SCALAR)
+            self.link(_VECTOR, _SCALAR)
             self._vector_unread = False
 
     def hold_back(self) -> None:
@@ -212,8 +214,8 @@ class Recorder:
     def join(self, cycles: float) -> None:
         """Everything issued from here on waits for everything before (PipeBarrier of all pipes)."""
         for pipe in [pipe for pipe in self._others if pipe in self._frames[-1].last]:
-            self.link(pipe, Pipe.SCALAR)
-        self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
+            self.link(pipe, _SCALAR)
+        self.emit(_SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
     def enter_loop(self, count: int = 0, pipes: Iterable[Pipe] | None = None) -> None:
@@ -307,7 +309,7 @@ class Recorder:
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)
-        self.link(Pipe.SCALAR, pipe)
+        self.link(_SCALAR, pipe)
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""

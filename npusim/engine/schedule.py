@@ -72,7 +72,7 @@ def pipes_of(program: Program) -> tuple[Pipe, ...]:
 
 def projected(program: Program) -> dict[Pipe, list[Step]]:
     """What each of its pipes executes of a program that doesn't change any more."""
-    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in pipes_of(program)}
+    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in program.totals().pipes}
     _project(found, program.body)
     for steps in found.values():
         steps.append(_END)
@@ -119,9 +119,7 @@ def _append(steps: list[Step], node: Instruction) -> None:
             last.parts.append(node)
         return
     parts: list[Part] = [] if marks else [node]
-    steps.append(
-        Step(_WORK, node.waits, node.cycles, node.sets, parts, node if moves else None)
-    )
+    steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, node if moves else None))
 
 
 def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
@@ -134,8 +132,12 @@ def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
 def _close(steps: list[Step], first: int, count: int) -> None:
     """End the loop whose body began at ``first``; one burst that nobody waits for is no loop."""
     only = steps[-1]
-    if len(steps) > first + 1 or only.waits or only.sets or only.mover is not None or (
-        only.kind is not _WORK
+    if (
+        len(steps) > first + 1
+        or only.waits
+        or only.sets
+        or only.mover is not None
+        or (only.kind is not _WORK)
     ):
         steps.append(Step(_TURN, iterations=count, target=first))
         return

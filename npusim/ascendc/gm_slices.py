@@ -31,25 +31,6 @@ _NONE: Final[dict[int, Any]] = {}  # of a slice's loops; what has some has a dic
 class GmSlice(PlacedNumbers):
     """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
 
-    __slots__ = (
-        "_affine",
-        "_base",
-        "_computed",
-        "_cycles",
-        "_irregular",
-        "_items",
-        "_strides",
-        "_turned",
-        "raw",
-        "rows_apart",
-        "shape",
-        "singly",
-        "skips",
-        "steps",
-        "tensor",
-        "whole_blocks",
-    )
-
     def __init__(
         self,
         tensor: Held,
@@ -84,8 +65,7 @@ class GmSlice(PlacedNumbers):
 
     def __copy__(self) -> GmSlice:
         other = GmSlice.__new__(GmSlice)
-        for name in GmSlice.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.__dict__.update(self.__dict__)
         return other
 
     def rounded_up(self, block_bytes: int) -> GmSlice:

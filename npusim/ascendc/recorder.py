@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
-from npusim.ascendc.reuse import Cycle, Moved, Touch, note
+from npusim.ascendc.reuse import Cycle, Moved, Touch, leave, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
@@ -158,7 +158,10 @@ class Recorder:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        self._append(instruction)
+        if self._pending:
+            instruction.waits = self._pending.pop(pipe, ())
+        frame.body.append(instruction)
+        frame.last[pipe] = instruction
 
     def load(
         self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
@@ -258,11 +261,10 @@ class Recorder:
     def close_loop(self, inner: Frame, count: int, depth: int) -> None:
         """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
-        between: dict[int, dict[int, float]] = {}  # by how many turns
+        leave(inner.touches, depth, count)
+        frame.touches += inner.touches
         for touch in inner.touches:
-            left = touch.leave(depth, count, inner.touches, between)
-            frame.touches.append(left)
-            self._move(frame, left.buffer, left.nbytes)
+            self._move(frame, touch.buffer, touch.nbytes)
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it

@@ -9,7 +9,7 @@ from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, SharedBlock, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
-from npusim.ascendc.issuing import with_issue
+from npusim.ascendc.issuing import add_issue
 from npusim.ascendc.mistakes import is_shipped, told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import ALL_LOST, block_cycles
@@ -290,7 +290,7 @@ def _issue(blocks: Iterable[Block], costs: InstructionCosts) -> None:
     """Write down what the scalar unit does for every instruction of other pipes."""
     if each := costs.issue():
         for program in (core.recorder.program for block in blocks for core in block.cores):
-            program.body = with_issue(program.body, each)
+            add_issue(program.body, each)
 
 
 def _queue(blocks: Iterable[Block], queue: Queue | None) -> dict[int, float]:

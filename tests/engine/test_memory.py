@@ -40,7 +40,10 @@ def flow(cores: int, ceiling: float, miss: float, write: bool = False) -> Wanted
 
 
 def shares(wanted: list[Wanted], bandwidths: Demand) -> list[float]:
-    claims = [Claim(each.cores, each.ceiling, (*each.demand.items(),)) for each in wanted]
+    asked = [tuple(item for item in each.demand.items() if item[1]) for each in wanted]
+    claims = [
+        Claim(each.cores, each.ceiling, asks) for each, asks in zip(wanted, asked, strict=True)
+    ]
     flows = [Flow(1000.0, claim, None) for claim in claims]
     share(flows, bandwidths)
     return [each.rate for each in flows]

@@ -6,6 +6,7 @@ import ctypes
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +98,10 @@ class Layout:
         for index, group in enumerate(groups):
             cluster = clusters[_key(index, group)]
             issues.append(False)
-            for pipe, steps in projected(group.program).items():
+            lines = projected(group.program)
+            if not self._barriers_in_loops:  # all pipes have them
+                self._barriers_in_loops = any(map(_meets_in_loop, islice(lines.values(), 1)))
+            for pipe, steps in lines.items():
                 issues[-1] |= self._add(pipe, steps, cluster, group, treated)
                 self.first_step.append(len(self._steps))
                 self.pipes.append(pipe)
@@ -147,14 +151,13 @@ class Layout:
         """Add the steps of a pipe; whether some of its work waits inside it."""
         all_waits, all_sets, claims = self._waits, self._sets, self._claims
         base, delays, number = cluster.base, group.program.delays, len(self.first_step)
-        size, work, told = group.size, _WORK, self._steps.append
+        size, work, told, pack_set = group.size, _WORK, self._steps.append, _SET.pack
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
-        issues, meets, waited, set_before = False, False, len(all_waits), len(all_sets)
+        issues, waited, set_before = False, len(all_waits), len(all_sets)
         first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
         for step in steps:
             kind = step.kind
             if kind is not work:
-                meets = meets or kind is _MEET
                 told(_packed(kind, step.iterations, step.target))
                 continue
             waits, sets, mover = step.waits, step.sets, step.mover
@@ -178,12 +181,11 @@ class Layout:
             if setting:
                 for flag in sets:
                     delay = latency + delays.get(flag, 0.0)
-                    all_sets.append(_SET.pack(delay, base + flag, 0))
+                    all_sets.append(pack_set(delay, base + flag, 0))
                     cluster.setters.append((flag, (number, delay)))
                 set_before += setting
             if mover is not None:
                 first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
-        self._barriers_in_loops |= meets and _meets_in_loop(steps)
         return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:

@@ -78,9 +78,10 @@ class TPipe:
         """
         place = place_of(buffer.position)
         depth = buffer.depth if isinstance(buffer, TQue) else 0
-        given = (num, nbytes, depth)
         most = max(1, self._core.capacity_bytes(place))
-        whole = all(type(each) is int or isinstance(each, Integral) for each in given)
+        whole = type(num) is type(nbytes) is type(depth) is int or all(
+            isinstance(each, Integral) for each in (num, nbytes, depth)
+        )
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,

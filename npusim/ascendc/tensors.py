@@ -124,13 +124,14 @@ class LocalTensor:
 
     def check_write(self) -> None:
         """Refuse a tile that isn't the kernel's, and memory that all iterations share."""
-        core, tile, scopes = self.core, self.tile, self.core.scopes
-        if tile is None and self.home < len(scopes.open):
-            scopes.filled[self.slot] = scopes.open[self.home]
+        core, tile, depth = self.core, self.tile, self.depth
+        scopes, opened = core.scopes, core.scopes.open
+        if tile is None and self.home < len(opened):
+            scopes.filled[self.slot] = opened[self.home]
         if core.scheduling or not core.recording:
             return
-        if self.depth >= len(scopes.open) or scopes.open[self.depth] != scopes.open[-1]:
-            scopes.refuse_write(self.depth, self.buffer)
+        if depth >= len(opened) or opened[depth] != opened[-1]:
+            scopes.refuse_write(depth, self.buffer)
         if tile is not None and not tile.usable:
             tile.refuse("used")
 

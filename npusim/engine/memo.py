@@ -10,7 +10,8 @@ the same order, still finds what is left, where dropping the oldest would leave 
 from __future__ import annotations
 
 import random
-from functools import cache
+from copy import copy
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from npusim.reading import run_store
@@ -71,6 +72,17 @@ class Memo:
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    @cached_property
+    def of_single_calls(self) -> Memo:
+        """The same memo for calls that each have a stream of their own: it keeps runs alone.
+
+        None of their kernels is met again while L2 holds something else, and Python would go
+        through all that streams consist of whenever it looks for garbage.
+        """
+        found = copy(self)
+        found._streams = _Shelf(0.0)
+        return found
 
     @property
     def held_bytes(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from npusim.ascendc.gm_numbers import Held, PlacedNumbers
 from npusim.ascendc.loops import Index, LoopIndex
+from npusim.ascendc.passages import Item, Key, Origin
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.ascendc.turns import Turn
@@ -55,7 +56,7 @@ class GmSlice(PlacedNumbers):
         self._cycles: dict[int, Cycle] = _NONE
         self._turned: dict[int, int] = _NONE
         self._computed: tuple[tuple[Scalar, int], ...] = ()  # by the scalar unit, and strides
-        self._items: tuple[tuple[object, ...], ...] = ()
+        self._items: tuple[Item, ...] = ()
         self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
             if type(item) is int:  # as most are
@@ -104,7 +105,7 @@ class GmSlice(PlacedNumbers):
         return skipping
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> Key:
         """Equal for slices that visit the same memory in the same iterations."""
         return (self.tensor.buffer.number, self._base, self._items, self.shape, self.steps)
 
@@ -117,6 +118,16 @@ class GmSlice(PlacedNumbers):
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }
+
+    def origin(self) -> Origin:
+        """Where what is counted from its first element begins."""
+        return Origin(self._base, self._items, self.moves)
+
+    def lies(self, line_bytes: int) -> tuple[int, ...]:
+        """Its buffer and the part of a line that it begins at: equal where copies take as long."""
+        itemsize = self.tensor.dtype.itemsize
+        apart = gcd(line_bytes, *(step * itemsize for step in self._strides))
+        return self.tensor.buffer.number, self._base * itemsize % line_bytes, apart
 
     def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
         """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""

@@ -10,7 +10,6 @@ the same order, still finds what is left, where dropping the oldest would leave 
 from __future__ import annotations
 
 import random
-from copy import copy
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -80,9 +79,7 @@ class Memo:
         None of their kernels is met again while L2 holds something else, and Python would go
         through all that streams consist of whenever it looks for garbage.
         """
-        found = copy(self)
-        found._streams = _Shelf(0.0)
-        return found
+        return _OfRuns(self)
 
     @property
     def held_bytes(self) -> int:
@@ -118,6 +115,14 @@ class Memo:
         record, instruction = _BYTES
         instructions = sum(group.program.totals().instructions for group in found.groups)
         self._streams.keep(key, found, record + instruction * instructions)
+
+
+class _OfRuns(Memo):
+    """Another memo that keeps no streams."""
+
+    def __init__(self, memo: Memo) -> None:
+        vars(self).update(vars(memo))
+        self._streams = _Shelf(0.0)
 
 
 class _Shelf(Generic[T]):

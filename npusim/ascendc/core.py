@@ -22,7 +22,7 @@ from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.mistakes import site
-from npusim.ascendc.passages import Passage, Setting
+from npusim.ascendc.passages import Again, Passage, Setting
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
 from npusim.values.errors import KernelError
@@ -392,10 +392,14 @@ class Core(
                 after = self._last_written, set(self._unread)
                 passages[key] = None if noted is None else Passage(noted, setting, *after)
             again, known = len(works) - done, passages[key]
-            if again and known is not None and known.comes_again:
+            if known is not None and not known.comes_again:
+                known = passages[key] = None
+            if again and known is not None:
                 self.recorder.repeat(known, again, setting)
                 self._last_written = known.last_written
                 self._unread |= known.unread
+            self.recorder.note(None if known is None or places else Again(known, len(works)))
+            if not again or known is not None:
                 return again
         for work in works[done:]:
             work()

@@ -92,7 +92,9 @@ class InstructionCosts:
         what the instruction just before it wrote, so it pays the pipeline's depth; an independent
         instruction in a stream pays its repeats alone.
         """
-        rate = self._rate(intrinsic, dtype, itemsize)
+        rate = self._rates.get((intrinsic, dtype, itemsize)) or self._rate(
+            intrinsic, dtype, itemsize
+        )
         repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)
         busy = repeats * rate.cycles_per_repeat
         busy *= rate.scale
@@ -451,15 +453,13 @@ class InstructionCosts:
         return GmCopy(cycles, traffic, rate, latency, shared_cost, fraction, setup)
 
     def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> _Rate:
-        key = (intrinsic, dtype, itemsize)
-        found = self._rates.get(key)
-        if found is None:
-            vector = self.profile.vector
-            rows = vector.instructions.get(intrinsic, {})
-            rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
-            scale = vector.special_scale if intrinsic in _SPECIAL else vector.simple_scale
-            start_cycles = rate.start_cycles * vector.start_scale
-            found = self._rates[key] = _Rate(rate.cycles_per_repeat, scale, start_cycles)
+        vector = self.profile.vector
+        rows = vector.instructions.get(intrinsic, {})
+        rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
+        scale = vector.special_scale if intrinsic in _SPECIAL else vector.simple_scale
+        start_cycles = rate.start_cycles * vector.start_scale
+        found = _Rate(rate.cycles_per_repeat, scale, start_cycles)
+        self._rates[intrinsic, dtype, itemsize] = found
         return found
 
 

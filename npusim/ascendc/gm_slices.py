@@ -32,25 +32,6 @@ _NONE: Final[dict[int, Any]] = {}  # of a slice's loops; what has some has a dic
 class GmSlice(PlacedNumbers):
     """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
 
-    __slots__ = (
-        "_affine",
-        "_base",
-        "_computed",
-        "_cycles",
-        "_irregular",
-        "_items",
-        "_strides",
-        "_turned",
-        "raw",
-        "rows_apart",
-        "shape",
-        "singly",
-        "skips",
-        "steps",
-        "tensor",
-        "whole_blocks",
-    )
-
     def __init__(
         self,
         tensor: Held,
@@ -85,8 +66,7 @@ class GmSlice(PlacedNumbers):
 
     def __copy__(self) -> GmSlice:
         other = GmSlice.__new__(GmSlice)
-        for name in GmSlice.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.__dict__.update(self.__dict__)
         return other
 
     def rounded_up(self, block_bytes: int) -> GmSlice:
@@ -269,7 +249,7 @@ class GmSlice(PlacedNumbers):
             )
 
     def _place(self, item: Place, stride: int) -> None:
-        if type(item) is LoopIndex:
+        if isinstance(item, LoopIndex):
             self._strides.append(_unit(item) * stride)
             self._items += ((item.key, stride),)
             self._base += item.offset * stride

@@ -86,7 +86,14 @@ class HeldBack(NamedTuple):
     """Everything waits for the scalar unit."""
 
 
-Event = Emitted | Flagged | Loaded | Stored | Entered | Left | HeldBack
+class Again(NamedTuple):
+    """So many times a passage that moves nothing."""
+
+    passage: Passage
+    times: int
+
+
+Event = Emitted | Flagged | Loaded | Stored | Entered | Left | HeldBack | Again
 
 
 class Passage:
@@ -107,13 +114,17 @@ class Passage:
     def comes_again(self) -> bool:
         """Whether all that it moves begins at an origin, and all its flags are of queues."""
         if self._comes_again is None:
-            self._comes_again = all(map(self._is_known, self.events))
+            flags = frozenset(self.setting.flags)
+            self._comes_again = all(
+                each.flag in flags if type(each) is Flagged else self._begins(each)
+                for each in self.events
+                if type(each) is not Emitted
+            )
         return self._comes_again
 
-    def _is_known(self, event: Event) -> bool:
-        origins, flags, depth, _ = self.setting
-        if isinstance(event, Flagged):
-            return event.flag in flags
+    def _begins(self, event: Event) -> bool:
+        """Whether an event that moves something does so as its origin says."""
+        origins, _, depth, _ = self.setting
         if isinstance(event, Loaded):
             origin, items = origins.get(event.key[0]), event.key[2]
             if origin is None or items[: len(origin.items)] != origin.items:
@@ -121,7 +132,7 @@ class Passage:
         elif isinstance(event, Stored):
             origin = origins.get(event.transfer.buffer)
         else:
-            return True
+            return not isinstance(event, Again) or event.passage.comes_again
         around = {loop: cycle for loop, cycle in event.moves.items() if loop < depth}
         return origin is not None and around == origin.moves
 

@@ -8,6 +8,7 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.passages import (
+    Again,
     Emitted,
     Entered,
     Event,
@@ -28,9 +30,11 @@ from npusim.ascendc.passages import (
     Setting,
     Stored,
 )
-from npusim.ascendc.reuse import Cycle, Moved, Touch, note
+from npusim.ascendc.reuse import Cycle, Moved, Touch, leave, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
+
+_SCALAR, _VECTOR = Pipe.SCALAR, Pipe.VECTOR  # quicker than by their class
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ class Recorder:
         self.home = ""  # the line that instructions stand for which no line of a kernel gives
         self.allowance = Allowance()
         self._pipes = pipes
-        self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
+        self._others = tuple(pipe for pipe in pipes if pipe is not _SCALAR)
         self._frames = [Frame(self.program.body)]
         self._pending: dict[Pipe, tuple[int, ...]] = {}
         self._vector_unread = False
@@ -120,18 +124,28 @@ class Recorder:
         """Write down ``work``; what it was, None where it is more than :meth:`repeat` can do."""
         around, self._noted = self._noted, []
         work()
-        found, self._noted = self._noted, None
-        if around is not None and found is not None:
-            self._noted = around + found
+        found, self._noted = self._noted, around
         return found
 
+    def note(self, event: Event | None) -> None:
+        """What came last is one event of the passage around it; None ends that."""
+        if event is None:
+            self._noted = None
+        elif self._noted is not None:
+            self._noted.append(event)
+
     def repeat(self, passage: Passage, times: int, setting: Setting) -> None:
-        """Write down so many times more what has been written down."""
+        """Write down so many times more what has been written down; nobody takes note."""
+        noted, self._noted = self._noted, None
+        self._repeat(passage, times, setting)
+        self._noted = noted
+
+    def _repeat(self, passage: Passage, times: int, setting: Setting) -> None:
         if times > 1:
             pipes = {each.pipe for each in passage.events if isinstance(each, Flagged)}
             pipes |= {each[0].pipe for each in passage.events if isinstance(each, Emitted)}
             self.enter_loop(times, sorted(pipes))
-            self.repeat(passage, 1, setting)
+            self._repeat(passage, 1, setting)
             self.leave_loop(times, 0)  # which moves nothing
             return
         flags = dict(zip(passage.setting.flags, setting.flags, strict=False))
@@ -152,6 +166,8 @@ class Recorder:
                 self.enter_loop(*each)
             elif isinstance(each, Left):
                 self.leave_loop(each.turns, each.depth + deeper)
+            elif isinstance(each, Again):
+                self._repeat(each.passage, each.times, setting)
             else:
                 self.hold_back()
 
@@ -179,7 +195,7 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
-        place = site() or self.home
+        place = site(sys._getframe(2)) or self.home  # behind what emits it, which is no kernel's
         made = Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency)
         self._emit(made)
         return made
@@ -190,15 +206,18 @@ class Recorder:
             self._noted.append(Emitted(instruction, instruction.transfer))
         self.allowance.take()
         frame = self._frames[-1]
-        if pipe is Pipe.SCALAR:
+        if pipe is _SCALAR:
             frame.behind_scalar.update(self._others)
         elif frame.behind_scalar and pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
-        if pipe is Pipe.VECTOR:
+        if pipe is _VECTOR:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        self._append(instruction)
+        if self._pending:
+            instruction.waits = self._pending.pop(pipe, ())
+        frame.body.append(instruction)
+        frame.last[pipe] = instruction
 
     def load(self, instruction: Instruction, key: Key, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a transfer touches, so that touching it again can hit L2."""
@@ -244,7 +263,7 @@ class Recorder:
         """The scalar unit is about to read what the vector unit wrote."""
         self._noted = None
         if self._vector_unread:
-            self.link(Pipe.VECTOR, Pipe.SCALAR)
+            self.link(_VECTOR, _SCALAR)
             self._vector_unread = False
 
     def hold_back(self) -> None:
@@ -258,8 +277,8 @@ class Recorder:
         """Everything issued from here on waits for everything before (PipeBarrier of all pipes)."""
         self._noted = None
         for pipe in [pipe for pipe in self._others if pipe in self._frames[-1].last]:
-            self.link(pipe, Pipe.SCALAR)
-        self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
+            self.link(pipe, _SCALAR)
+        self.emit(_SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
     def enter_loop(self, count: int = 0, pipes: Sequence[Pipe] | None = None) -> None:
@@ -337,11 +356,10 @@ class Recorder:
     def close_loop(self, inner: Frame, count: int, depth: int) -> None:
         """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
-        between: dict[int, dict[int, float]] = {}  # by how many turns
+        leave(inner.touches, depth, count)
+        frame.touches += inner.touches
         for touch in inner.touches:
-            left = touch.leave(depth, count, inner.touches, between)
-            frame.touches.append(left)
-            self._move(frame, left.buffer, left.nbytes)
+            self._move(frame, touch.buffer, touch.nbytes)
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
@@ -388,7 +406,7 @@ class Recorder:
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)
-        self.link(Pipe.SCALAR, pipe)
+        self.link(_SCALAR, pipe)
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""

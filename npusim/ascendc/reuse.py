@@ -8,7 +8,7 @@ turns.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -36,29 +36,14 @@ class Touch:
     moves: Mapping[int, Cycle]
     fresh: float = 1.0
 
-    def leave(
-        self, depth: int, count: int, turn: Iterable[Touch], between: dict[int, dict[int, float]]
-    ) -> Touch:
-        """The touch as the next loop out sees it; ``turn`` are all touches of the loop left.
-
-        ``between`` keeps what has been found of them in so many turns.
-        """
-        places, period = self._cycle(depth, count)
-        again = 1.0 - places / count
-        fresh = self.fresh * (1.0 - again)
-        if again and self.instruction is not None:
-            if period not in between:
-                between[period] = distinct(turn, depth, count, period)
-            note(self.instruction, self.fresh * again, between[period])
-        return Touch(self.instruction, self.buffer, self.nbytes * places, self.moves, fresh)
-
     def bytes_in(self, depth: int, count: int, turns: int) -> float:
         """Different bytes in ``turns`` turns of the loop at ``depth``."""
-        places, period = self._cycle(depth, count)
+        places, period = self.cycle(depth, count)
         seen = ceil(turns * places / count) if period == 1 else min(turns, places)
         return self.nbytes * seen
 
-    def _cycle(self, depth: int, count: int) -> Cycle:
+    def cycle(self, depth: int, count: int) -> Cycle:
+        """Over how many places the loop at ``depth`` moves it, and after how many turns again."""
         places, period = self.moves.get(depth, (1, 1))
         return (places, period) if places else (count, count)
 
@@ -106,6 +91,21 @@ class Moved:
                 break
             found[buffer] = totals[-1] - totals[bisect_right(when, clock) - 1]
         return dict(reversed(found.items()))
+
+
+def leave(touches: Sequence[Touch], depth: int, count: int) -> None:
+    """Make all touches of a loop what the next loop out sees of them."""
+    between: dict[int, dict[int, float]] = {}  # by how many turns
+    cycles = [touch.cycle(depth, count) for touch in touches]
+    for touch, (places, period) in zip(touches, cycles, strict=True):
+        again = 1.0 - places / count
+        if again and touch.instruction is not None:
+            if period not in between:
+                between[period] = distinct(touches, depth, count, period)
+            note(touch.instruction, touch.fresh * again, between[period])
+    for touch, (places, _) in zip(touches, cycles, strict=True):
+        touch.nbytes *= places
+        touch.fresh *= 1.0 - (1.0 - places / count)
 
 
 def distinct(touches: Iterable[Touch], depth: int, count: int, turns: int) -> dict[int, float]:

@@ -72,7 +72,7 @@ def pipes_of(program: Program) -> tuple[Pipe, ...]:
 
 def projected(program: Program) -> dict[Pipe, list[Step]]:
     """What each of its pipes executes of a program that doesn't change any more."""
-    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in pipes_of(program)}
+    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in program.totals().pipes}
     _project(found, program.body)
     for steps in found.values():
         steps.append(_END)
@@ -90,7 +90,18 @@ def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
 def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
     for node in nodes:
         if type(node) is Instruction:
-            _append(found[node.pipe], node)
+            steps, moves = found[node.pipe], node.transfer is not None
+            marks = not (moves or node.name or node.cycles)  # as `is_marker` says, quicker
+            # A marker only adds flags to set at the same moment.
+            if not node.waits and (last := _open(steps, moves, marks)) is not None:
+                last.cycles += node.cycles
+                last.sets += node.sets
+                if not marks:
+                    last.parts.append(node)
+                continue
+            parts: list[Part] = [] if marks else [node]
+            mover = node if moves else None
+            steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, mover))
         elif type(node) is Loop:
             enter = Step(_ENTER, iterations=node.count)
             begun = []
@@ -106,20 +117,6 @@ def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
         else:
             for steps in found.values():
                 steps.append(_MEETING)
-
-
-def _append(steps: list[Step], node: Instruction) -> None:
-    moves = node.transfer is not None
-    marks = not moves and node.cycles == 0 and not node.name  # as `is_marker` says, quicker
-    # A marker only adds flags to set at the same moment.
-    if not node.waits and (last := _open(steps, moves, marks)) is not None:
-        last.cycles += node.cycles
-        last.sets += node.sets
-        if not marks:
-            last.parts.append(node)
-        return
-    parts: list[Part] = [] if marks else [node]
-    steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, node if moves else None))
 
 
 def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:

@@ -176,7 +176,10 @@ class Device:
     @takes()
     def create_stream(self) -> Stream:
         """A stream to execute on."""
-        return Stream(self.profile, self.exact, self.l2, self.memo)
+        return self._stream(self.memo)
+
+    def _stream(self, memo: Memo) -> Stream:
+        return Stream(self.profile, self.exact, self.l2, memo)
 
     def _call(
         self,
@@ -194,7 +197,7 @@ class Device:
             numerics=numerics,
             assume=assume,
         )
-        on = self.create_stream() if stream is None else stream
+        on = self._stream(self.memo.of_single_calls) if stream is None else stream
         expect(on, Stream, "stream")
         if on.profile is not self.profile and on.profile != self.profile:
             raise ArgumentError(

@@ -53,6 +53,17 @@ def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int
     return MatmulTiling(base_m, base_n, base_k, step_k, keep_a, False, 1, panels=panels)
 
 
+def multiply(core: Core, products: Matmul, product: Product) -> None:
+    """A product, written down once for all of its size and buffers that lie alike."""
+    c, a, b, m, n, k, *_ = product
+    plain = [each for each in (c, a, b) if type(each) is GmMatrix]
+    if len(plain) < len((c, a, b)):
+        products.run(product)
+        return
+    key = m, n, k, *(each.step for each in plain)
+    core.alike(key, [partial(products.run, product)], [each.corner for each in plain])
+
+
 class CubeSide:
     """The products of one cluster; each is asked for in so many ``messages``.
 
@@ -87,32 +98,23 @@ class CubeSide:
         core.take_messages(self._messages)
         into = self._spaces.scores.matrix(core, job, job.keys)
         queries, keys = call.queries(call.query, job), self._keys(job)
-        self._multiply(self._scores, Product(into, queries, keys, job.rows, job.keys, call.columns))
+        product = Product(into, queries, keys, job.rows, job.keys, call.columns)
+        multiply(core, self._scores, product)
         core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
         yield from ()
 
     def finish(self, job: Job) -> Steps:
         """outputs = weights @ v, as soon as the vector core has made the weights."""
         call, spaces, core = self._call, self._spaces, self._core
-        yield core.cross_core_wait_flag(WEIGHTS, sub_block=self._lane(job))
+        lane = self._lane(job)
+        yield core.cross_core_wait_flag(WEIGHTS, sub_block=lane)
         core.take_messages(self._messages)
         wide = call.value.columns
         into = spaces.outputs.matrix(core, job, wide)
         weights = spaces.weights.matrix(core, job, job.keys)
-        self._multiply(
-            self._outputs, Product(into, weights, self._values(job), job.rows, wide, job.keys)
-        )
-        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=self._lane(job))
-
-    def _multiply(self, products: Matmul, product: Product) -> None:
-        """A product, written down once for all of its size that lie alike."""
-        c, a, b, m, n, k, *_ = product
-        plain = [each for each in (c, a, b) if type(each) is GmMatrix]
-        if len(plain) < len((c, a, b)):
-            products.run(product)
-            return
-        key = m, n, k, *(each.step for each in plain)
-        self._core.alike(key, [partial(products.run, product)], [each.corner for each in plain])
+        product = Product(into, weights, self._values(job), job.rows, wide, job.keys)
+        multiply(core, self._outputs, product)
+        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=lane)
 
     def _lane(self, job: Job) -> int | None:
         """The vector core whose block it is; None: all of them."""

@@ -315,13 +315,12 @@ class Copies(Issuer):
             )
         else:
             cost = self._plain_copy(path, run_bytes, bursts, gm, None if write else grain)
-        rate = cost.bytes_per_cycle
         transfer = Transfer(
             tensor.buffer.number,
             write,
             run_bytes * bursts,
             cost.traffic_bytes,
-            rate if rate < most else most,
+            min(cost.bytes_per_cycle, most),
             None,  # reuse_bytes
             sharers > 0,
             path_name,

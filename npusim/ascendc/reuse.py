@@ -36,6 +36,10 @@ class Touch:
     moves: Mapping[int, Cycle]
     fresh: float = 1.0
 
+    def of(self, instruction: Instruction | None) -> Touch:
+        """The same of another instruction."""
+        return Touch(instruction, self.buffer, self.nbytes, self.moves, self.fresh)
+
     def leave(self, depth: int, count: int, turn: Iterable[Touch]) -> Touch:
         """The touch as the next loop out sees it; ``turn`` are all touches of the loop left."""
         places, period = self._cycle(depth, count)

@@ -258,7 +258,7 @@ class RowsLayout(RowLayout):
         return self.ragged and self.generated and older
 
     def block_kind(self, block: int) -> Hashable:
-        return self._count(block)
+        return min(self.share, self.rows - block * self.share)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
         start, length = self.stretch(core.get_block_idx())
@@ -279,7 +279,8 @@ class RowsLayout(RowLayout):
 
     def stretch(self, block: int) -> tuple[int, int]:
         """The first row of a block, and how many it has."""
-        return block * self.share, self._count(block)
+        first = block * self.share
+        return first, min(self.share, self.rows - first)
 
     def elements(self, form: Form) -> int:
         rows, row = self.tile_rows, self._wide(self.chunk)
@@ -367,6 +368,3 @@ class RowsLayout(RowLayout):
 
     def _wide(self, length: int) -> int:
         return round_up(length, self._step)
-
-    def _count(self, block: int) -> int:
-        return min(self.share, self.rows - block * self.share)

@@ -247,7 +247,7 @@ class Core(
         state, flags = None, None
         if alike is not None:
             state, flags = self._state(alike), len(self.recorder.program.flags)
-            if (known := self.costs.bodies.get(state)) is not None:
+            if (known := self.costs.bodies.pop(state, None)) is not None:
                 self._repeats(known, count)
                 return
         if apart:
@@ -341,6 +341,13 @@ class Core(
         """
         if self.reference:
             schedule()
+            return
+        if self.recording and not self.numerics:
+            scheduling, self.scheduling = self.scheduling, True
+            try:
+                schedule()
+            finally:
+                self.scheduling = scheduling
             return
         if self.recording:
             with self._without(numbers=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
@@ -65,13 +65,10 @@ class Body(NamedTuple):
     moved: Moved
 
     def again(self) -> Body:
-        """The same with transfers of its own: what they wait for depends on the loop."""
+        """The same with loops and transfers of its own: what they wait for, loops around decide."""
         copies: dict[int, Instruction] = {}
-        frame = self.frame
-        body = _copied(frame.body, copies)
-        touches = [
-            replace(each, instruction=copies.get(id(each.instruction))) for each in frame.touches
-        ]
+        frame, body = self.frame, _copied(self.frame.body, copies)
+        touches = [each.of(copies.get(id(each.instruction))) for each in frame.touches]
         frame = Frame(body, frame.last, frame.behind_scalar, touches)
         moved, first = self.moved.copied(), dict(self.first_touch)
         return self._replace(frame=frame, first_touch=first, moved=moved)
@@ -85,10 +82,14 @@ def _copied(nodes: Sequence[Node], copies: dict[int, Instruction]) -> list[Node]
     """``nodes``, of which the transfers are ``copies`` by what they are copies of."""
     found: list[Node] = []
     for node in nodes:
-        if isinstance(node, Loop):
+        if type(node) is Loop:
             found.append(Loop(node.count, _copied(node.body, copies)))
-        elif isinstance(node, Instruction) and node.transfer is not None:
-            found.append(copies.setdefault(id(node), replace(node)))
+        elif type(node) is Instruction and node.transfer is not None:
+            copies[id(node)] = Instruction(
+                node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
+                node.detail, node.site, node.latency, node.unit_flag,
+            )  # fmt: skip
+            found.append(copies[id(node)])
         else:
             found.append(node)
     return found
@@ -315,11 +316,10 @@ class Recorder:
         self.close_loop(inner, count, depth)
         return kept
 
-    def repeat_body(self, known: Body, count: int, depth: int) -> None:
-        """A loop that was entered has a body that is known from another core."""
+    def repeat_body(self, body: Body, count: int, depth: int) -> None:
+        """A loop that was entered has a body that another core kept, and is this one's now."""
         self._noted = None
         self._frames.pop()
-        body = known.again()
         self.program.flags += body.flags
         self.program.names.update(body.names)
         self._vector_unread = body.vector_unread

@@ -36,6 +36,10 @@ class Touch:
     moves: Mapping[int, Cycle]
     fresh: float = 1.0
 
+    def of(self, instruction: Instruction | None) -> Touch:
+        """The same of another instruction."""
+        return Touch(instruction, self.buffer, self.nbytes, self.moves, self.fresh)
+
     def bytes_in(self, depth: int, count: int, turns: int) -> float:
         """Different bytes in ``turns`` turns of the loop at ``depth``."""
         places, period = self.cycle(depth, count)

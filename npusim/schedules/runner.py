@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.mistakes import on_behalf
@@ -45,7 +44,7 @@ class Runner:
                     numbers[extra] = extra.of / columns
             if not numbers.keys().isdisjoint(step.extras):
                 extras = tuple([numbers.get(extra, extra) for extra in step.extras])
-                self._told[step] = replace(step, extras=extras)
+                self._told[step] = Step(step.call, step.target, step.sources, extras, step.site)
 
     def step(self, step: Step, values: Values, target: Target) -> None:
         """One step; ``target`` finds room for its result, which joins the ``values``."""

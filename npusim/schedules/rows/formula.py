@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.conversions import device_dtype
@@ -136,6 +137,12 @@ class RowFormula(Formula):
 def form_of(term: Term) -> Form:
     """The form of a value."""
     return term.form if isinstance(term, Value) else Form.TILE
+
+
+@lru_cache(maxsize=1 << 12)
+def forms_of(step: Step) -> tuple[Form, ...]:
+    """The forms of what a step takes and, at the end, of what it makes."""
+    return (*map(form_of, step.sources), form_of(step.target))
 
 
 class Pass(NamedTuple):

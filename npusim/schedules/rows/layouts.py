@@ -19,7 +19,7 @@ from npusim.schedules.rows.folds import (
     spread_strips,
     turn_planes,
 )
-from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.rows.formula import Form, forms_of
 from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import spread_column
 from npusim.values.arithmetic import divisors, round_up
@@ -144,17 +144,18 @@ class RowLayout(ABC):
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
         """An instruction element by element; operands of another form stand beside the tile."""
-        forms = [form_of(source) for source in step.sources]
-        if form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms):
+        *forms, made = forms_of(step)
+        if made is Form.TILE and forms.count(Form.TILE) < len(forms):
             given = [
                 source if form is Form.TILE else self.beside(core, source, form)
                 for source, form in zip(sources, forms, strict=True)
             ]
             apply_step(core, step, dst, given)
             return
-        # Rows with their padding are one run.
-        run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
-        apply_step(core, step, dst.as_run(run), [each.as_run(run) for each in sources])
+        if len(dst.shape) > 1:  # rows with their padding are one run
+            run = self.padded(dst) if made is Form.TILE else dst.numel
+            dst, sources = dst.as_run(run), [each.as_run(run) for each in sources]
+        apply_step(core, step, dst, sources)
 
 
 class RowsLayout(RowLayout):
@@ -257,7 +258,7 @@ class RowsLayout(RowLayout):
         return self.ragged and self.generated and older
 
     def block_kind(self, block: int) -> Hashable:
-        return self._count(block)
+        return min(self.share, self.rows - block * self.share)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
         start, length = self.stretch(core.get_block_idx())
@@ -278,7 +279,8 @@ class RowsLayout(RowLayout):
 
     def stretch(self, block: int) -> tuple[int, int]:
         """The first row of a block, and how many it has."""
-        return block * self.share, self._count(block)
+        first = block * self.share
+        return first, min(self.share, self.rows - first)
 
     def elements(self, form: Form) -> int:
         rows, row = self.tile_rows, self._wide(self.chunk)
@@ -300,7 +302,8 @@ class RowsLayout(RowLayout):
         step = self.columns if tensor.strides is None else tensor.strides[0]
         places = (*((row, step) for row in rows), (begin, 1))
         source = tensor.window(places, (piece.rows, length), (step, 1))
-        return source.by_rows() if self.ragged and piece.rows > 1 else source
+        source.rows_apart = self.ragged and piece.rows > 1
+        return source
 
     def space(self, core: Core, form: Form, tile: LocalTensor) -> None:
         if self.spaced and form is Form.TILE:
@@ -325,7 +328,7 @@ class RowsLayout(RowLayout):
             spread_strips(core, dst, column)
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
-        forms = [form_of(term) for term in (*step.sources, step.target)]
+        forms = forms_of(step)
         if not self.one_by_one or Form.COLUMN not in forms:
             super().apply(core, step, dst, sources)
             return
@@ -365,6 +368,3 @@ class RowsLayout(RowLayout):
 
     def _wide(self, length: int) -> int:
         return round_up(length, self._step)
-
-    def _count(self, block: int) -> int:
-        return min(self.share, self.rows - block * self.share)

@@ -38,8 +38,9 @@ class RowRun:
     ) -> None:
         self.core, self.layout, self.program = core, layout, program
         self.depth, self._in_place = depth, in_place
-        self._reserve_queues()
-        self._reserve_buffers()
+        sizes = {form: layout.elements(form) for form in (Form.TILE, Form.COLUMN, Form.LINE)}
+        self._reserve_queues(sizes)
+        self._reserve_buffers(sizes)
         self.runner = Runner(core, program.steps, self._apply, columns=layout.columns)
         self.lines: Values = {}
         self._given = self._operands(Form.TILE, Form.COLUMN)
@@ -67,9 +68,9 @@ class RowRun:
 
     # -- buffers -----------------------------------------------------------------------------------
 
-    def _reserve_queues(self) -> None:
+    def _reserve_queues(self, sizes: dict[Form, int]) -> None:
         self.queues: dict[Term, TQue] = {}
-        program, layout = self.program, self.layout
+        program = self.program
         sides = ((program.operands, TPosition.VECIN), (program.results, TPosition.VECOUT))
         for side, position in sides:
             for bound in side:
@@ -77,25 +78,21 @@ class RowRun:
                 queue = self.queues[bound.term] = TQue(
                     position, slots, f"{'xy'[position is TPosition.VECOUT]}{bound.index}"
                 )
-                size = layout.elements(bound.form) * bound.width
-                self.core.pipe.init_buffer(queue, slots, size)
+                self.core.pipe.init_buffer(queue, slots, sizes[bound.form] * bound.width)
 
-    def _reserve_buffers(self) -> None:
+    def _reserve_buffers(self, sizes: dict[Form, int]) -> None:
         layout, program, core = self.layout, self.program, self.core
         passes = (program.whole,) if layout.whole else program.passes.passes
         plans = [each.plan.widths for each in passes]
         widths = [max(each) for each in zip_longest(*plans, fillvalue=0)]
         self.temps = [TBuf(f"t{index}") for index in range(len(widths))]
         for buffer, width in zip(self.temps, widths, strict=True):
-            core.pipe.init_buffer(buffer, 1, layout.elements(Form.TILE) * width)
+            core.pipe.init_buffer(buffer, 1, sizes[Form.TILE] * width)
         self.small: dict[Term, TBuf] = {}
-        for number, step in enumerate(program.steps):
-            form = form_of(step.target)
-            if form is not Form.TILE:
-                slots = COLUMN_SLOTS if form is Form.COLUMN else 1
-                buffer = self.small[step.target] = TBuf(f"{form}{number}")
-                size = layout.elements(form) * step.target.dtype.itemsize
-                core.pipe.init_buffer(buffer, slots, size)
+        for number, term, form in program.small:
+            slots = COLUMN_SLOTS if form is Form.COLUMN else 1
+            buffer = self.small[term] = TBuf(f"{form}{number}")
+            core.pipe.init_buffer(buffer, slots, sizes[form] * term.dtype.itemsize)
         # Columns lie side by side in one buffer, as everything does where a core has a single row.
         several = len(self.queues) + len(self.temps) + bool(self.small)
         core.pipe.count_as(1 if layout.alone else several)
@@ -105,9 +102,8 @@ class RowRun:
         place = (Piece((0,), 1), 0, self.layout.columns)
         for bound in self._operands(Form.LINE):
             self.lines[bound.term] = self._load(bound, place)
-        for step in self.program.steps:
-            if form_of(step.target) is Form.LINE:
-                self.runner.step(step, self.lines, self._target(place))
+        for step in self.program.lines:
+            self.runner.step(step, self.lines, self._target(place))
 
     # -- rows that fit -----------------------------------------------------------------------------
 

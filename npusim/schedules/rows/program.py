@@ -46,7 +46,11 @@ class _Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A formula's steps, the values of its operands and results, and the passes over its tiles."""
+    """A formula's steps, the values of its operands and results, and the passes over its tiles.
+
+    ``lines`` are the steps that are made of lines alone, ``small`` those on no tile, with the form
+    of their results and their numbers; ``needs`` is what queues of so many slots need of UB.
+    """
 
     terms: Results
     stored: Results
@@ -54,6 +58,9 @@ class _Recorded:
     used: frozenset[Term]
     passes: Passes
     whole: Pass
+    lines: tuple[Step, ...]
+    small: tuple[tuple[int, Term, Form], ...]
+    needs: dict[int, Need]
 
 
 class RowProgram:
@@ -90,9 +97,15 @@ class RowProgram:
         self.results = _bound(outputs, found.stored)
         self.by_term = {bound.term: bound for bound in (*self.operands, *self.results)}
         self.passes, self.whole = found.passes, found.whole
+        self.lines, self.small, self._needs = found.lines, found.small, found.needs
 
     def need(self, depth: int) -> Need:
         """UB for queues of ``depth`` slots and buffers of their own for everything between."""
+        if depth not in self._needs:
+            self._needs[depth] = self._need(depth)
+        return self._needs[depth]
+
+    def _need(self, depth: int) -> Need:
         tiles = [each.width for each in (*self.operands, *self.results) if each.form is Form.TILE]
         passes = (self.whole, *self.passes.passes)
         own = max(each.plan.bytes_per_element for each in passes)
@@ -107,7 +120,7 @@ class RowProgram:
         return lines + self._own_bytes(Form.LINE)
 
     def _own_bytes(self, form: Form) -> int:
-        return sum(s.target.dtype.itemsize for s in self.steps if form_of(s.target) is form)
+        return sum(term.dtype.itemsize for _, term, own in self.small if own is form)
 
 
 def _recorded(
@@ -155,9 +168,20 @@ def _record(
     steps = _wanted(formula.steps, stored)
     used = frozenset(source for step in steps for source in step.sources)
     wanted = [term for term in stored if term is not None]
-    lasting = [step for step in steps if form_of(step.target) is not Form.LINE]
-    whole = Pass.of((), lasting, wanted)
-    return _Recorded(tuple(terms), tuple(stored), steps, used, Passes.of(steps, wanted), whole)
+    forms = [form_of(step.target) for step in steps]
+    sides: tuple[list[Step], list[Step]] = ([], [])
+    for step, form in zip(steps, forms, strict=True):
+        sides[form is Form.LINE].append(step)
+    small = tuple(
+        (number, step.target, form)
+        for number, (step, form) in enumerate(zip(steps, forms, strict=True))
+        if form is not Form.TILE
+    )
+    whole = Pass.of((), sides[False], wanted)
+    return _Recorded(
+        tuple(terms), tuple(stored), steps, used, Passes.of(steps, wanted), whole,
+        lines=tuple(sides[True]), small=small, needs={},
+    )  # fmt: skip
 
 
 def _number(tensor: GlobalTensor | None) -> Quantity | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.recorder import Kept
 
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
@@ -144,6 +145,7 @@ class Core(
         accumulates: bool = False,
         inner_bytes: int = 0,
         at_once: int = 0,
+        alike: Hashable = None,
     ) -> Iterator[LoopIndex]:
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
@@ -154,14 +156,16 @@ class Core(
         ``inner_bytes`` is what an iteration works on where inner loops make that more than the
         core's buffers, and of a body that accumulates what an iteration has of its own in them;
         ``at_once`` is the number of iterations to execute at once when one iteration works on far
-        less than the core's buffers.
+        less than the core's buffers. Loops of this kernel for which ``alike`` is the same differ in
+        their counts and in where they begin at most: without numbers one core executes the body.
         """
         if count <= 0:
             return
         one_by_one = sequential or self.reference
         apart = count > 1 and not one_by_one and at_once != 1
         if not (self.numerics or self.reference):
-            yield from self._turns(count, ((0, 1),), apart=apart)
+            alike = alike if count > 1 and self._only_writes_down else None
+            yield from self._turns(count, ((0, 1),), apart=apart, alike=alike)
             return
         many = self._beside(count, inner_bytes) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
@@ -223,26 +227,56 @@ class Core(
             self.numerics = True
 
     def _turns(
-        self, count: int, turns: Iterable[tuple[int, int]], *, apart: bool
+        self,
+        count: int,
+        turns: Iterable[tuple[int, int]],
+        *,
+        apart: bool,
+        alike: Hashable = None,
     ) -> Iterator[LoopIndex]:
         """The iterations of a loop that are executed, from one up to another, each pair at once.
 
-        ``apart`` gives every iteration local memory of its own.
+        ``apart`` gives every iteration local memory of its own. A body that has been written down
+        before, where ``alike`` and the core were the same, is written down again without a turn.
         """
         counted = self.recording and not self.reference
         if counted:
             self.recorder.enter_loop(count)
         depth, recording = self.depth, self.recording
+        state, flags = None, None
+        if alike is not None:
+            state, flags = self._state(alike), len(self.recorder.program.flags)
+            if (known := self.costs.bodies.get(state)) is not None:
+                self._repeats(known, count)
+                return
         if apart:
             self.chain.run()
         for first, last in turns:
             yield self._begin_turn(LoopIndex(depth, first, last, count), apart=apart)
             self._end_turn(apart=apart)
             if counted and self.recording:
-                self.recorder.leave_loop(count, depth)
+                body = self.recorder.leave_loop(count, depth, kept_from=flags)
+                if body is not None:
+                    self.costs.bodies[state] = body, self.pipe.handed, *self._slots
                 self.recording = False
         self.recording = recording
         self._last_written = None
+
+    def _state(self, alike: Hashable) -> Hashable:
+        """All that the instructions of a loop's body depend on, beside what its author calls so."""
+        return alike, self.depth, self.recorder.state, self.pipe.handed, self._slots
+
+    @property
+    def _slots(self) -> tuple[frozenset[object], frozenset[object]]:
+        """Those that the scalar unit has yet to wait for, and those that are filled."""
+        return frozenset(self._unread), frozenset(self._filled)
+
+    def _repeats(self, known: Kept, count: int) -> None:
+        """Write down a loop of a body that is known, and leave all as a turn of it would."""
+        body, handed, unread, filled = known
+        self.recorder.repeat_body(body, count, self.depth)
+        self.pipe.go_to(handed)
+        self._unread, self._filled, self._last_written = set(unread), set(filled), None
 
     def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
         self.loops.append(index)
@@ -269,6 +303,7 @@ class Core(
         sequential: bool = False,
         accumulates: bool = False,
         inner_bytes: int = 0,
+        alike: Hashable = None,
     ) -> Iterator[tuple[LoopIndex, int]]:
         """Cut ``length`` elements from ``start`` into tiles.
 
@@ -280,7 +315,11 @@ class Core(
             raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
         turns = self.loop(
-            full, sequential=sequential, accumulates=accumulates, inner_bytes=inner_bytes
+            full,
+            sequential=sequential,
+            accumulates=accumulates,
+            inner_bytes=inner_bytes,
+            alike=alike,
         )
         return self._cut(turns, start, tile_length, full, rest)
 
@@ -333,9 +372,8 @@ class Core(
         One is done for each key; what it wrote down is written down again for the others, and this
         is how many: queues are then for the caller to bring to where they would be.
         """
-        whole = self.numerics or self.reference or self.own_code or self.follower is not None
         passages, done = self.costs.passages, 0
-        if not (whole or not self.recording or self.recorder.watcher is not None):
+        if self._only_writes_down:
             if key not in passages:
                 passages[key] = self.recorder.passage(works[0])
                 done = 1
@@ -346,6 +384,12 @@ class Core(
         for work in works[done:]:
             work()
         return 0
+
+    @property
+    def _only_writes_down(self) -> bool:
+        """Whether a kernel of ours is written down and nothing else, with nobody who follows."""
+        more = self.numerics or self.reference or self.own_code or self.follower is not None
+        return self.recording and not more and self.recorder.watcher is None
 
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""

@@ -17,7 +17,7 @@ from npusim.values.arithmetic import round_up
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.ascendc.recorder import Passage
+    from npusim.ascendc.recorder import Kept, Passage
     from npusim.engine import Code
     from npusim.hardware.execution import Rate
     from npusim.hardware.groups import Path
@@ -49,14 +49,15 @@ class GmCopy(NamedTuple):
 class InstructionCosts:
     """Cycles of vector, cube and copy instructions of one profile.
 
-    ``passages`` are what parts of the one kernel that asks have been written down as; its code is
-    ``for_any_shape`` or knows all sizes.
+    ``passages`` and ``bodies`` of loops are what parts of the one kernel that asks have been
+    written down as; its code is ``for_any_shape`` or knows all sizes.
     """
 
     def __init__(self, profile: Profile, *, for_any_shape: bool = False) -> None:
         self.profile, self.for_any_shape = profile, for_any_shape
         self._rates: dict[tuple[str, str, int], Rate] = {}
         self.passages: dict[Hashable, Passage | None] = {}
+        self.bodies: dict[Hashable, Kept] = {}
         self._paths: dict[str, Path | None] = {}
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
         self._products: dict[tuple[str, int, int, int], float] = {}

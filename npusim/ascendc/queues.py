@@ -14,6 +14,8 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError, TileStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.intrinsics.copy import Copies
     from npusim.values.dtypes import DType
@@ -113,6 +115,16 @@ class TPipe:
         self.used_bytes[memory] = start + nbytes
         return start
 
+    @property
+    def handed(self) -> tuple[int, ...]:
+        """How many slots each queue has handed out."""
+        return tuple([queue.handed for queue in self._queues])
+
+    def go_to(self, handed: Sequence[int]) -> None:
+        """Bring the queues to where they have handed out so many."""
+        for queue, slots in zip(self._queues, handed, strict=True):
+            queue.handed = slots
+
     def reset(self) -> None:
         """Give all memories back; buffers reserved so far must not be used again (Reset)."""
         self.check_freed()
@@ -138,7 +150,7 @@ class _Buffer:
         self._core: Copies | None = None
         self._slot_bytes = 0
         self._num = 0
-        self._next = 0
+        self.handed = 0  # slots so far
         self._needs: dict[tuple[DType, tuple[int, ...]], int] = {}  # bytes of tensors
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
@@ -256,14 +268,14 @@ class TQue(_Buffer):
     def _take_slot(self) -> int:
         """The next slot that no tile is in: tiles may be freed in any order."""
         slots = max(self._num, 1)
-        slot = (self._next + 1) % slots
+        slot = (self.handed + 1) % slots
         if slot not in self._taken:
-            self._next += 1
+            self.handed += 1
             self._taken.add(slot)
             return slot
-        behind = range(self._next + 1, self._next + 1 + slots)
-        self._next = next((each for each in behind if each % slots not in self._taken), behind[0])
-        slot = self._next % slots
+        behind = range(self.handed + 1, self.handed + 1 + slots)
+        self.handed = next((each for each in behind if each % slots not in self._taken), behind[0])
+        slot = self.handed % slots
         self._taken.add(slot)
         return slot
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
@@ -54,6 +53,49 @@ class _Flagged(NamedTuple):
 
 
 Passage = Sequence[_Emitted | _Flagged]
+
+
+class Body(NamedTuple):
+    """The body of a loop, and what the recorder knows behind a turn of it.
+
+    ``flags`` are those that it brings, with their names.
+    """
+
+    frame: Frame
+    flags: Sequence[int]
+    names: Mapping[int, str]
+    vector_unread: bool
+    first_touch: dict[tuple[object, ...], int]
+    moved: Moved
+
+    def again(self) -> Body:
+        """The same with transfers of its own: what they wait for depends on the loop."""
+        copies: dict[int, Instruction] = {}
+        frame = self.frame
+        body = _copied(frame.body, copies)
+        touches = [
+            replace(each, instruction=copies.get(id(each.instruction))) for each in frame.touches
+        ]
+        frame = Frame(body, frame.last, frame.behind_scalar, touches)
+        moved, first = self.moved.copied(), dict(self.first_touch)
+        return self._replace(frame=frame, first_touch=first, moved=moved)
+
+
+# A body, the slots that each queue has handed out, and those that are unread, and filled.
+Kept = tuple[Body, tuple[int, ...], frozenset[object], frozenset[object]]
+
+
+def _copied(nodes: Sequence[Node], copies: dict[int, Instruction]) -> list[Node]:
+    """``nodes``, of which the transfers are ``copies`` by what they are copies of."""
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Loop):
+            found.append(Loop(node.count, _copied(node.body, copies)))
+        elif isinstance(node, Instruction) and node.transfer is not None:
+            found.append(copies.setdefault(id(node), replace(node)))
+        else:
+            found.append(node)
+    return found
 
 
 class Watcher(Protocol):
@@ -239,13 +281,44 @@ class Recorder:
         else:
             self._frames.append(Frame())
 
-    def leave_loop(self, count: int, depth: int) -> None:
-        """The body is complete; it runs ``count`` times."""
+    def leave_loop(self, count: int, depth: int, *, kept_from: int | None = None) -> Body | None:
+        """The body is complete; it runs ``count`` times.
+
+        It is kept for :meth:`repeat_body` where the number of flags in front of it is given.
+        """
         if count == 1:  # it has written down where it is
             self._flush()
             self._frames[-1].last = dict.fromkeys(self._frames[-1].last)
-        else:
-            self.close_loop(self.leave_turn(), count, depth)
+            return None
+        inner = self.leave_turn()
+        kept = None if kept_from is None else self._kept(inner, kept_from)
+        self.close_loop(inner, count, depth)
+        return kept
+
+    def repeat_body(self, known: Body, count: int, depth: int) -> None:
+        """A loop that was entered has a body that is known from another core."""
+        self._frames.pop()
+        body = known.again()
+        self.program.flags += body.flags
+        self.program.names.update(body.names)
+        self._vector_unread = body.vector_unread
+        self._first_touch, self._moved = body.first_touch, body.moved
+        self.close_loop(body.frame, count, depth)
+
+    def _kept(self, inner: Frame, first: int) -> Body:
+        """A body that was left, with the flags from ``first`` on."""
+        flags, names = self.program.flags[first:], self.program.names
+        named = {flag: names[flag] for flag in range(first, first + len(flags)) if flag in names}
+        told = self._vector_unread, self._first_touch, self._moved
+        return Body(inner, flags, named, *told).again()
+
+    @property
+    def state(self) -> tuple[int, int, bool]:
+        """What the instructions behind the beginning of a loop depend on.
+
+        Flags and changes of what was moved so far, and whether a vector result is unread.
+        """
+        return len(self.program.flags), self._moved.clock, self._vector_unread
 
     def leave_turn(self) -> Frame:
         """The body of one turn, for :meth:`close_loop`."""
@@ -279,7 +352,7 @@ class Recorder:
         """What is written down inside is forgotten."""
         kept = self._frames, self._pending, self._vector_unread, self._first_touch, self._moved
         self._frames, self._pending = [*self._frames, Frame()], {}
-        self._first_touch, self._moved = dict(self._first_touch), deepcopy(self._moved)
+        self._first_touch, self._moved = dict(self._first_touch), self._moved.copied()
         try:
             yield
         finally:

@@ -69,6 +69,15 @@ class Moved:
         self._history: dict[int, tuple[list[int], list[float]]] = {}  # when, and what from then on
         self._changed: dict[int, None] = {}  # buffers, the one that changed last at the end
 
+    def copied(self) -> Moved:
+        """The same, to go on from here."""
+        found = Moved()
+        found.clock, found._changed = self.clock, dict(self._changed)
+        found._history = {
+            buffer: ([*when], [*totals]) for buffer, (when, totals) in self._history.items()
+        }
+        return found
+
     def add(self, buffer: int, nbytes: float) -> None:
         """So many more bytes of a buffer, or fewer."""
         self.clock += 1

@@ -114,8 +114,8 @@ def is_separable(kernel: Kernel) -> bool:
 
 def compute(kernel: Kernel, profile: Profile) -> None:
     """Run a kernel's code for the numbers alone, and leave them in its tensors."""
+    kernel, costs = kernel.for_numbers(), InstructionCosts(profile)
     blocks = range(kernel.block_dim)
-    costs = InstructionCosts(profile)
     _let_go(_run(kernel, costs, blocks, set(), numerics=True, reference=False))
 
 

@@ -43,7 +43,8 @@ class Product(NamedTuple):
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
     all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
     matrices with rows counted through all of them; no block has rows of two. ``sides`` are the
-    matrices of what is read beside the product, where any doesn't lie as c does.
+    matrices of what is read beside the product, where any doesn't lie as c does. ``keeps_b``: the
+    kernel doesn't write b.
     """
 
     c: GmMatrix
@@ -57,6 +58,7 @@ class Product(NamedTuple):
     scale: GmMatrix | None = None
     column: int = 0
     sides: tuple[GmMatrix, ...] = ()
+    keeps_b: bool = False
 
 
 class Block(NamedTuple):
@@ -157,6 +159,7 @@ class BlockMatmul:
             core.pipe.init_buffer(self._panels[side], depths[side], own[side] or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
+        self._known_b: tuple[Hashable, LocalTensor] | None = None
         self._unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
         self._c = TQue(TPosition.CO1, _IN_FLIGHT if self._unit_flag else t.depth_c, "c")
         block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
@@ -180,7 +183,7 @@ class BlockMatmul:
         self._alike = self._l0.flags, self._hf32, *sides
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
-        self._stack = product.stack
+        self._stack, self._keeps_b = product.stack, product.keeps_b
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
@@ -242,7 +245,7 @@ class BlockMatmul:
         core = self._core
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
-        b = self._at_once(1, (0, k), (0, n))
+        b = self._whole_b()
         for index in self._matrices(m * (n + k)):
             for first in range(0, m, most):
                 block = Block(
@@ -252,6 +255,16 @@ class BlockMatmul:
                 )
                 self._multiply_at_once(block, b)
                 yield block
+
+    def _whole_b(self) -> LocalTensor:
+        """All of B, as the product before has left it where that had the same."""
+        _, n, k = self._shape
+        if not self._keeps_b or self._core.loops:
+            return self._at_once(1, (0, k), (0, n))
+        key = self._operands[1], n, k
+        if self._known_b is None or self._known_b[0] != key:
+            self._known_b = key, self._at_once(1, (0, k), (0, n))
+        return self._known_b[1]
 
     def _matrices(self, elements: int) -> Iterable[Index]:
         """The matrices of the stack; each is worked on with so many elements."""

@@ -6,9 +6,9 @@ with a stride on either side; neighbouring axes that both sides treat alike are 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, partial
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     starts: tuple[Index, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grid:
     """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
 
@@ -65,7 +65,7 @@ class Grid:
         count = self.counts[self.axis]
         return min(self.cores, count if self.evenly else ceil(count / ceil(count / self.cores)))
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Tiles along each axis."""
         return tuple(ceil(a / max(1, b)) for a, b in zip(self.sizes, self.extent, strict=True))
@@ -77,9 +77,7 @@ class Grid:
 
     def block_kind(self, block: int) -> Hashable:
         """What kinds of tiles a core has, and how many of each."""
-        return tuple(
-            (tuple(part.extent for part in parts), count) for parts, _, count in self._shares(block)
-        )
+        return tuple([(_extent(parts), count) for parts, _, count in self._shares(block)])
 
     def pieces(self, core: Core) -> Iterator[Piece]:
         """The tiles of one core, alike ones as one loop."""
@@ -95,15 +93,30 @@ class Grid:
 
         The first tiles of a kind are those of the core that is the first to get one more.
         """
-        used, kinds = _dealt(self)
+        used, kinds = self._dealt
         for parts, each, more, turned in kinds:
             for last, place in ((used, -turned), (turned, used - turned)):
                 first = partial(_first_tile, each, more, place, last)
                 for turn in core.share(first, in_chains=False):
                     yield _piece(parts, turn)
 
-    def _parts(self, axis: int) -> tuple[Part, ...]:
-        return parts_of(0, self.sizes[axis], self.extent[axis])
+    @cached_property
+    def _parts(self) -> list[tuple[Part, ...]]:
+        """The tiles along each axis."""
+        return [parts_of(0, *each) for each in zip(self.sizes, self.extent, strict=True)]
+
+    @cached_property
+    def _dealt(self) -> tuple[int, list[tuple[tuple[Part, ...], int, int, int]]]:
+        """How many cores are used where all tiles are dealt out, and the kinds of tiles.
+
+        Of each kind, how many every core gets, and how many cores get one more, from which core on.
+        """
+        found, turned, used = [], 0, self.used_cores
+        for parts in product(*self._parts):
+            each, more = divmod(prod([part.count for part in parts]), used)
+            found.append((parts, each, more, turned))
+            turned = (turned + more) % used
+        return used, found
 
     def _share_of_axis(self, axis: int, place: int) -> tuple[Part, ...]:
         """The tiles along the dealt-out axis that one core gets."""
@@ -126,31 +139,17 @@ class Grid:
         if self.axis is not None:
             if place >= self.used_cores:
                 return
-            axes = [self._parts(axis) for axis in range(len(self.extent))]
+            axes = [*self._parts]
             axes[self.axis] = self._share_of_axis(self.axis, place)
             for parts in product(*axes):
-                yield parts, 0, prod(part.count for part in parts)
+                yield parts, 0, prod([part.count for part in parts])
             return
-        used, kinds = _dealt(self)
+        used, kinds = self._dealt
         for parts, each, more, turned in kinds if place < used else ():
             mine = (place - turned) % used
             count = each + (mine < more)
             if count:
                 yield parts, mine * each + min(mine, more), count
-
-
-@lru_cache(maxsize=16)
-def _dealt(grid: Grid) -> tuple[int, list[tuple[tuple[Part, ...], int, int, int]]]:
-    """How many cores a grid that deals out all uses, and its kinds of tiles.
-
-    Of each kind, how many every core gets, and how many cores get one more, from which core on.
-    """
-    found, turned, used = [], 0, grid.used_cores
-    for parts in product(*(grid._parts(axis) for axis in range(len(grid.extent)))):
-        each, more = divmod(prod(part.count for part in parts), used)
-        found.append((parts, each, more, turned))
-        turned = (turned + more) % used
-    return used, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +267,14 @@ def whole_axes(
 
 def _piece(parts: tuple[Part, ...], number: Index) -> Piece:
     """The tile of a number among those of its kind."""
-    indices = taken_apart(number, tuple(part.count for part in parts))
-    starts = (index * part.extent + part.start for part, index in zip(parts, indices, strict=True))
-    return Piece(tuple(part.extent for part in parts), tuple(starts))
+    indices = taken_apart(number, [part.count for part in parts])
+    starts = [index * part.extent + part.start for part, index in zip(parts, indices, strict=True)]
+    return Piece(_extent(parts), tuple(starts))
+
+
+def _extent(parts: tuple[Part, ...]) -> Extent:
+    """The elements of alike tiles along each axis."""
+    return tuple([part.extent for part in parts])
 
 
 def _first_tile(each: int, more: int, place: int, last: int, core: int) -> int:
@@ -282,11 +286,11 @@ def _first_tile(each: int, more: int, place: int, last: int, core: int) -> int:
     return at * each + min(at, more)
 
 
-def taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
+def taken_apart(number: Index, counts: Sequence[int]) -> list[Index]:
     """The index of a tile along each axis."""
-    if sum(count > 1 for count in counts) <= 1:
-        return [number if count > 1 else 0 for count in counts]
     after = prod(counts)
+    if after == max(counts, default=1):
+        return [number if count > 1 else 0 for count in counts]
     indices: list[Index] = []
     for count in counts:
         after //= count

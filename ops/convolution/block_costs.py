@@ -1,257 +1,156 @@
-"""The blocks in which a core works on its part of a convolution, and about how long they take."""
+"""The blocks in which a core works on its part of a convolution, and about how long they take.
+
+All of them are looked at together: arrays have a row for every size of blocks, and a column for
+every way of the operands through L1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, inf, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from npusim.library.matmul_tiling import MatmulTiling
-from npusim.library.unfolded import plane_rows
+from npusim.ops.convolution.block_sizes import EDGES, Part, Sizes, fitting
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.hardware.profile import Profile
-    from npusim.ops.convolution.geometry import Geometry
-    from npusim.values.dtypes import DType
+    from numpy.typing import NDArray
 
-_FRACTALS = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
+    from npusim.hardware.profile import Profile
+    from npusim.ops.convolution.block_sizes import Grid, Job
+
 _CHUNKS = 6  # parts of k in L1 that are looked at
 _ALIKE = 1.02  # times the least cycles, which no estimate tells apart
+_KEPT = (False, True), (True, False), (False, False)  # of both operands, in L1
 _TILES_AHEAD = 4  # tiles on their way into L1, so that none waits for the time of flight
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What decides about a tiling.
+class _Ways(NamedTuple):
+    """Ways of the operands through L1.
 
-    ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
-    results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
-    parts, ``dilated`` that planes get zeros between elements. What windows see comes from memory in
-    runs of ``gathered_bytes``, where it isn't unfolded in L1.
+    So much of k at a time, the slices of channels that it sees, which operands stay, all of
+    ``both`` in the first way, and whether there is one tile at a time, ``alone``. ``ends`` are
+    behind those of each kind of steps: where some of a kind fit, the next aren't looked at.
     """
 
-    geometry: Geometry
-    dtype: DType
-    out_bytes: int
-    hf32: bool = False
-    has_bias: bool = False
-    steps_out: float = 0
-    sums: bool = False
-    uneven: bool = False
-    dilated: bool = False
-    gathered_bytes: int = 0
+    step: NDArray[Any]
+    seen: NDArray[Any]
+    keep_a: NDArray[Any]
+    keep_b: NDArray[Any]
+    both: NDArray[Any]
+    only_a: NDArray[Any]
+    alone: NDArray[Any]
+    ends: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Parts of the images, of all groups' output channels, and of the positions of an image."""
+class _InL1(NamedTuple):
+    """Which blocks fit, and what :class:`MatmulTiling` says of them."""
 
-    images: int
-    columns: int
-    rows: int
-
-    @property
-    def cores(self) -> int:
-        """Cores that have a part."""
-        return self.images * self.columns * self.rows
-
-
-def part_of(total: int, parts: int, grain: int) -> int:
-    """Elements of a part, in whole fractals."""
-    return total if parts == 1 else ceil(ceil(total / grain) / parts) * grain
-
-
-class Blocks(NamedTuple):
-    """Blocks that fit, as :class:`MatmulTiling` has them."""
-
-    base_m: int
-    base_n: int
-    base_k: int
-    step_k: int
-    keep_a: bool
-    keep_b: bool
-    depth_c: int
-    depth_1: int
-    panels: int
-    a_bytes: int
-    wide: int = 1
-
-    def tiling(self) -> MatmulTiling:
-        """The same for the product."""
-        return MatmulTiling(**self._asdict())
-
-
-class _OfBlock(NamedTuple):
-    """What blocks of one size have in common: how many there are, and cycles of all of them.
-
-    ``started`` are those of what has to be started for each, ``last`` the way out of one, and
-    ``once_a`` bytes that all rows of blocks see of an image.
-    """
-
-    tall: int
-    broad: int
-    a_into_l0: float
-    b_into_l0: float
-    started: float
-    out: float
-    last: float
-    once_a: float
+    fits: NDArray[Any]
+    depth_1: NDArray[Any]
+    panels: NDArray[Any]
+    a_bytes: NDArray[Any]
+    wide: NDArray[Any]
 
 
 class BlockCosts:
-    """Cycles of the core with most to do, for a grid and blocks, roughly."""
+    """Cycles of the core with most to do, for grids and blocks, roughly."""
 
-    def __init__(self, profile: Profile, job: Job, grid: Grid) -> None:
-        self._profile, self._job, self.grid = profile, job, grid
+    def __init__(self, profile: Profile, job: Job, grids: list[Grid]) -> None:
+        self._profile, self._job = profile, job
         geometry, grain = job.geometry, profile.cube.fractal_m
         self._grain, self._size = grain, job.dtype.itemsize
         self._lanes = profile.buffers.block_bytes // self._size
-        self._deep = max(grain, self._lanes)  # of pieces that are turned on their way into L0B
-        self._images = ceil(geometry.images / grid.images)
-        self._groups = ceil(geometry.groups / grid.columns)
-        self._m = min(geometry.positions, part_of(geometry.positions, grid.rows, grain))
-        parts = max(1, grid.columns // geometry.groups)
-        self._n = part_of(geometry.out_channels, parts, grain)
         self._k = round_up(geometry.depth, self._lanes)
-        self._aligned = grid.rows == 1
-        kind = "hfloat32" if job.hf32 else job.dtype.intrinsic
-        rate = profile.cube.dtypes.get(kind) or profile.cube.dtypes["float16"]
-        self._high, self._wide = ceil(self._m / grain), ceil(self._n / grain)
-        fractals = self._high * self._wide * ceil(self._k / rate.k_per_fractal)
-        self._products = fractals * rate.cycles_per_fractal
-        paths = profile.paths
-        self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
         step = geometry.window.stride[1] * geometry.lanes * self._size
-        self._unfolding = profile.load3d_bytes_per_cycle(paths.l1_to_l0a, step)
-        self._rate = self._a_rate = paths.gm_to_l1.bytes_per_cycle
+        self._unfolding = profile.load3d_bytes_per_cycle(profile.paths.l1_to_l0a, step)
+        self._path = profile.paths.gm_to_l1
+        self._rate = self._a_rate = self._path.bytes_per_cycle
         if job.gathered_bytes:
             line = profile.memory.l2_line_bytes
             self._a_rate *= job.gathered_bytes / round_up(job.gathered_bytes, line)
-        shared = grid.images * grid.rows > 1
-        self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
-        self._hbm = profile.hbm_sustained_gbps * 1e3 / profile.clock_mhz / grid.cores
         given = geometry.images * geometry.slices * prod(geometry.plane) * geometry.lanes
         weights = self._k * geometry.out_channels * geometry.groups
         results = geometry.images * geometry.positions * geometry.out_channels * geometry.groups
-        room = (profile.memory.l2_bytes - results * job.out_bytes) / self._size
-        self._kept_in_l2 = given <= room, weights <= profile.memory.l2_bytes / self._size
-        self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes
-        self._chunks = list(self._parts_of_k())
-        self._slice_bytes: dict[int, int] = {}  # of a plane, by rows of a block
-        self._known: dict[tuple[int, int], _OfBlock] = {}
+        l2_bytes = profile.memory.l2_bytes
+        room = (l2_bytes - results * job.out_bytes) / self._size
+        self._a_in_l2, self._b_in_l2 = given <= room, weights <= l2_bytes / self._size
+        self._parts = [Part.of(profile, geometry, grid) for grid in grids]
+        self._bases = [fitting(profile, job, part) for part in self._parts]
+        self._sizes = Sizes.of(job, self._parts, self._bases)
+        self._ends = np.cumsum([len(bases) for bases in self._bases])
 
-    def usual(self) -> float:
-        """Cycles with the first blocks that fit."""
-        for edges in (_FRACTALS[2:4], _FRACTALS):
-            for base in self._bases(edges):
-                for blocks in self._in_l1(base):
-                    return self._cycles(blocks)[0]
+    def usual(self, place: int) -> float:
+        """Cycles with the first blocks of a grid that fit."""
+        cycles, bases = self._rows(place, self._cycles[0]), self._bases[place]
+        usual = fitting(self._profile, self._job, self._parts[place], EDGES[2:4])
+        for wanted in (usual, bases):
+            chosen = cycles[[base in wanted for base in bases]]
+            if (fits := chosen < inf).any():
+                return float(chosen[fits][0])
         return inf
 
-    def best(self, limit: float) -> tuple[float, Blocks | None]:
-        """The least cycles below a limit, and their blocks; None where none fits.
+    def best(self, place: int, limit: float) -> tuple[float, MatmulTiling | None]:
+        """The least cycles of a grid below a limit, and their blocks; None where none fits.
 
         Where memory is what all wait for, those of them that are done first without.
         """
-        least, found = limit, list[tuple[float, float, Blocks]]()
-        for base in self._bases(_FRACTALS):
-            if self._least(base) >= _ALIKE * least:
-                continue
-            for blocks in self._in_l1(base):
-                cycles, without = self._cycles(blocks)
-                if cycles < limit and cycles < _ALIKE * least:
-                    least = min(least, cycles)
-                    found.append((cycles, without, blocks))
-        alike = [(without, blocks) for cycles, without, blocks in found if cycles <= _ALIKE * least]
-        return least, min(alike, default=(inf, None), key=lambda each: each[0])[1]
+        cycles, without = (self._rows(place, each) for each in self._cycles)
+        least = min(limit, float(cycles.min(initial=inf)))
+        alike = (cycles < limit) & (cycles <= _ALIKE * least)
+        if not alike.any():
+            return limit, None
+        row, way = divmod(int(np.where(alike, without, inf).argmin()), alike.shape[1])
+        return least, self._tiling(place, row, way)
 
-    def _bases(self, edges: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-        """Rows, columns and depth of blocks that fit into L0."""
-        buffers = self._profile.buffers
-        table = buffers.bias_table_bytes if self._job.has_bias else None
-        widest = min(self._n, (table or self._n * FLOAT.itemsize) // FLOAT.itemsize)
-        results = buffers.l0c_bytes // FLOAT.itemsize
-        whole_k = round_up(self._k, self._deep)
-        for base_n in self._edges(self._n, edges, widest, self._deep):
-            for base_m in self._edges(self._m, edges, results // base_n, self._grain):
-                in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n)
-                base_k = in_l0 // (2 * self._size) // self._deep * self._deep
-                if base_k:
-                    yield base_m, base_n, min(whole_k, base_k)
+    def _rows(self, place: int, values: NDArray[Any]) -> NDArray[Any]:
+        """Those of a grid."""
+        end = self._ends[place]
+        return values[end - len(self._bases[place]) : end]
 
-    def _edges(self, total: int, edges: tuple[int, ...], most: int, grain: int) -> list[int]:
-        """Edges of blocks that cut a total as evenly as fractals allow, the longest first."""
-        whole = ceil(total / grain)
-        limits = [each for each in edges if each * grain <= most] or [1]
-        return list(dict.fromkeys(ceil(whole / ceil(whole / each)) * grain for each in limits))
+    def _tiling(self, place: int, row: int, way: int) -> MatmulTiling:
+        """The blocks of a grid of a size that take a way."""
+        base_m, base_n, base_k = self._bases[place][row]
+        ways = self._ways
+        depth_1, panels, a_bytes, wide = (
+            int(self._rows(place, each)[row, way]) for each in self._in_l1[1:]
+        )
+        return MatmulTiling(
+            base_m,
+            base_n,
+            base_k,
+            round_up(self._k, base_k) if ways.both[way] else int(ways.step[way]),
+            keep_a=bool(ways.keep_a[way]),
+            keep_b=bool(ways.keep_b[way]),
+            depth_c=2 if self._has_two(base_m, base_n) else 1,
+            depth_1=depth_1,
+            panels=panels,
+            a_bytes=a_bytes,
+            wide=wide,
+        )
 
-    def _in_l1(self, base: tuple[int, int, int]) -> Iterator[Blocks]:
-        """Blocks with what stays in L1, and how much of k passes through it at a time."""
-        base_m, base_n, base_k = base
-        buffers, of_block = self._profile.buffers, self._of_block(base_m, base_n)
-        results = buffers.l0c_bytes // FLOAT.itemsize
-        depth_c = 2 if 2 * base_m * base_n <= results and not self._job.sums else 1
-        room = buffers.l1_bytes
-        if self._job.has_bias:
-            room -= buffers.bias_table_bytes or 0
-        several = of_block.broad * self._groups > 1
-        tiles = of_block.tall * self._images > 1
-        whole_b = base_n * round_up(self._k, base_k) * self._size
-        whole_a = self._a_bytes(base_m, self._k)
-        if 2 * whole_a + whole_b <= room:
-            yield self._both(base, depth_c, (whole_a, whole_b), room)
-        for chunks in self._chunks:
-            fitting = 0
-            for step in chunks:
-                of_a, of_b = self._a_bytes(base_m, step), base_n * step * self._size
-                if panels := self._panels(several, whole_b, room - 2 * of_a):
-                    depth = self._depth(room - whole_b * panels, of_a)
-                    yield Blocks(*base, step, False, True, depth_c, depth, panels, of_a)
-                if panels := self._panels(tiles, whole_a, room - 2 * of_b):
-                    depth = self._depth(room - whole_a * panels, of_b)
-                    yield Blocks(*base, step, True, False, depth_c, depth, panels, whole_a)
-                if 2 * (of_a + of_b) <= room:
-                    depth = self._depth(room, of_a + of_b)
-                    yield Blocks(*base, step, False, False, depth_c, depth, 2, of_a)
-                    fitting += 1
-            if fitting:
-                return
-            if of_a + of_b <= room:  # a tile at a time, rather than the same rows for every tap
-                yield Blocks(*base, step, False, False, depth_c, 1, 2, of_a)
+    def _has_two(self, base_m: Any, base_n: Any) -> Any:
+        """Whether L0C has room for two blocks of results."""
+        fits = 2 * base_m * base_n <= self._profile.buffers.l0c_bytes // FLOAT.itemsize
+        return fits & (not self._job.sums)
 
-    def _both(
-        self, base: tuple[int, int, int], depth_c: int, whole: tuple[int, int], room: int
-    ) -> Blocks:
-        """All of k of both in L1: as many columns of blocks as there is room for, twice if need be.
-
-        Source: TBE, conv2d: tiles in L1 are several blocks of L0 wide (multi_n of BL1), so that
-        positions are loaded once for all of them.
-        """
-        of_a, of_b = whole
-        broad = self._of_block(base[0], base[1]).broad
-        panels, most = 1, (room - 2 * of_a) // of_b
-        if most < broad * self._groups and most > 1:
-            panels, most = 2, most // 2
-        wide = ceil(broad / ceil(broad / min(broad, most)))
-        step = round_up(self._k, base[2])
-        return Blocks(*base, step, True, True, depth_c, 2, panels, of_a, wide)
-
-    @staticmethod
-    def _panels(several: bool, panel: int, room: int) -> int:
-        """Panels that L1 holds: two where there are several, else the next one waits; none, maybe.
-
-        Source: ops-nn, conv/conv3d_v2: an operand that is loaded in full may have a single buffer.
-        """
-        if several and 2 * panel <= room:
-            return 2
-        return 1 if panel <= room else 0
-
-    def _depth(self, room: int, of_tile: int) -> int:
-        """Tiles that L1 has room for beside each other, as many as are of use."""
-        return max(2, min(_TILES_AHEAD, room // of_tile))
+    @cached_property
+    def _ways(self) -> _Ways:
+        """The ways through L1 that are looked at, a column each."""
+        ways, ends = [(self._k, True, True, False)], list[int]()
+        for steps in filter(None, self._parts_of_k()):
+            ways += [(step, *kept, False) for step in steps for kept in _KEPT]
+            ways.append((steps[-1], False, False, True))  # rather than the same rows for every tap
+            ends.append(len(ways))
+        step, keep_a, keep_b, alone = (np.array(each) for each in zip(*ways, strict=True))
+        return _Ways(
+            step, self._seen(step), keep_a, keep_b, keep_a & keep_b, keep_a & ~keep_b, alone, ends
+        )
 
     def _parts_of_k(self) -> Iterator[list[int]]:
         """Parts of k to choose from: whole slices of channels, rows of taps, single taps."""
@@ -266,115 +165,114 @@ class BlockCosts:
         yield [tap * columns * each for each in range(rows - 1, 0, -1) if rows % each == 0]
         yield [tap]
 
-    def _a_bytes(self, base_m: int, step: int) -> int:
-        """Bytes of the rows of planes that a block and a part of k see."""
-        each = self._slice_bytes.get(base_m)
-        if each is None:
-            each = self._slice_bytes[base_m] = self._slice_of(base_m)
-        return min(-(-step // self._slice), self._slices) * each
-
-    def _slice_of(self, base_m: int) -> int:
-        """The same of a slice of channels."""
+    def _seen(self, step: Any) -> Any:
+        """Slices of channels that a part of k sees."""
         geometry = self._job.geometry
-        window, lanes = geometry.window, geometry.lanes
-        if window.is_point and not self._job.dilated:
-            return base_m * lanes * self._size
-        rows = plane_rows(
-            window, geometry.plane, geometry.out_plane, min(base_m, self._m), aligned=self._aligned
-        )
-        return rows * geometry.plane[1] * lanes * self._size
+        slices = np.ceil(step / (geometry.window.taps * geometry.lanes))
+        return np.minimum(slices, geometry.group_slices)
 
-    def _of_block(self, base_m: int, base_n: int) -> _OfBlock:
-        """What is known of blocks whatever part of k is in L1."""
-        found = self._known.get((base_m, base_n))
-        if found is None:
-            paths = self._profile.paths
-            tall, broad = ceil(self._m / base_m), ceil(self._n / base_n)
-            fractal = self._grain * self._k * self._size
-            found = self._known[base_m, base_n] = _OfBlock(
-                tall,
-                broad,
-                broad * self._high * fractal / self._unfolding,
-                tall * self._wide * fractal / paths.l1_to_l0b.bytes_per_cycle,
-                2 * paths.l1_to_l0a.setup_cycles * tall * broad,
-                self._out(self._high * self._wide, tall * broad),
-                self._out(base_m * base_n // self._grain**2, 1),
-                tall * self._a_bytes(base_m, self._k),
-            )
-        return found
+    @cached_property
+    def _in_l1(self) -> _InL1:
+        """What stays in L1, and how much of k passes through it at a time.
 
-    def _in_l0(self, of_block: _OfBlock, parts: int) -> tuple[float, float]:
-        """Cycles of the cube and of loading L0, with so many parts of k for each block."""
-        pieces = of_block.tall * of_block.broad * parts
-        into_l0 = pieces * self._starts + of_block.a_into_l0 + of_block.b_into_l0
-        products = self._products + pieces * self._profile.cube.mad_start_cycles
-        return products, into_l0 + of_block.started
+        Panels that are kept are two where there are several, else the next one waits; of both, as
+        many columns of blocks as there is room for, twice if need be. Sources: ops-nn,
+        conv/conv3d_v2 (an operand that is loaded in full may have a single buffer); TBE, conv2d
+        (multi_n of BL1, so that positions are loaded once for several blocks of L0).
+        """
+        sizes, ways, buffers = self._sizes, self._ways, self._profile.buffers
+        room = buffers.l1_bytes
+        if self._job.has_bias:
+            room -= buffers.bias_table_bytes or 0
+        whole_b = sizes.base_n * np.ceil(self._k / sizes.base_k) * sizes.base_k * self._size
+        whole_a = sizes.slice_bytes * self._seen(self._k)
+        tile_a, tile_b = sizes.slice_bytes * ways.seen, sizes.base_n * ways.step * self._size
+        streamed = np.where(ways.only_a, 0, tile_a) + np.where(ways.keep_b, 0, tile_b)
+        kept = np.where(ways.only_a, whole_a, 0) + np.where(ways.keep_b, whole_b, 0)
+        left = room - np.where(ways.alone, 1, 2) * streamed
+        fits, most = self._first_that_fit(kept <= left), np.maximum(1, left[:, :1] // whole_b)
+        of_b, of_a = sizes.broad * sizes.part.groups, sizes.tall * sizes.part.images
+        several = np.where(ways.only_a, of_a > 1, of_b > np.where(ways.both, most, 1))
+        panels = np.where(2 * kept <= left, 1 + (several | (kept == 0)), 1)
+        depth_1 = np.clip((room - kept * panels) // streamed, 2, _TILES_AHEAD)
+        depth_1 = np.where(ways.both, 2, np.where(ways.alone, 1, depth_1))
+        columns = np.ceil(sizes.broad / np.minimum(sizes.broad, most // panels[:, :1]))
+        wide = np.where(ways.both, np.ceil(sizes.broad / columns), 1)
+        return _InL1(fits, depth_1, panels, np.where(ways.keep_a, whole_a, tile_a), wide)
 
-    def _least(self, base: tuple[int, int, int]) -> float:
-        """Cycles that blocks take at least, whatever is in L1."""
-        base_m, base_n, base_k = base
-        of_block = self._of_block(base_m, base_n)
-        busiest = max(*self._in_l0(of_block, -(-self._k // base_k)), of_block.out)
-        return self._images * self._groups * busiest
+    def _first_that_fit(self, fits: NDArray[Any]) -> NDArray[Any]:
+        """Those of the first kind of steps that fit, single tiles where no others do."""
+        begin, wanted = 1, np.ones((len(fits), 1), bool)
+        for end in self._ways.ends:
+            streams = fits[:, begin + 2 : end : 3]
+            fits[:, begin:end] &= wanted
+            found = streams.any(axis=1, keepdims=True)
+            fits[:, end - 1 : end] &= ~found
+            begin, wanted = end, wanted & ~found
+        return fits
 
-    def _cycles(self, blocks: Blocks) -> tuple[float, float]:
-        """The busiest pipe, and what comes before and after it; also where memory is no limit."""
-        base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, _, a_bytes, wide = blocks
-        path, of_block = self._profile.paths.gm_to_l1, self._of_block(base_m, base_n)
-        tall, broad, out = of_block.tall, of_block.broad, of_block.out
-        chunks = -(-self._k // step_k)
-        parts = chunks * -(-min(step_k, self._k) // base_k)
-        products, into_l0 = self._in_l0(of_block, parts)
-        whole_a = tall * a_bytes * (1 if keep_a else chunks)
-        whole_b = self._n * self._k * self._size
-        of_a, of_b = self._loaded(blocks)
-        loads = of_a / self._a_rate + of_b / self._b_rate
-        chunks *= tall * (ceil(broad / wide) if keep_a and keep_b else broad)
-        flight = path.latency_cycles / depth_1
-        loads = max(loads + 2 * chunks * path.setup_cycles, chunks * flight + loads / 2)
-        step_b = base_n * (self._k if keep_b else step_k) * self._size
-        first = (a_bytes if keep_b else min(a_bytes, whole_a)) / self._a_rate + step_b / self._rate
-        memory = self._from_memory(of_block, of_a, of_b) / self._hbm
-        overlap = max(products, into_l0, loads, out)
+    @cached_property
+    def _cycles(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The busiest pipe, and what comes before and after it; also where memory is no limit.
+
+        Infinite for blocks that don't fit.
+        """
+        sizes, ways, in_l1, path = self._sizes, self._ways, self._in_l1, self._path
+        part, tall, broad = sizes.part, sizes.tall, sizes.broad
+        chunks, columns = np.ceil(self._k / ways.step), np.ceil(broad / in_l1.wide)
+        parts = chunks * np.ceil(np.minimum(ways.step, self._k) / sizes.base_k)
+        products, into_l0 = self._in_l0(tall * broad * parts)
+        of_tiles = tall * in_l1.a_bytes * np.where(ways.keep_a, 1, chunks)
+        of_a = np.where(ways.only_a, of_tiles, of_tiles * columns)
+        whole_b = part.n * self._k * self._size
+        of_b = whole_b * np.where(ways.keep_b, 1 / part.images, tall)
+        loads, tiles = of_a / self._a_rate + of_b / part.b_rate, chunks * tall * columns
+        flights = tiles * (path.latency_cycles / in_l1.depth_1)
+        loads = np.maximum(loads + 2 * tiles * path.setup_cycles, flights + loads / 2)
+        out = self._out(part.high * part.wide, tall * broad)
+        computed = np.maximum(products, into_l0)
+        overlap = np.maximum(computed, loads)
         if self._job.dilated:
-            overlap = max(overlap, self._made(of_a, tall if keep_a else chunks))
-        if depth_1 == 1:
-            overlap = max(out, loads + max(products, into_l0))
-        overlap += self._waits(blocks, whole_a, whole_b, self._rate)
-        if depth_c == 1:
-            overlap = max(overlap, products + out)
-        turns, around = self._images * self._groups, first + of_block.last
-        return turns * max(overlap, memory) + around, turns * overlap + around
+            overlap = np.maximum(overlap, self._made(of_a, np.where(ways.keep_a, tall, tiles)))
+        overlap = np.maximum(out, np.where(ways.alone, loads + computed, overlap))
+        overlap = overlap + self._waits(of_tiles, whole_b)
+        two = self._has_two(sizes.base_m, sizes.base_n)
+        overlap = np.where(two, overlap, np.maximum(overlap, products + out))
+        step_b = sizes.base_n * np.where(ways.keep_b, self._k, ways.step) * self._size
+        last = self._out(sizes.base_m * sizes.base_n // self._grain**2, 1)
+        around = in_l1.a_bytes / self._a_rate + step_b / self._rate + last
+        # What L2 has no room for comes from memory again.
+        once_a = tall * self._seen(self._k) * sizes.slice_bytes
+        read_a = once_a if self._a_in_l2 else of_a
+        read_b = np.minimum(of_b, whole_b) if self._b_in_l2 else of_b
+        memory = (read_a + read_b + part.m * part.n * self._job.out_bytes) / part.hbm
+        turns = part.images * part.groups
+        cycles = turns * np.maximum(overlap, memory) + around
+        return np.where(in_l1.fits, cycles, inf), turns * overlap + around
 
-    def _loaded(self, blocks: Blocks) -> tuple[float, float]:
-        """Bytes of both operands that an image and a group take."""
-        of_block = self._of_block(blocks.base_m, blocks.base_n)
-        columns = ceil(of_block.broad / blocks.wide)
-        chunks = 1 if blocks.keep_a else -(-self._k // blocks.step_k)
-        again = 1 if blocks.keep_a and not blocks.keep_b else columns
-        of_a = of_block.tall * blocks.a_bytes * chunks * again
-        of_b = self._n * self._k * self._size
-        return of_a, of_b * (1 / self._images if blocks.keep_b else of_block.tall)
+    def _in_l0(self, pieces: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Cycles of the cube and of loading L0 for so many parts of k of all blocks."""
+        paths, cube = self._profile.paths, self._profile.cube
+        sizes, part = self._sizes, self._sizes.part
+        kind = "hfloat32" if self._job.hf32 else self._job.dtype.intrinsic
+        rate = cube.dtypes.get(kind) or cube.dtypes["float16"]
+        fractals = part.high * part.wide * ceil(self._k / rate.k_per_fractal)
+        products = fractals * rate.cycles_per_fractal + pieces * cube.mad_start_cycles
+        fractal = self._grain * self._k * self._size
+        into_l0 = pieces * (cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles)
+        into_l0 = into_l0 + sizes.broad * part.high * fractal / self._unfolding
+        into_l0 = into_l0 + sizes.tall * part.wide * fractal / paths.l1_to_l0b.bytes_per_cycle
+        return products, into_l0 + 2 * paths.l1_to_l0a.setup_cycles * sizes.tall * sizes.broad
 
-    def _from_memory(self, of_block: _OfBlock, of_a: float, of_b: float) -> float:
-        """Bytes to and from memory of an image and a group; what L2 has no room for comes again."""
-        once = of_block.once_a, self._n * self._k * self._size
-        loads = zip((of_a, of_b), once, self._kept_in_l2, strict=True)
-        loaded = sum(min(each, least) if kept else each for each, least, kept in loads)
-        return loaded + self._m * self._n * self._job.out_bytes
-
-    def _waits(self, blocks: Blocks, of_a: float, of_b: float, rate: float) -> float:
+    def _waits(self, of_tiles: NDArray[Any], whole_b: NDArray[Any]) -> NDArray[Any]:
         """Cycles a turn in which nothing else goes on, as L1 has room for one panel only."""
-        if blocks.panels > 1 or not (blocks.keep_a or blocks.keep_b):
-            return 0
-        of_block = self._of_block(blocks.base_m, blocks.base_n)
-        if blocks.keep_a and blocks.keep_b:
-            return of_b / rate / self._images if of_block.broad * self._groups > blocks.wide else 0
-        if blocks.keep_a:
-            return of_a / self._a_rate if of_block.tall * self._images > 1 else 0
-        return of_b / rate / self._images if of_block.broad * self._groups > 1 else 0
+        sizes, ways, in_l1, part = self._sizes, self._ways, self._in_l1, self._sizes.part
+        of_b = ways.keep_b & (sizes.broad * part.groups > in_l1.wide)
+        of_a = ways.only_a & (sizes.tall * part.images > 1)
+        of_panel = np.where(of_b, whole_b / self._rate / part.images, of_tiles / self._a_rate)
+        return np.where((in_l1.panels == 1) & (of_a | of_b), of_panel, 0)
 
-    def _made(self, nbytes: float, tiles: int) -> float:
+    def _made(self, nbytes: NDArray[Any], tiles: NDArray[Any]) -> Any:
         """Cycles of tiles of planes that get zeros between their elements, one after the other."""
         paths, vector = self._profile.paths, self._profile.vector
         each = paths.gm_to_l1.latency_cycles + paths.gm_to_l1.setup_cycles
@@ -383,7 +281,7 @@ class BlockCosts:
         move = nbytes / paths.ub_to_l1.bytes_per_cycle + 2 * nbytes / vector.repeat_bytes
         return move + tiles * (each + paths.ub_to_l1.setup_cycles)
 
-    def _out(self, fractals: int, blocks: int) -> float:
+    def _out(self, fractals: Any, blocks: Any) -> Any:
         """Cycles of so many fractals of results on their way out, in so many blocks.
 
         UB has two of them: one is filled while the other leaves and, for a while, isn't free yet.
@@ -396,4 +294,5 @@ class BlockCosts:
         repeats = elements * FLOAT.itemsize / profile.vector.repeat_bytes
         vector = elements * FLOAT.itemsize / read.bytes_per_cycle + self._job.steps_out * repeats
         store = elements * self._job.out_bytes / write.bytes_per_cycle
-        return max(vector, store, (vector + store + blocks * write.latency_cycles) / 2)
+        flights = blocks * write.latency_cycles
+        return np.maximum(np.maximum(vector, store), (vector + store + flights) / 2)

@@ -22,7 +22,8 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ops.convolution.block_costs import BlockCosts, Grid, Job, part_of
+from npusim.ops.convolution.block_costs import BlockCosts
+from npusim.ops.convolution.block_sizes import Grid, Job, part_of
 from npusim.values.arithmetic import divisors, greatest_divisor, round_up
 from npusim.values.errors import KernelError
 
@@ -90,12 +91,13 @@ class Tiling:
 def tiling_of(profile: Profile, job: Job) -> Tiling:
     """The tiling of a convolution on a chip."""
     grain = profile.cube.fractal_m
-    costs = [BlockCosts(profile, job, grid) for grid in _grids(profile, job)]
-    least, blocks, grid = inf, None, costs[0].grid
-    for each in sorted(costs, key=BlockCosts.usual)[:_SHORTLIST]:
-        cycles, better = each.best(least)
+    grids = list(_grids(profile, job))
+    costs = BlockCosts(profile, job, grids)
+    least, blocks, grid = inf, None, grids[0]
+    for place in sorted(range(len(grids)), key=costs.usual)[:_SHORTLIST]:
+        cycles, better = costs.best(place, least)
         if better is not None:
-            least, blocks, grid = cycles, better.tiling(), each.grid
+            least, blocks, grid = cycles, better, grids[place]
     if blocks is None:
         rows, columns = job.geometry.plane
         problem = f"what windows see of planes of {rows} x {columns} doesn't fit into L1"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -219,17 +220,19 @@ class BlockedCopy(Kernel):
         core.pipe.init_buffer(in_que, self.depth, half)
         core.pipe.init_buffer(out_que, self.depth, half)
         read_parameters(core, PARAMETERS)
+        order, packed_order = self._orders()
         for whole in self.grid.pieces(core):
             piece: Piece = whole
             outer: Index = 0
             if self.layout.outer[0] > 1:
                 piece, outer = Piece(whole.shape[1:], whole.starts[1:]), whole.starts[0]
-            plain, packed = self.plain_cut(piece, outer), self.packed_cut(piece, outer)
+            plain = self.plain_cut(order, piece, outer)
+            packed = self.packed_cut(packed_order, piece, outer)
             source, target = (plain, packed) if self.forward else (packed, plain)
             x = in_que.copy_in(source)
             out = out_que.alloc_tensor(self.kind, *target.shape)
             self.turn(core, out, x, piece.shape)
-            how = self._how(piece.shape, out.shape, core.depth)
+            how = partial(self._arranged, piece.shape, out.shape, core.depth)
             core.arrange(out, x, how=how, shows=True)
             in_que.free_tensor(x)
             out_que.copy_out(target, out)
@@ -244,11 +247,14 @@ class BlockedCopy(Kernel):
 
     # -- both sides of a tile ---------------------------------------------------------------------
 
-    def plain_order(self) -> tuple[int, ...]:
-        """The axes as they follow each other in the plain tensor."""
-        return tuple(sorted(range(3), key=lambda axis: (-self.layout.plain[axis], axis)))
+    def _orders(self) -> tuple[tuple[int, ...], str]:
+        """The axes as they follow each other on either side: n, c, s, and b inside slices."""
+        layout = self.layout
+        plain = sorted(range(3), key=lambda axis: (-layout.plain[axis], axis))
+        packed = sorted("ncs", key=lambda axis: -layout.blocked["ncs".index(axis)])
+        return tuple(plain), "".join(packed) + "b"
 
-    def plain_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
+    def plain_cut(self, order: tuple[int, ...], piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the plain tensor; neighbouring axes that it covers are one run.
 
         Rows that whole blocks don't step between are loaded by an instruction each where the kernel
@@ -256,66 +262,60 @@ class BlockedCopy(Kernel):
         (weights of a layout detector on 910B2). Source: CANN 8.1.RC1, impl/dynamic/trans_data.py,
         which generates those of NC1HWC0 and, in float32, of FRACTAL_Z.
         """
-        steps, order = self.layout.plain, self.plain_order()
+        steps, sizes = self.layout.plain, self.layout.sizes
         shape = [piece.shape[axis] for axis in order]
         strides = [steps[axis] for axis in order]
         places = (*zip(piece.starts, steps, strict=True), (outer, self.layout.outer[1]))
-        whole = any(shape[axis] == self.layout.sizes[order[axis]] for axis in (1, 2))
+        whole = shape[1] == sizes[order[1]] or shape[2] == sizes[order[2]]
         if whole and self.merges and strides[1] == shape[2] * strides[2]:
             shape, strides = [shape[0], shape[1] * shape[2]], [strides[0], strides[2]]
         cut = self.plain.window(places, tuple(shape), tuple(strides))
-        steps_apart = [s for n, s in zip(shape[:-1], strides[:-1], strict=True) if n > 1]
-        if all(step % self.block == 0 for step in steps_apart):
+        apart = [n > 1 and s % self.block for n, s in zip(shape[:-1], strides[:-1], strict=True)]
+        if not any(apart):
             return cut
         fractals, maps = len(self.packed.shape) == 4, len(self.packed.shape) == 5
         generated = maps or (fractals and self.kind is FLOAT)
         return cut.by_rows(singly=self.forward and generated)
 
-    def packed_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
+    def packed_cut(self, order: str, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the blocked tensor, with the zeros behind its last images and places."""
         layout = self.layout
         images, channels, places = self._padded(piece.shape)
-        sizes = {"n": images, "c": ceil(channels / layout.c0), "s": places, "b": layout.c0}
         n_step, c_step, s_step = layout.blocked
-        steps = {"n": n_step, "c": c_step, "s": s_step, "b": 1}
-        order = self.packed_order()
-        where = (
-            (piece.starts[_N], n_step),
-            (piece.starts[_C], c_step // layout.c0),
-            (piece.starts[_S], s_step),
-            (outer, layout.outer[2]),
-        )
-        return self.packed.window(
-            where, tuple(sizes[axis] for axis in order), tuple(steps[axis] for axis in order)
-        )
-
-    def packed_order(self) -> str:
-        """The axes as they follow each other in the blocked tensor: n, c, s, and b inside."""
-        n_step, c_step, s_step = self.layout.blocked
-        steps = {"n": n_step, "c": c_step, "s": s_step}
-        return "".join(sorted(steps, key=lambda axis: -steps[axis])) + "b"
+        axes = {
+            "n": (images, n_step),
+            "c": (-(-channels // layout.c0), c_step),
+            "s": (places, s_step),
+            "b": (layout.c0, 1),
+        }
+        n, c, s = piece.starts
+        where = (n, n_step), (c, c_step // layout.c0), (s, s_step), (outer, layout.outer[2])
+        shape, steps = zip(*[axes[axis] for axis in order], strict=True)
+        return self.packed.window(where, shape, steps)
 
     def _padded(self, shape: tuple[int, ...]) -> Sizes:
         """A tile's sizes on the blocked side; a load leaves out what is padding."""
-        layout = self.layout
-        found = []
-        for axis in (_N, _S):
-            rounds = self.forward and layout.padded[axis] != layout.sizes[axis]
-            found.append(round_up(shape[axis], FRACTAL) if rounds else shape[axis])
-        return found[0], shape[_C], found[1]
+        images, channels, places = shape
+        if self.forward:
+            whole, _, last = self.layout.sizes
+            padded, _, behind = self.layout.padded
+            images = round_up(images, FRACTAL) if padded != whole else images
+            places = round_up(places, FRACTAL) if behind != last else places
+        return images, channels, places
 
     # -- numbers ----------------------------------------------------------------------------------
 
-    def _how(self, shape: tuple[int, ...], out: tuple[int, ...], depth: int) -> Any:
-        order, packed = self.plain_order(), self.packed_order()
+    def _arranged(
+        self, shape: tuple[int, ...], out: tuple[int, ...], depth: int, values: NDArray[Any]
+    ) -> NDArray[Any]:
+        """The numbers of a tile in the other order, behind ``depth`` axes of loops."""
+        order, packed = self._orders()
         images, channels, places = self._padded(shape)
         slices = ceil(channels / self.layout.c0)
         wide = (images, slices, self.layout.c0, places)
-        natural = "ncbs"
-        into = [natural.index(axis) for axis in packed]
-
-        def forward(values: NDArray[Any]) -> NDArray[Any]:
-            stack = values.shape[:depth]
+        into = ["ncbs".index(axis) for axis in packed]
+        stack = values.shape[:depth]
+        if self.forward:
             plain = values.reshape(*stack, *(shape[axis] for axis in order))
             plain = _turned(plain, depth, [order.index(axis) for axis in range(3)])
             missing = (images, slices * self.layout.c0, places)
@@ -323,17 +323,11 @@ class BlockedCopy(Kernel):
             if missing != tuple(shape):
                 plain = np.pad(plain, [(0, 0)] * depth + gaps)
             return _turned(plain.reshape(*stack, *wide), depth, into)
-
-        def backward(values: NDArray[Any]) -> NDArray[Any]:
-            stack = values.shape[:depth]
-            sizes = [wide[axis] for axis in into]
-            packed_values = values.reshape(*stack, *sizes)
-            plain = _turned(packed_values, depth, [into.index(axis) for axis in range(4)])
-            plain = plain.reshape(*stack, images, slices * self.layout.c0, places)
-            cut = plain[..., :channels, :]
-            return _turned(cut, depth, list(order)).reshape(*stack, *out)
-
-        return forward if self.forward else backward
+        packed_values = values.reshape(*stack, *(wide[axis] for axis in into))
+        plain = _turned(packed_values, depth, [into.index(axis) for axis in range(4)])
+        plain = plain.reshape(*stack, images, slices * self.layout.c0, places)
+        cut = plain[..., :channels, :]
+        return _turned(cut, depth, list(order)).reshape(*stack, *out)
 
 
 def _turned(values: NDArray[Any], depth: int, order: list[int]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Hashable, Sequence
 
-    from npusim.ascendc.recorder import Passage
+    from npusim.ascendc.recorder import Body, Passage
     from npusim.engine.program import Transfer
 
 PRODUCT = {"self": "fp16[700,1500]", "mat2": "fp16[1500,900]", "cubeMathType": 0}
@@ -39,6 +39,8 @@ CALLS = (
     ("aclnnConvolution", CONVOLUTION, (A2, INFERENCE)),
     ("aclnnFlashAttentionScore", ATTENTION, (A2,)),
 )
+
+WIDTHS = (7, 100, 1023, 9000, 70_001)  # of rows, which fit many times, and not at all
 
 
 def told(
@@ -94,4 +96,33 @@ def test_what_is_repeated_is_what_is_written_down_each_time(
     short, duration_us = told(monkeypatch, chip, op, call)
     assert sum(repeated) or call is not CONVOLUTION
     monkeypatch.setattr(Core, "alike", plainly)
+    assert told(monkeypatch, chip, op, call) == (short, pytest.approx(duration_us, rel=1e-12))
+
+
+@pytest.mark.parametrize("chip", [A2, INFERENCE, TRAINING])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("op", ["aclnnSoftmax", "aclnnSoftmaxBackward", "aclnnLayerNorm"])
+def test_a_body_that_another_core_has_written_down_is_the_one_that_it_would_write(
+    op: str, width: int, chip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, line = f"fp16[{1 + 20_000_000 // width},{width}]", f"fp16[{width}]"
+    call = {
+        "aclnnSoftmax": {"self": x, "dim": 1},
+        "aclnnSoftmaxBackward": {"gradOutput": x, "output": x, "dim": 1},
+        "aclnnLayerNorm": {
+            "input": x, "normalizedShape": [width], "weightOptional": line, "biasOptional": line,
+            "eps": 1e-5,
+        },
+    }[op]  # fmt: skip
+    known: list[int] = []
+    repeat = Recorder.repeat_body
+
+    def noting(recorder: Recorder, body: Body, count: int, depth: int) -> None:
+        known.append(count)
+        repeat(recorder, body, count, depth)
+
+    monkeypatch.setattr(Recorder, "repeat_body", noting)
+    short, duration_us = told(monkeypatch, chip, op, call)
+    assert known
+    monkeypatch.setattr(Core, "_only_writes_down", False)
     assert told(monkeypatch, chip, op, call) == (short, pytest.approx(duration_us, rel=1e-12))

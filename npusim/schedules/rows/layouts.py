@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
@@ -75,6 +75,7 @@ class RowLayout(ABC):
         self.generated = generated  # whether a compiler wrote the kernel
         self.whole = True  # whether whole rows are in UB
         self.alone = False  # whether no core has more than one, by a schedule of its own
+        self.loads_columns = False
         self.chunk = columns  # elements of a row in UB
         self.block_dim = 1
 
@@ -259,7 +260,11 @@ class RowsLayout(RowLayout):
         return self._count(block)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
-        for first, count in core.tiles(*self.stretch(core.get_block_idx()), self.tile_rows):
+        start, length = self.stretch(core.get_block_idx())
+        # Where a column begins decides how its runs lie in lines; rows begin at multiples of one.
+        line = self.profile.memory.l2_line_bytes
+        alike = gcd(line, start, self.tile_rows) if self.loads_columns else 0
+        for first, count in core.tiles(start, length, self.tile_rows, alike=alike):
             yield Piece((first,), count)
 
     def pieces_of_blocks(self, core: Core) -> Iterator[Piece]:

@@ -21,6 +21,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -75,39 +76,28 @@ class _Stage:
     def __init__(self, core: Core, slots: dict[TPosition, int], depth: int) -> None:
         """``slots`` are the bytes of a tile in each place; there is room for ``depth`` of each."""
         first, *others = slots
-        self._que = TQue(first, depth)
+        self.que = TQue(first, depth)
         self._bufs = [TBuf(str(place).lower(), place) for place in others]
-        self._depth, self._turn = depth, 0
-        buffers: tuple[TQue | TBuf, ...] = (self._que, *self._bufs)
+        buffers: tuple[TQue | TBuf, ...] = (self.que, *self._bufs)
         for buffer, nbytes in zip(buffers, slots.values(), strict=True):
             core.pipe.init_buffer(buffer, depth, nbytes)
 
     def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:
         """Free slots, once there are some."""
-        self._turn = (self._turn + 1) % self._depth
-        tiles = [self._que.alloc_tensor(dtype, *shapes[0])]
-        for buffer, shape in zip(self._bufs, shapes[1:], strict=True):
-            tiles.append(buffer.get(dtype, *shape, part=self._turn))
-        return tiles
+        first, *others = shapes
+        tile = self.que.alloc_tensor(dtype, *first)
+        part = tile.tile and tile.tile.slot
+        beside = zip(self._bufs, others, strict=True)
+        return [tile, *(buffer.get(dtype, *shape, part=part) for buffer, shape in beside)]
 
     def hand_over(self, first: LocalTensor) -> None:
         """Those that were filled with the first one: whoever needs them may go on."""
-        self._que.enque(first)
-        self._que.deque(first)
+        self.que.enque(first)
+        self.que.deque(first)
 
     def free(self, first: LocalTensor) -> None:
         """They aren't needed any more."""
-        self._que.free_tensor(first)
-
-    @property
-    def flags(self) -> tuple[int, int]:
-        """Those of its queue."""
-        return self._que.flags
-
-    def pass_by(self, times: int) -> None:
-        """Tiles have come and gone so often, as in what is repeated."""
-        self._turn = (self._turn + times) % self._depth
-        self._que.pass_by(times)
+        self.que.free_tensor(first)
 
 
 class BlockMatmul:
@@ -180,7 +170,7 @@ class BlockMatmul:
         """The product that is worked on from now on."""
         self._operands = (product.a, product.b)
         sides = [(each.dtype, each.moves_as) for each in self._operands]
-        self._alike = self._l0.flags, self._hf32, *sides
+        self._alike = self._l0.que.flags, self._hf32, *sides
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
         self._stack, self._keeps_b = product.stack, product.keeps_b
@@ -357,7 +347,7 @@ class BlockMatmul:
                     partial(self._add, block, tiles, (begin + number * size, size), bias)
                     for number in range(count)
                 ]
-                self._l0.pass_by(core.alike((*alike, size), pieces))
+                self._l0.que.pass_by(core.alike((*alike, size), pieces))
             if self._l1 is not None:
                 self._l1.free(streamed[self._streamed[0]].tensor)
         if bias is not None and self._bias is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
-from npusim.ascendc.loops import dealt
+from npusim.ascendc.loops import Dealt
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
@@ -142,8 +142,9 @@ class MatMul(Kernel):
                     share = Share(begin, count, row, rows, column, columns)
                     yield from self.matrices_of(core, share)
                 continue
+            dealt = [Dealt(each) for each in starts]
             for turn in core.loop(starts.shape[1], sequential=True):
-                first, row, column = (dealt(turn, each) for each in starts)
+                first, row, column = (each.at(turn) for each in dealt)
                 yield Share(int(starts[0, 0]), count, row, rows, column, columns), first
 
     def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:

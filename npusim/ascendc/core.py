@@ -22,6 +22,7 @@ from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.mistakes import site
+from npusim.ascendc.passages import Passage, Setting
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
 from npusim.values.errors import KernelError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.recorder import Kept
 
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
@@ -160,17 +162,16 @@ class Core(
         their counts and in where they begin at most: without numbers one core executes the body.
         """
         if count <= 0:
-            return
+            return iter(())
         one_by_one = sequential or self.reference
         apart = count > 1 and not one_by_one and at_once != 1
         if not (self.numerics or self.reference):
             alike = alike if count > 1 and self._only_writes_down else None
-            yield from self._turns(count, ((0, 1),), apart=apart, alike=alike)
-            return
+            return self._turns(count, ((0, 1),), apart=apart, alike=alike)
         many = self._beside(count, inner_bytes) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
         turns = ((first, min(first + step, count)) for first in range(0, count, step))
-        yield from self._turns(count, turns, apart=apart)
+        return self._turns(count, turns, apart=apart)
 
     @property
     def computes_together(self) -> bool:
@@ -366,20 +367,35 @@ class Core(
         with self._without(numbers=True):
             yield
 
-    def alike(self, key: Hashable, works: Sequence[Callable[[], object]]) -> int:
+    def alike(
+        self, key: Hashable, works: Sequence[Callable[[], object]], places: Sequence[GmSlice] = ()
+    ) -> int:
         """Pieces of work whose instructions are the same wherever ``key`` is, in this kernel.
 
         One is done for each key; what it wrote down is written down again for the others, and this
-        is how many: queues are then for the caller to bring to where they would be.
+        is how many: queues are then for the caller to bring to where they would be. What a piece
+        moves is counted from ``places``, one in each buffer, which may be others for another one,
+        on any core of the kernel; those come one by one, and where numbers are found elsewhere.
         """
-        passages, done = self.costs.passages, 0
-        if self._only_writes_down:
+        origins = {each.tensor.buffer.number: each.origin() for each in places}
+        apart = not places or (self.scheduling and len(origins) == len(places))
+        done = 0
+        if apart and self._only_writes_down:
+            passages, place = self.costs.passages, site() or self.recorder.home
+            setting = Setting(origins, self.pipe.flags, self.depth, place)
+            if places:
+                line = self.costs.line_bytes
+                lie = (each.lies(line) for each in places)
+                key = key, self.unit.kind, self._last_written, *lie
             if key not in passages:
-                passages[key] = self.recorder.passage(works[0])
-                done = 1
-            if (known := passages[key]) is not None:
-                if again := len(works) - done:
-                    self.recorder.repeat(known, again)
+                noted, done = self.recorder.passage(works[0]), 1
+                after = self._last_written, set(self._unread)
+                passages[key] = None if noted is None else Passage(noted, setting, *after)
+            again, known = len(works) - done, passages[key]
+            if again and known is not None and known.comes_again:
+                self.recorder.repeat(known, again, setting)
+                self._last_written = known.last_written
+                self._unread |= known.unread
                 return again
         for work in works[done:]:
             work()

@@ -186,7 +186,8 @@ class Issuer:
 
     def same_dtypes(self, intrinsic: str, *tensors: Tile) -> None:
         """Refuse operands of different dtypes, as Ascend C's templates do."""
-        if len({id(tensor.dtype) for tensor in tensors}) > 1:
+        dtype = tensors[0].dtype
+        if any([tensor.dtype is not dtype for tensor in tensors]):
             operands = ", ".join(f"{tensor.buffer} {tensor.dtype}" for tensor in tensors)
             raise KernelError(
                 self.kernel_name,

@@ -22,12 +22,12 @@ def with_issue(nodes: Sequence[Node], each: float) -> list[Node]:
     found: list[Node] = []
     issued = 0
     for node in nodes:
-        if isinstance(node, Instruction) and node.pipe is not Pipe.SCALAR:
-            issued += not node.is_marker
+        if type(node) is Instruction and node.pipe is not Pipe.SCALAR:
+            issued += bool(node.name) or not node.is_marker
         elif issued:
             found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))
             issued = 0
-        if isinstance(node, Loop):
+        if type(node) is Loop:
             node.body = with_issue(node.body, each)
         found.append(node)
     if issued:

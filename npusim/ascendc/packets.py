@@ -31,9 +31,17 @@ def packets(begin: int, nbytes: int, line_bytes: int) -> tuple[int, int]:
     )
 
 
-@lru_cache(maxsize=4096)
 def packets_of(run_bytes: int, grain_bytes: int, line_bytes: int) -> float:
-    """The same of a run that begins at any multiple of ``grain_bytes`` in a line, on average."""
+    """How many a run is that begins at any multiple of ``grain_bytes`` in a line, on average.
+
+    Behind the second line each further one is a packet.
+    """
+    further = max(0, run_bytes // line_bytes - 2)
+    return further + _packets_of(run_bytes - further * line_bytes, grain_bytes, line_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _packets_of(run_bytes: int, grain_bytes: int, line_bytes: int) -> float:
     begins = range(0, line_bytes, grain_bytes)
     return (
         sum(packets(each, run_bytes, line_bytes)[0] for each in begins) * grain_bytes / line_bytes

@@ -66,6 +66,7 @@ class TPipe:
         self.used_bytes: dict[str, int] = {}
         self.reserved = 0  # buffers at a time, each of which costs the scalar unit some time
         self._reserved = 0  # of them since the last reset
+        self.flags: list[int] = []  # of all queues
         self._queues: list[TQue] = []
 
     def let_go(self) -> None:
@@ -81,7 +82,7 @@ class TPipe:
         depth = buffer.depth if isinstance(buffer, TQue) else 0
         given = (num, nbytes, depth)
         most = max(1, self._core.capacity_bytes(place))
-        whole = all(type(each) is int or isinstance(each, Integral) for each in given)
+        whole = all([type(each) is int or isinstance(each, Integral) for each in given])
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,
@@ -95,6 +96,7 @@ class TPipe:
         self.reserved = max(self.reserved, self._reserved)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
+            self.flags += buffer.flags
 
     def count_as(self, buffers: int) -> None:
         """Take what has been reserved for so many: the kernel has them in fewer."""
@@ -130,6 +132,7 @@ class TPipe:
         self.check_freed()
         self.used_bytes.clear()
         self._reserved = 0
+        self.flags = []
         self._queues.clear()
 
     def check_freed(self) -> None:
@@ -281,6 +284,9 @@ class TQue(_Buffer):
 
     def pass_by(self, tiles: int) -> None:
         """So many tiles come and go one after the other, as in a passage that is repeated."""
+        if not self._taken:
+            self.handed += tiles
+            return
         for _ in range(tiles):
             self._taken.discard(self._take_slot())
 

@@ -36,13 +36,20 @@ class Touch:
     moves: Mapping[int, Cycle]
     fresh: float = 1.0
 
-    def leave(self, depth: int, count: int, turn: Iterable[Touch]) -> Touch:
-        """The touch as the next loop out sees it; ``turn`` are all touches of the loop left."""
+    def leave(
+        self, depth: int, count: int, turn: Iterable[Touch], between: dict[int, dict[int, float]]
+    ) -> Touch:
+        """The touch as the next loop out sees it; ``turn`` are all touches of the loop left.
+
+        ``between`` keeps what has been found of them in so many turns.
+        """
         places, period = self._cycle(depth, count)
         again = 1.0 - places / count
         fresh = self.fresh * (1.0 - again)
         if again and self.instruction is not None:
-            note(self.instruction, self.fresh * again, distinct(turn, depth, count, period))
+            if period not in between:
+                between[period] = distinct(turn, depth, count, period)
+            note(self.instruction, self.fresh * again, between[period])
         return Touch(self.instruction, self.buffer, self.nbytes * places, self.moves, fresh)
 
     def bytes_in(self, depth: int, count: int, turns: int) -> float:
@@ -81,7 +88,10 @@ class Moved:
     def add(self, buffer: int, nbytes: float) -> None:
         """So many more bytes of a buffer, or fewer."""
         self.clock += 1
-        when, totals = self._history.setdefault(buffer, ([0], [0.0]))
+        history = self._history.get(buffer)
+        if history is None:
+            history = self._history[buffer] = [0], [0.0]
+        when, totals = history
         when.append(self.clock)
         totals.append(totals[-1] + nbytes)
         self._changed.pop(buffer, None)

@@ -82,20 +82,22 @@ class LocalTensor:
         self.shape = shape
         self.buffer = buffer
         self.slot = slot
-        self.memory: str = part_of[0].memory if part_of else memory
         self.depth = core.depth if depth is None else depth
-        self._root: LocalTensor | None = part_of[0] if part_of else None
-        self._cut: Cut | None = part_of[1] if part_of else None
+        self._root: LocalTensor | None = None
+        self._cut: Cut | None = None
         self._array: NDArray[Any] | None = None
         self._shows = Shown.NOTHING
         self._phase = core.phase
         self._run: int | None = None  # elements of the run that it is worked on as
         # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
-        self.tile: Tile | None = part_of[0].tile if part_of else tile
+        self.memory, self.tile, self.home = memory, tile, self.depth
+        if part_of is not None:
+            whole, self._cut = part_of
+            self._root = whole
+            self.memory, self.tile, self.home = whole.memory, whole.tile, whole.home
         if core.own_code:  # else nobody asks
             self.part: tuple[object, ...] = part_of[0].part if part_of else ()
             self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
-        self.home: int = part_of[0].home if part_of else self.depth
 
     def check_read(self) -> None:
         """Refuse a tile that isn't the kernel's, and scratch memory of another iteration."""
@@ -142,7 +144,7 @@ class LocalTensor:
     @property
     def rows(self) -> int:
         """Rows of the last axis that an instruction goes through."""
-        return prod(self.shape[:-1]) if self._run is None else 1
+        return 1 if self._run is not None or len(self.shape) < 2 else prod(self.shape[:-1])
 
     @property
     def row_elements(self) -> int:

@@ -25,12 +25,12 @@ from npusim.operators.registry import (
     ruled,
     standard_names,
 )
-from npusim.operators.standard import StandardCall
 from npusim.values.errors import UnknownNameError, expect
 from npusim.values.spelling import is_tensor
 
 if TYPE_CHECKING:
     from npusim.operators.definition import Prototype
+    from npusim.operators.standard import StandardCall
 
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
 
@@ -69,6 +69,8 @@ def _named(name: str) -> Contract | tuple[Operator, Prototype]:
 @lru_cache(maxsize=1024)
 def _made(name: str, lengths: tuple[tuple[str, int], ...]) -> Contract:
     """The contract of a name that isn't a page's, for lists of so many tensors."""
+    from npusim.operators.standard import StandardCall  # brings kernels that others have no need of
+
     known, called = cast("tuple[Operator, Prototype]", _named(name))
     parameters = (called.inputs, called.outputs, called.attributes)
     interface = called if isinstance(called, Aclnn) else None
@@ -90,6 +92,8 @@ def standard_families() -> dict[str, tuple[str, ...]]:
 
 def _guessed(known: Operator, arguments: Mapping[str, object]) -> StandardCall:
     """The parameters of an operator without a prototype: tensors in the order of the call."""
+    from npusim.operators.standard import StandardCall
+
     tensors = [name for name, value in arguments.items() if _is_tensor(value)]
     outputs = tuple(Slot(name) for name in tensors if _RESULT.fullmatch(name))
     inputs = tuple(Slot(name) for name in tensors if not _RESULT.fullmatch(name))

@@ -13,7 +13,6 @@ from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
 from npusim.runtime.argument_memory import allocate_results
 from npusim.runtime.cache_start import MODES, hold_code, new_cache
-from npusim.runtime.launch import Launch
 from npusim.runtime.listening import Heard, is_heard, overridden, tell
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
@@ -130,6 +129,8 @@ class Device:
         names of its ``__init__``. Raises KernelError for what the chip can't do, ArgumentError for
         operands it doesn't take.
         """
+        from npusim.runtime.launch import Launch
+
         blocks = overridden("block_dim", block_dim)
         task = Launch(kernel, self.profile, operands, blocks, attributes)
         if task.numerics:

@@ -6,10 +6,11 @@ the values waits for the probabilities.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.engine.program import Pipe
-from npusim.library.matmul import Matmul
+from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.ops.attention.spaces import OUTPUTS, SCORES, WEIGHTS
 from npusim.values.arithmetic import round_up
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.library.operands import GmMatrix
     from npusim.ops.attention.blocks import Dealing
     from npusim.ops.attention.call import Call
     from npusim.ops.attention.spaces import Spaces
@@ -83,17 +83,12 @@ class CubeSide:
 
     def begin(self, job: Job) -> Steps:
         """scores = q @ k.T."""
-        call, spaces, core = self._call, self._spaces, self._core
+        call, core = self._call, self._core
         core.take_messages(self._messages)
-        self._scores.multiply(
-            spaces.scores.matrix(self._core, job, job.keys),
-            call.queries(call.query, job),
-            self._keys(job),
-            job.rows,
-            job.keys,
-            call.columns,
-        )
-        self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
+        into = self._spaces.scores.matrix(core, job, job.keys)
+        queries, keys = call.queries(call.query, job), self._keys(job)
+        self._multiply(self._scores, Product(into, queries, keys, job.rows, job.keys, call.columns))
+        core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
         yield from ()
 
     def finish(self, job: Job) -> Steps:
@@ -101,15 +96,23 @@ class CubeSide:
         call, spaces, core = self._call, self._spaces, self._core
         yield core.cross_core_wait_flag(WEIGHTS, sub_block=self._lane(job))
         core.take_messages(self._messages)
-        self._outputs.multiply(
-            spaces.outputs.matrix(core, job, call.value.columns),
-            spaces.weights.matrix(core, job, job.keys),
-            self._values(job),
-            job.rows,
-            call.value.columns,
-            job.keys,
+        wide = call.value.columns
+        into = spaces.outputs.matrix(core, job, wide)
+        weights = spaces.weights.matrix(core, job, job.keys)
+        self._multiply(
+            self._outputs, Product(into, weights, self._values(job), job.rows, wide, job.keys)
         )
         core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=self._lane(job))
+
+    def _multiply(self, products: Matmul, product: Product) -> None:
+        """A product, written down once for all of its size that lie alike."""
+        c, a, b, m, n, k, *_ = product
+        plain = [each for each in (c, a, b) if type(each) is GmMatrix]
+        if len(plain) < len((c, a, b)):
+            products.run(product)
+            return
+        key = m, n, k, *(each.step for each in plain)
+        self._core.alike(key, [partial(products.run, product)], [each.corner for each in plain])
 
     def _lane(self, job: Job) -> int | None:
         """The vector core whose block it is; None: all of them."""

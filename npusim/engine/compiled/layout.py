@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -147,6 +147,7 @@ class Layout:
         """Add the steps of a pipe; whether some of its work waits inside it."""
         all_steps, all_waits, all_sets, claims = self._steps, self._waits, self._sets, self._claims
         base, delays, number = cluster.base, group.program.delays, len(self.first_step)
+        size = group.size
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
         issues, depth = False, 0
         for step in steps:
@@ -159,7 +160,7 @@ class Layout:
             first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
             if step.mover is not None:
                 first = step.mover.first_cycles
-                nbytes, claimed, latency, unit = moved_by(step.mover, group.size, treated)
+                nbytes, claimed, latency, unit = moved_by(step.mover, size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
                 if unit:
@@ -184,32 +185,37 @@ class Layout:
             "steps": array("B", b"".join(self._steps)),
             "waits": array("i", self._waits),
             "sets": array("B", b"".join(self._sets)),
-            "claims": array("B", b"".join(map(self._told, self._claims))),
+            "claims": array("B", b"".join(self._told())),
         }
 
     def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
         held: list[float] = []
         held_first, first_flag = [0], [0]
-        loose: list[bool] = []
+        loose = array("i")
         for cluster in clusters:
             late = unordered(cluster.setters)
-            for flag in range(cluster.flags):
+            for flag in range(cluster.flags) if cluster.held else ():
                 held += cluster.held.get(flag, ())
                 held_first.append(len(held))
-                loose.append(flag in late)
+            held_first += [len(held)] * (len(loose) + cluster.flags + 1 - len(held_first))
+            loose += array("i", (0,)) * cluster.flags
+            for flag in late:
+                loose[cluster.base + flag] = 1
             first_flag.append(len(loose))
         return {
             "first_flag": array("i", first_flag),
-            "unordered": array("i", loose),
+            "unordered": loose,
             "held_first": array("i", held_first),
             "held": array("d", held),
         }
 
-    def _told(self, claim: Claim) -> bytes:
-        names = self._machine.rates.bandwidths
-        held = dict(claim.loads), dict(claim.most)
-        told = [each.get(name, 0.0) for each in held for name in names]
-        return _CLAIM.pack(claim.ceiling, *told)
+    def _told(self) -> Iterator[bytes]:
+        """The claims, one after the other."""
+        names = tuple(self._machine.rates.bandwidths)
+        for claim in self._claims:
+            held = dict(claim.loads), dict(claim.most)
+            told = [each.get(name, 0.0) for each in held for name in names]
+            yield _CLAIM.pack(claim.ceiling, *told)
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, TPosition, TQue
-from npusim.ascendc.loops import dealt
+from npusim.ascendc.loops import Dealt
 from npusim.ascendc.task import made
 from npusim.ops.matmul import dealt_blocks
 from npusim.ops.matmul.kernel import MatMul, shape_of
@@ -191,10 +191,13 @@ class FractalsFirst(MatMul):
         dtype, lanes, high = plain.tensor.dtype, fractals.lanes, fractals.rows
         source, target = plain.tensor.view(plain.tensor.numel), fractals.tensor
         place = core.get_sub_block_idx() * self.block_dim + core.get_block_idx()
+        line, size = core.profile.memory.l2_line_bytes, dtype.itemsize
         for (rows, columns), starts in turn.tiles(place, self.vectors).items():
-            blocks = ceil(columns / lanes)
-            for number in core.loop(starts.shape[1]):
-                row, column = (dealt(number, each) for each in starts)
+            blocks, dealt = ceil(columns / lanes), [Dealt(each) for each in starts]
+            lying = dealt[0].alike(line, plain.columns * size), dealt[1].alike(line, size)
+            alike = source.buffer.number, rows, columns, lying
+            for number in core.loop(starts.shape[1], alike=alike):
+                row, column = (each.at(number) for each in dealt)
                 window = source.window(
                     ((row, plain.columns), (column, 1)), (rows, columns), (plain.columns, 1)
                 )

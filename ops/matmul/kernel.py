@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
-from npusim.ascendc.loops import dealt
+from npusim.ascendc.loops import Dealt
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
@@ -136,15 +136,16 @@ class MatMul(Kernel):
 
     def in_loops(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, those of one size in a loop."""
-        for (count, rows, columns), places in self.partition.by_size(core.get_block_idx()).items():
+        for (count, rows, columns), starts in self.partition.by_size(core.get_block_idx()).items():
             if count > 1:
-                for begin, row, column in places.tolist():
+                for begin, row, column in starts.T.tolist():
                     share = Share(begin, count, row, rows, column, columns)
                     yield from self.matrices_of(core, share)
                 continue
-            for turn in core.loop(len(places), sequential=True):
-                first, row, column = (dealt(turn, each) for each in places.T)
-                yield Share(int(places[0, 0]), count, row, rows, column, columns), first
+            dealt = [Dealt(each) for each in starts]
+            for turn in core.loop(starts.shape[1], sequential=True):
+                first, row, column = (each.at(turn) for each in dealt)
+                yield Share(int(starts[0, 0]), count, row, rows, column, columns), first
 
     def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:
         """A rectangle of some matrices, one after the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, lcm, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class Partition:
 
     def shares(self, core: int) -> list[Share]:
         """The rectangles of a core."""
-        return [Share(*each) for each in self._table(core).tolist()]
+        return [Share(*map(int, self._share(each))) for each in self._numbers(core)]
 
     def sizes(self, core: int) -> tuple[tuple[Size, int], ...]:
         """How many rectangles of each size a core has, of the largest first."""
@@ -96,14 +96,17 @@ class Partition:
         return sizes if len(sizes) == 1 else tuple(each[1::2] for each in self.shares(core))
 
     def by_size(self, core: int) -> dict[Size, NDArray[np.int64]]:
-        """Where a core's rectangles of each size begin: first matrix, row and column of every one.
+        """Where a core's rectangles of each size begin: their first matrices, rows and columns.
 
         Those of the largest come first.
         """
-        table = self._table(core)
-        return {
-            size: table[(table[:, 1::2] == size).all(axis=1), ::2] for size, _ in self.sizes(core)
-        }
+        found = np.array(self._share(np.array(self._numbers(core))))
+        starts, sizes = found[::2], found[1::2].T
+        return {size: starts[:, (sizes == size).all(axis=1)] for size, _ in self.sizes(core)}
+
+    def _numbers(self, core: int) -> range:
+        """Those of a core's rectangles."""
+        return range(core, prod(self.grid), self.block_dim)
 
     @cached_property
     def _sizes(self) -> list[tuple[Size, list[int]]]:
@@ -159,27 +162,27 @@ class Partition:
             right = np.concatenate([(starts[:, None] + narrow(rows)).ravel(), right])
         return bottom, right, corner
 
-    def _table(self, core: int) -> NDArray[np.int64]:
-        """What the rectangles of a core are, as :class:`Share` has it."""
-        (groups, high, wide), shape = self.grid, self.shape
-        rows, columns = self._window
-        places = np.arange(core, groups * high * wide, self.block_dim)
-        group, place = np.divmod(places, high * wide)
-        band, place = np.divmod(place, rows * wide)
-        tall = np.minimum(rows, high - band * rows)
-        back = band % 2 == 1
-        first = np.where(back, tall * wide - 1 - place, place) // (tall * columns) * columns
-        broad = np.minimum(columns, wide - first)
-        place -= tall * np.where(back, wide - first - broad, first)
-        row = (band * rows + place % tall) * self.rows
-        column = (first + (place + place // np.lcm(tall, broad)) % broad) * self.columns
+    def _share(self, number: Any) -> tuple[Any, ...]:
+        """What a rectangle is, as :class:`Share` has it; many at once for an array."""
+        (groups, high, wide), shape, (rows, columns) = self.grid, self.shape, self._window
+        group, place = divmod(number, high * wide)
+        band, place = divmod(place, rows * wide)
+        tall = rows - (band * rows + rows > high) * (band * rows + rows - high)
+        back = band % 2
+        first = (place + back * (tall * wide - 1 - 2 * place)) // (tall * columns) * columns
+        broad = columns - (first + columns > wide) * (first + columns - wide)
+        place = place - tall * (first + back * (wide - 2 * first - broad))
+        row = band * rows + place % tall
+        column = first + (place + place // np.lcm(tall, broad)) % broad
         each, more = divmod(shape.batch, groups)
-        found = (
-            (group * each + np.minimum(group, more), each + (group < more)),
-            (row, np.minimum(self.rows, shape.m - row)),
-            (column, np.minimum(self.columns, shape.n - column)),
+        return (
+            group * each + np.minimum(group, more),
+            each + (group < more),
+            row * self.rows,
+            np.minimum(self.rows, shape.m - row * self.rows),
+            column * self.columns,
+            np.minimum(self.columns, shape.n - column * self.columns),
         )
-        return np.stack([each for pair in found for each in pair], axis=1)
 
     @property
     def _window(self) -> tuple[int, int]:

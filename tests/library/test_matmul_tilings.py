@@ -334,7 +334,7 @@ def test_rectangles_are_counted_without_walking_through_them(
         by_size = sorted(Counter(each[1::2] for each in shares).items(), reverse=True)
         assert found.sizes(core) == tuple(by_size)
         for size, starts in found.by_size(core).items():
-            assert starts.tolist() == [[*each[::2]] for each in shares if each[1::2] == size]
+            assert starts.T.tolist() == [[*each[::2]] for each in shares if each[1::2] == size]
     assert_all_results_once(found)
 
 

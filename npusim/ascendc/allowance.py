@@ -34,12 +34,10 @@ class Allowance:
     """Counts what the code of one core asks for."""
 
     def __init__(self) -> None:
-        self._turns: list[_Turn] = []
+        self._turns = [_Turn()]
 
     def take(self) -> None:
         """One more instruction; raises KernelError if the code doesn't seem to end."""
-        if not self._turns:
-            self._turns.append(_Turn())
         turn = self._turns[-1]
         turn.instructions += 1
         if turn.instructions >= turn.next_look:
@@ -47,7 +45,7 @@ class Allowance:
 
     def begin_loop(self) -> None:
         """What follows are turns of a loop that ends."""
-        self._turns += [_Turn()] if self._turns else [_Turn(), _Turn()]
+        self._turns.append(_Turn())
 
     def next_turn(self) -> None:
         """The loop's next turn begins."""

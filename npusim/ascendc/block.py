@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
 from npusim.ascendc.mistakes import home_of, is_own_code, is_shipped
-from npusim.ascendc.watching import WatchedCore
 from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError, brief
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.watching import WatchedCore
     from npusim.hardware.profile import Profile
 
 Storage = dict[object, "NDArray[Any]"]
@@ -52,7 +52,7 @@ class Block:
             reference=reference,
             progress=progress,
         )
-        kind = WatchedCore if is_own_code(type(kernel)) else Core
+        kind = _watched() if is_own_code(type(kernel)) else Core
         self.cores = [
             kind(
                 self._cluster,
@@ -132,7 +132,7 @@ class Block:
     def _check_step(self, core: Core, step: object) -> None:
         """Refuse code that yields something else than what it waits for, or forgets to."""
         awaited, core.awaited = core.awaited, []
-        if not isinstance(core, WatchedCore):
+        if not core.own_code or not isinstance(core, _watched()):
             return
         core.check_loops()
         if awaited == ([] if step is _ENDED else [step]):
@@ -188,6 +188,13 @@ class SharedBlock(Block):
                 return False
             self._begin()
         return super().advance()
+
+
+def _watched() -> type[WatchedCore]:
+    """What runs code that isn't ours; most runs have none."""
+    from npusim.ascendc.watching import WatchedCore
+
+    return WatchedCore
 
 
 def units_of(kernel: Kernel, profile: Profile) -> tuple[Unit, ...]:

@@ -146,6 +146,8 @@ class Chain:
         With ``loops``, only that many stay around the code: what has its home in an inner one is
         lost.
         """
+        if not (self._targets or self._space):
+            return
         self._compute(
             {
                 spot: target

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, units_of
 from npusim.ascendc.costs import InstructionCosts
-from npusim.ascendc.following import EnoughError, Follower, Launch
 from npusim.ascendc.mistakes import is_own_code, is_shipped, told
 from npusim.values.locks import lock
 
@@ -42,6 +41,8 @@ def check_once(kernel: Kernel, profile: Profile) -> None:
 
 def check(kernel: Kernel, profile: Profile) -> None:
     """Follow a kernel byte by byte, as far as :data:`MOST_INSTRUCTIONS`."""
+    from npusim.ascendc.following import EnoughError, Follower, Launch  # most launches need none
+
     launch, costs, own = Launch(), InstructionCosts(profile), copy(kernel)
     blocks = range(kernel.block_dim)
     with told(kernel.op_type, shipped=is_shipped(type(kernel))):

@@ -22,6 +22,7 @@ from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.mistakes import site
+from npusim.ascendc.passages import Again, Passage, Setting
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
 from npusim.values.errors import KernelError
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.gm_slices import GmSlice
+    from npusim.ascendc.recorder import Kept
 
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
@@ -144,6 +147,7 @@ class Core(
         accumulates: bool = False,
         inner_bytes: int = 0,
         at_once: int = 0,
+        alike: Hashable = None,
     ) -> Iterator[LoopIndex]:
         """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
@@ -154,19 +158,20 @@ class Core(
         ``inner_bytes`` is what an iteration works on where inner loops make that more than the
         core's buffers, and of a body that accumulates what an iteration has of its own in them;
         ``at_once`` is the number of iterations to execute at once when one iteration works on far
-        less than the core's buffers.
+        less than the core's buffers. Loops of this kernel for which ``alike`` is the same differ in
+        their counts and in where they begin at most: without numbers one core executes the body.
         """
         if count <= 0:
-            return
+            return iter(())
         one_by_one = sequential or self.reference
         apart = count > 1 and not one_by_one and at_once != 1
         if not (self.numerics or self.reference):
-            yield from self._turns(count, ((0, 1),), apart=apart)
-            return
+            alike = alike if count > 1 and self._only_writes_down else None
+            return self._turns(count, ((0, 1),), apart=apart, alike=alike)
         many = self._beside(count, inner_bytes) if accumulates else self._batch(count, inner_bytes)
         step = 1 if one_by_one else at_once or many
         turns = ((first, min(first + step, count)) for first in range(0, count, step))
-        yield from self._turns(count, turns, apart=apart)
+        return self._turns(count, turns, apart=apart)
 
     @property
     def computes_together(self) -> bool:
@@ -223,26 +228,56 @@ class Core(
             self.numerics = True
 
     def _turns(
-        self, count: int, turns: Iterable[tuple[int, int]], *, apart: bool
+        self,
+        count: int,
+        turns: Iterable[tuple[int, int]],
+        *,
+        apart: bool,
+        alike: Hashable = None,
     ) -> Iterator[LoopIndex]:
         """The iterations of a loop that are executed, from one up to another, each pair at once.
 
-        ``apart`` gives every iteration local memory of its own.
+        ``apart`` gives every iteration local memory of its own. A body that has been written down
+        before, where ``alike`` and the core were the same, is written down again without a turn.
         """
         counted = self.recording and not self.reference
         if counted:
             self.recorder.enter_loop(count)
         depth, recording = self.depth, self.recording
+        state, flags = None, None
+        if alike is not None:
+            state, flags = self._state(alike), len(self.recorder.program.flags)
+            if (known := self.costs.bodies.pop(state, None)) is not None:
+                self._repeats(known, count)
+                return
         if apart:
             self.chain.run()
         for first, last in turns:
             yield self._begin_turn(LoopIndex(depth, first, last, count), apart=apart)
             self._end_turn(apart=apart)
             if counted and self.recording:
-                self.recorder.leave_loop(count, depth)
+                body = self.recorder.leave_loop(count, depth, kept_from=flags)
+                if body is not None:
+                    self.costs.bodies[state] = body, self.pipe.handed, *self._slots
                 self.recording = False
         self.recording = recording
         self._last_written = None
+
+    def _state(self, alike: Hashable) -> Hashable:
+        """All that the instructions of a loop's body depend on, beside what its author calls so."""
+        return alike, self.depth, self.recorder.state, self.pipe.handed, self._slots
+
+    @property
+    def _slots(self) -> tuple[frozenset[object], frozenset[object]]:
+        """Those that the scalar unit has yet to wait for, and those that are filled."""
+        return frozenset(self._unread), frozenset(self._filled)
+
+    def _repeats(self, known: Kept, count: int) -> None:
+        """Write down a loop of a body that is known, and leave all as a turn of it would."""
+        body, handed, unread, filled = known
+        self.recorder.repeat_body(body, count, self.depth)
+        self.pipe.go_to(handed)
+        self._unread, self._filled, self._last_written = set(unread), set(filled), None
 
     def _begin_turn(self, index: LoopIndex, *, apart: bool) -> LoopIndex:
         self.loops.append(index)
@@ -269,6 +304,7 @@ class Core(
         sequential: bool = False,
         accumulates: bool = False,
         inner_bytes: int = 0,
+        alike: Hashable = None,
     ) -> Iterator[tuple[LoopIndex, int]]:
         """Cut ``length`` elements from ``start`` into tiles.
 
@@ -280,7 +316,11 @@ class Core(
             raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
         turns = self.loop(
-            full, sequential=sequential, accumulates=accumulates, inner_bytes=inner_bytes
+            full,
+            sequential=sequential,
+            accumulates=accumulates,
+            inner_bytes=inner_bytes,
+            alike=alike,
         )
         return self._cut(turns, start, tile_length, full, rest)
 
@@ -301,6 +341,13 @@ class Core(
         """
         if self.reference:
             schedule()
+            return
+        if self.recording and not self.numerics:
+            scheduling, self.scheduling = self.scheduling, True
+            try:
+                schedule()
+            finally:
+                self.scheduling = scheduling
             return
         if self.recording:
             with self._without(numbers=True):
@@ -327,25 +374,49 @@ class Core(
         with self._without(numbers=True):
             yield
 
-    def alike(self, key: Hashable, works: Sequence[Callable[[], object]]) -> int:
+    def alike(
+        self, key: Hashable, works: Sequence[Callable[[], object]], places: Sequence[GmSlice] = ()
+    ) -> int:
         """Pieces of work whose instructions are the same wherever ``key`` is, in this kernel.
 
         One is done for each key; what it wrote down is written down again for the others, and this
-        is how many: queues are then for the caller to bring to where they would be.
+        is how many: queues are then for the caller to bring to where they would be. What a piece
+        moves is counted from ``places``, one in each buffer, which may be others for another one,
+        on any core of the kernel; those come one by one, and where numbers are found elsewhere.
         """
-        whole = self.numerics or self.reference or self.own_code or self.follower is not None
-        passages, done = self.costs.passages, 0
-        if not (whole or not self.recording or self.recorder.watcher is not None):
+        origins = {each.tensor.buffer.number: each.origin() for each in places}
+        apart = not places or (self.scheduling and len(origins) == len(places))
+        done = 0
+        if apart and self._only_writes_down:
+            passages, place = self.costs.passages, site() or self.recorder.home
+            setting = Setting(origins, self.pipe.flags, self.depth, place)
+            if places:
+                line = self.costs.line_bytes
+                lie = (each.lies(line) for each in places)
+                key = key, self.unit.kind, self._last_written, *lie
             if key not in passages:
-                passages[key] = self.recorder.passage(works[0])
-                done = 1
-            if (known := passages[key]) is not None:
-                if again := len(works) - done:
-                    self.recorder.repeat(known, again)
+                noted, done = self.recorder.passage(works[0]), 1
+                after = self._last_written, set(self._unread)
+                passages[key] = None if noted is None else Passage(noted, setting, *after)
+            again, known = len(works) - done, passages[key]
+            if known is not None and not known.comes_again:
+                known = passages[key] = None
+            if again and known is not None:
+                self.recorder.repeat(known, again, setting)
+                self._last_written = known.last_written
+                self._unread |= known.unread
+            self.recorder.note(None if known is None or places else Again(known, len(works)))
+            if not again or known is not None:
                 return again
         for work in works[done:]:
             work()
         return 0
+
+    @property
+    def _only_writes_down(self) -> bool:
+        """Whether a kernel of ours is written down and nothing else, with nobody who follows."""
+        more = self.numerics or self.reference or self.own_code or self.follower is not None
+        return self.recording and not more and self.recorder.watcher is None
 
     def repeats_since(self, depth: int) -> int:
         """How often what is written down now runs in each turn of the loop at ``depth``."""

@@ -17,9 +17,9 @@ from npusim.values.arithmetic import round_up
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.ascendc.recorder import Passage
+    from npusim.ascendc.passages import Passage
+    from npusim.ascendc.recorder import Kept
     from npusim.engine import Code
-    from npusim.hardware.execution import Rate
     from npusim.hardware.groups import Path
     from npusim.hardware.profile import Profile
 
@@ -46,21 +46,33 @@ class GmCopy(NamedTuple):
     setup_cycles: float
 
 
+class _Rate(NamedTuple):
+    """Cycles of each repeat of a vector instruction, a factor on them, and cycles once."""
+
+    cycles_per_repeat: float
+    scale: float
+    start_cycles: float
+
+
 class InstructionCosts:
     """Cycles of vector, cube and copy instructions of one profile.
 
-    ``passages`` are what parts of the one kernel that asks have been written down as; its code is
-    ``for_any_shape`` or knows all sizes.
+    ``passages`` and ``bodies`` of loops are what parts of the one kernel that asks have been
+    written down as; its code is ``for_any_shape`` or knows all sizes.
     """
 
     def __init__(self, profile: Profile, *, for_any_shape: bool = False) -> None:
         self.profile, self.for_any_shape = profile, for_any_shape
-        self._rates: dict[tuple[str, str, int], Rate] = {}
+        self._rates: dict[tuple[str, str, int], _Rate] = {}
         self.passages: dict[Hashable, Passage | None] = {}
+        self.bodies: dict[Hashable, Kept] = {}
         self._paths: dict[str, Path | None] = {}
         self._fractals: dict[tuple[int, tuple[int, ...], bool], int] = {}
         self._products: dict[tuple[str, int, int, int], float] = {}
         self._repeat_bytes = profile.vector.repeat_bytes
+        self.line_bytes = profile.memory.l2_line_bytes
+        self._block_bytes = profile.buffers.block_bytes
+        self._issue_cycles = profile.scalar.issue_cycles
 
     def vector(
         self,
@@ -80,21 +92,17 @@ class InstructionCosts:
         what the instruction just before it wrote, so it pays the pipeline's depth; an independent
         instruction in a stream pays its repeats alone.
         """
-        rate = self._rate(intrinsic, dtype, itemsize)
-        repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)
-        scales = self.profile.vector
-        special = intrinsic in _SPECIAL
-        busy = repeats * rate.cycles_per_repeat
-        busy *= scales.special_scale if special else scales.simple_scale
-        return (
-            busy + rate.start_cycles * scales.start_scale
-            if chained
-            else max(busy, self.profile.scalar.issue_cycles)
+        rate = self._rates.get((intrinsic, dtype, itemsize)) or self._rate(
+            intrinsic, dtype, itemsize
         )
+        repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)
+        busy = repeats * rate.cycles_per_repeat
+        busy *= rate.scale
+        return busy + rate.start_cycles if chained else max(busy, self._issue_cycles)
 
     def _repeats(self, rows: int, row_bytes: int, *, by_blocks: bool) -> int:
         """How often a vector instruction goes through its lanes for ``rows`` rows."""
-        block = self.profile.buffers.block_bytes
+        block = self._block_bytes
         by_rows = rows * ceil(row_bytes / self._repeat_bytes)
         if not by_blocks or row_bytes % block:
             return by_rows
@@ -347,11 +355,12 @@ class InstructionCosts:
         cache_tiling_request_bytes.cc); rows of 128 bytes take 3.4 to 3.6 cycles on dav-c220
         (asc-devkit, matmul sample).
         """
-        line = self.profile.memory.l2_line_bytes
-        traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
-        cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
+        line, granule = self.line_bytes, path.granule_bytes
+        traffic = runs * ceil(run_bytes / granule) * granule
         if turned:
             cut = packets_of(run_bytes, grain_bytes, line)
+        else:
+            cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
         served = max(float(traffic), self._lines(run_bytes, grain_bytes) * runs)
         rate = path.bytes_per_cycle * min(1.0, served / (runs * cut * line))
         busy = path.setup_cycles
@@ -365,8 +374,8 @@ class InstructionCosts:
         bytes take 1.91 and those of 2 KiB 1.28 times as long as aligned ones, which is by how many
         more lines they touch; pieces of 128 bytes that begin at whole sectors take 1.08).
         """
-        line = self.profile.memory.l2_line_bytes
-        if grain_bytes is None or not grain_bytes % self.profile.buffers.block_bytes:
+        line = self.line_bytes
+        if grain_bytes is None or not grain_bytes % self._block_bytes:
             return 0.0
         return float(round_up(run_bytes, grain_bytes) + line - grain_bytes)
 
@@ -443,15 +452,15 @@ class InstructionCosts:
         latency, setup = path.latency_cycles, path.setup_cycles
         return GmCopy(cycles, traffic, rate, latency, shared_cost, fraction, setup)
 
-    def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
-        key = (intrinsic, dtype, itemsize)
-        rate = self._rates.get(key)
-        if rate is None:
-            vector = self.profile.vector
-            rows = vector.instructions.get(intrinsic, {})
-            rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
-            self._rates[key] = rate
-        return rate
+    def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> _Rate:
+        vector = self.profile.vector
+        rows = vector.instructions.get(intrinsic, {})
+        rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
+        scale = vector.special_scale if intrinsic in _SPECIAL else vector.simple_scale
+        start_cycles = rate.start_cycles * vector.start_scale
+        found = _Rate(rate.cycles_per_repeat, scale, start_cycles)
+        self._rates[intrinsic, dtype, itemsize] = found
+        return found
 
 
 def _fetched(code: Code, *, fits: bool) -> float:

@@ -52,7 +52,7 @@ class PlacedNumbers:
     _base: int
     _affine: dict[int, tuple[LoopIndex, int]]
     _irregular: dict[int, NDArray[np.int64]]
-    _computed: list[tuple[Scalar, int]]
+    _computed: tuple[tuple[Scalar, int], ...]
     _turned: dict[int, int]
 
     @property

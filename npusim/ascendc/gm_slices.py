@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from copy import copy
 from math import gcd
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
 from npusim.ascendc.gm_numbers import Held, PlacedNumbers
-from npusim.ascendc.loops import Index, IndexArray, LoopIndex
+from npusim.ascendc.loops import Index, LoopIndex
+from npusim.ascendc.passages import Item, Key, Origin
 from npusim.ascendc.reuse import EVER_NEW, Cycle
 from npusim.ascendc.scalars import Scalar
 from npusim.ascendc.turns import Turn
@@ -25,29 +26,11 @@ if TYPE_CHECKING:
 # What may stand in an address: a number, a loop's index, or a number that the scalar unit has
 # computed.
 Place = Index | Scalar
+_NONE: Final[dict[int, Any]] = {}  # of a slice's loops; what has some has a dictionary of its own
 
 
 class GmSlice(PlacedNumbers):
     """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
-
-    __slots__ = (
-        "_affine",
-        "_base",
-        "_computed",
-        "_cycles",
-        "_irregular",
-        "_items",
-        "_strides",
-        "_turned",
-        "raw",
-        "rows_apart",
-        "shape",
-        "singly",
-        "skips",
-        "steps",
-        "tensor",
-        "whole_blocks",
-    )
 
     def __init__(
         self,
@@ -65,17 +48,26 @@ class GmSlice(PlacedNumbers):
         self.whole_blocks = 0
         self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
-        self._affine: dict[
-            int, tuple[LoopIndex, int]
-        ] = {}  # depth -> index, elements per iteration
-        self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
-        self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
-        self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
-        self._turned: dict[int, int] = {}  # depth -> elements from a turn to the next
-        self._items: list[tuple[object, ...]] = []
+        # Loops by their depth: those with an index and the elements between iterations, those
+        # with an offset for every iteration and how often one comes again, and those that are
+        # executed turn by turn, with the elements between turns.
+        self._affine: dict[int, tuple[LoopIndex, int]] = {}
+        self._irregular: dict[int, NDArray[np.int64]] = _NONE
+        self._cycles: dict[int, Cycle] = _NONE
+        self._turned: dict[int, int] = _NONE
+        self._computed: tuple[tuple[Scalar, int], ...] = ()  # by the scalar unit, and strides
+        self._items: tuple[Item, ...] = ()
         self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
-            self._place(item, stride)
+            if type(item) is int:  # as most are
+                self._base += item * stride
+            else:
+                self._place(item, stride)
+
+    def __copy__(self) -> GmSlice:
+        other = GmSlice.__new__(GmSlice)
+        other.__dict__.update(self.__dict__)
+        return other
 
     def rounded_up(self, block_bytes: int) -> GmSlice:
         """The same tile moved in whole blocks.
@@ -113,19 +105,29 @@ class GmSlice(PlacedNumbers):
         return skipping
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> Key:
         """Equal for slices that visit the same memory in the same iterations."""
-        return (self.tensor.buffer.number, self._base, tuple(self._items), self.shape, self.steps)
+        return (self.tensor.buffer.number, self._base, self._items, self.shape, self.steps)
 
     @property
     def moves(self) -> dict[int, Cycle]:
         """How each of these loops moves the address."""
-        if not self.is_scattered and not self._turned:
+        if not (self._irregular or self._computed or self._turned):
             return dict.fromkeys(self._affine, EVER_NEW)
         return {
             depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
             for depth in self.depths
         }
+
+    def origin(self) -> Origin:
+        """Where what is counted from its first element begins."""
+        return Origin(self._base, self._items, self.moves)
+
+    def lies(self, line_bytes: int) -> tuple[int, ...]:
+        """Its buffer and the part of a line that it begins at: equal where copies take as long."""
+        itemsize = self.tensor.dtype.itemsize
+        apart = gcd(line_bytes, *(step * itemsize for step in self._strides))
+        return self.tensor.buffer.number, self._base * itemsize % line_bytes, apart
 
     def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
         """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""
@@ -212,14 +214,9 @@ class GmSlice(PlacedNumbers):
 
     def grain_bytes(self, line_bytes: int) -> int:
         """The multiple of bytes, a divisor of ``line_bytes``, that all its runs start at."""
-        itemsize = self.tensor.dtype.itemsize
-        found = gcd(line_bytes, self._base * itemsize)
-        for step in self._strides:
-            found = gcd(found, step * itemsize)
-        for step, size in zip(self.steps, self.shape, strict=True):
-            if size > 1 and step != 1:
-                found = gcd(found, step * itemsize)
-        return found
+        steps = [s for s, size in zip(self.steps, self.shape, strict=True) if size > 1 and s != 1]
+        apart = gcd(self._base, *self._strides, *steps)
+        return gcd(line_bytes, apart * self.tensor.dtype.itemsize)
 
     def ends_tensor(self) -> bool:
         """True when all iterations take the same tile and it reaches its buffer's padded end."""
@@ -252,33 +249,33 @@ class GmSlice(PlacedNumbers):
             )
 
     def _place(self, item: Place, stride: int) -> None:
-        if isinstance(item, int):
-            if isinstance(item, Turn):
-                index = item.index
-                item = Turn.of(index)
-                self._turned[index.depth] = self._turned.get(index.depth, 0) + index.scale * stride
-                self._strides.append(_unit(index) * stride)
-            self._base += int(item) * stride
-            return
-        self._strides.append(_unit(item) * stride)
-        if isinstance(item, Scalar):
-            self._computed.append((item, stride))
-            self._items.append((item, stride))  # by identity, and kept alive with the key
-            return
-        self._items.append((item.key, stride))
         if isinstance(item, LoopIndex):
+            self._strides.append(_unit(item) * stride)
+            self._items += ((item.key, stride),)
             self._base += item.offset * stride
             step = item.scale * stride
             known = self._affine.get(item.depth)
             self._affine[item.depth] = (item, step + (known[1] if known else 0))
+        elif isinstance(item, int):
+            if isinstance(item, Turn):
+                index = item.index
+                item = Turn.of(index)
+                moved = self._turned.get(index.depth, 0) + index.scale * stride
+                self._turned = self._turned | {index.depth: moved}
+                self._strides.append(_unit(index) * stride)
+            self._base += int(item) * stride
+        elif isinstance(item, Scalar):
+            self._strides.append(stride)
+            self._computed += ((item, stride),)
+            self._items += ((item, stride),)  # by identity, and kept alive with the key
         else:
-            known_offsets = self._irregular.get(item.depth)
-            offsets = item.values * stride
-            # Two irregular indices of one loop move the address in no simple way.
-            self._cycles[item.depth] = item.cycle if known_offsets is None else EVER_NEW
-            self._irregular[item.depth] = (
-                offsets if known_offsets is None else offsets + known_offsets
-            )
+            self._strides.append(item.unit * stride)
+            self._items += ((item.key, stride),)
+            depth, offsets, cycle = item.depth, item.values * stride, item.cycle
+            if depth in self._irregular:  # two of one loop move the address in no simple way
+                offsets, cycle = offsets + self._irregular[depth], EVER_NEW
+            self._irregular = self._irregular | {depth: offsets}
+            self._cycles = self._cycles | {depth: cycle}
 
 
 def _refuse_index() -> NoReturn:
@@ -289,8 +286,6 @@ def _refuse_index() -> NoReturn:
     )
 
 
-def _unit(place: Place) -> int:
-    """The multiple that all values of a moving place are of, apart from a start."""
-    if isinstance(place, LoopIndex):
-        return place.scale if place.count > 1 else 0  # in a single turn nothing moves
-    return place.unit if isinstance(place, IndexArray) else 1
+def _unit(index: LoopIndex) -> int:
+    """The multiple that all values of an index are of, apart from a start."""
+    return index.scale if index.count > 1 else 0  # in a single turn nothing moves

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from npusim.engine.program import Instruction, Loop, Pipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.engine.program import Node
 
 ISSUE = "issue"  # what the instruction is called
 
 
-def with_issue(nodes: Sequence[Node], each: float) -> list[Node]:
-    """``nodes`` with the scalar work of issuing them, ``each`` cycles for an instruction.
+def add_issue(nodes: list[Node], each: float) -> None:
+    """Add the scalar work of issuing ``nodes``, ``each`` cycles for an instruction.
 
     The work is one instruction for all up to where the scalar unit does something else.
     """
-    found: list[Node] = []
-    issued = 0
-    for node in nodes:
-        if isinstance(node, Instruction) and node.pipe is not Pipe.SCALAR:
-            issued += not node.is_marker
-        elif issued:
-            found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))
+    found: list[tuple[int, int]] = []  # in front of which nodes, for how many
+    issued, scalar = 0, Pipe.SCALAR
+    for place, node in enumerate(nodes):
+        if type(node) is Instruction and node.pipe is not scalar:
+            if node.name or not node.is_marker:
+                issued += 1
+            continue
+        if issued:
+            found.append((place, issued))
             issued = 0
-        if isinstance(node, Loop):
-            node.body = with_issue(node.body, each)
-        found.append(node)
+        if type(node) is Loop:
+            add_issue(node.body, each)
     if issued:
-        found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))
-    return found
+        found.append((len(nodes), issued))
+    for place, issued in reversed(found):
+        nodes.insert(place, Instruction(scalar, ISSUE, issued * each))

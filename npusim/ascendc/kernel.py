@@ -131,6 +131,13 @@ class Kernel(ABC):
         That is where it has ``yield core.sync_all()`` or ``yield core.cross_core_wait_flag(...)``.
         """
 
+    def for_numbers(self) -> Kernel:
+        """The kernel that is run where nothing but numbers is asked for: the same in fewer blocks.
+
+        What blocks have in common, and what Python does for each, is done once.
+        """
+        return self
+
     def block_kind(self, block_idx: int) -> Hashable:
         """What block ``block_idx`` has to do, up to addresses.
 

@@ -8,7 +8,7 @@ sees only the logical shape of a tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -200,23 +200,38 @@ def looked_up(index: Index, table: NDArray[np.int64]) -> Index:
     return IndexArray(found.depth, table[found.values], (found.key, table.tobytes()))
 
 
-def dealt(index: Index, table: NDArray[np.int64]) -> Index:
-    """``table[index]`` for the number of an iteration, with how often a number comes again.
+class Dealt:
+    """Numbers that the iterations of a loop are dealt, one each."""
 
-    That is after as many iterations as between two that are the same, in the mean.
-    """
-    numbers = table.tolist()
-    last = {number: place for place, number in enumerate(numbers)}
-    if len(last) == 1:
-        return int(numbers[0])
-    found = looked_up(index, table)
-    if not isinstance(found, IndexArray):
-        return found
-    first = {number: place for place, number in reversed([*enumerate(numbers)])}
-    again = len(numbers) - len(last)
-    period = max(1, round((sum(last.values()) - sum(first.values())) / again)) if again else 1
-    cycle, unit = (len(last), period), gcd(*numbers)
-    return IndexArray(found.depth, found.values, found.key, cycle, unit)
+    __slots__ = ("_cycle", "_only", "_table", "_unit")
+
+    def __init__(self, table: NDArray[np.int64]) -> None:
+        numbers = table.tolist()
+        last = {number: place for place, number in enumerate(numbers)}
+        self._table, self._only = table, numbers[0] if len(last) == 1 else None
+        self._cycle, self._unit = (0, 0), gcd(*last)
+        if self._only is None and (again := len(numbers) - len(last)):
+            first = {number: place for place, number in reversed([*enumerate(numbers)])}
+            between = (sum(last.values()) - sum(first.values())) / again
+            self._cycle = len(last), max(1, round(between))
+
+    def at(self, index: Index) -> Index:
+        """The number of an iteration, with how often a number comes again.
+
+        That is after as many iterations as between two that are the same, in the mean.
+        """
+        if self._only is not None:
+            return int(self._only)
+        found = looked_up(index, self._table)
+        if not isinstance(found, IndexArray):
+            return found
+        return IndexArray(found.depth, found.values, found.key, self._cycle, self._unit)
+
+    def alike(self, line_bytes: int, *steps: int) -> Hashable:
+        """Equal where instructions are that see how places lie in lines, ``steps`` bytes apart."""
+        if self._only is not None:
+            return tuple([self._only * step % line_bytes for step in steps])
+        return self._cycle, *[gcd(line_bytes, self._unit * step) for step in steps]
 
 
 def mapped(

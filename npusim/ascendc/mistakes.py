@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ _LANGUAGE = (
     str(Path(threading.__file__).parent / "concurrent"),  # blocks on threads of the host
 )
 _CORE = str(Path(__file__).parent)
+_BEGINS = str(Path(__file__).parent / "block.py")  # who calls a kernel's code, which is none itself
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = str(Path(__file__).parents[1] / "ops")
 _SHIPPED = ("npusim.", "abc", "builtins", "typing")
@@ -64,16 +66,18 @@ def site(frame: FrameType | None = None) -> str:
     """
     if _spoken_for:
         return _spoken_for[-1]
-    frame, whose, language = frame or sys._getframe(1), _files, _LANGUAGE_CODE
-    while (found := whose[(code := frame.f_code).co_filename]) is language:
-        back = frame.f_back
-        if back is None:
-            return ""
-        frame = back
-    if found is _Whose.PLUMBING:
+    at: Any = frame or sys._getframe(1)
+    whose, language = _files, _LANGUAGE_CODE
+    try:
+        while whose[at.f_code.co_filename] is language:
+            at = at.f_back
+    except AttributeError:  # the outermost one is the language's
         return ""
-    known = _places.get((id(code), frame.f_lasti))
-    return _place(frame) if known is None else known[1]
+    code = at.f_code
+    if whose[code.co_filename] is _Whose.PLUMBING:
+        return ""
+    known = _places.get((id(code), at.f_lasti))
+    return _place(at) if known is None else known[1]
 
 
 @cache
@@ -118,7 +122,8 @@ class _Files(dict[str, _Whose]):
     def __missing__(self, path: str) -> _Whose:
         ours = path.startswith(_ROOT) and not path.startswith(_OPERATORS)
         other = _Whose.PLUMBING if ours else _Whose.KERNEL
-        return self.setdefault(path, _Whose.LANGUAGE if path.startswith(_LANGUAGE) else other)
+        spoken = path.startswith(_LANGUAGE) and path != _BEGINS
+        return self.setdefault(path, _Whose.LANGUAGE if spoken else other)
 
 
 _files = _Files()

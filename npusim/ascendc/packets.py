@@ -7,6 +7,7 @@ op_tiling/gemm/common/cache_tiling_request_bytes.cc).
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from math import ceil
 
@@ -33,8 +34,17 @@ def packets(begin: int, nbytes: int, line_bytes: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def packets_of(run_bytes: int, grain_bytes: int, line_bytes: int) -> float:
-    """The same of a run that begins at any multiple of ``grain_bytes`` in a line, on average."""
-    begins = range(0, line_bytes, grain_bytes)
-    return (
-        sum(packets(each, run_bytes, line_bytes)[0] for each in begins) * grain_bytes / line_bytes
-    )
+    """How many a run is that begins at any multiple of ``grain_bytes`` in a line, on average."""
+    quarter = line_bytes // 4
+
+    def wholes(nbytes: int) -> int:
+        """Those of runs that begin at each quarter, or at each multiple in front of one."""
+        begins = range(0, line_bytes, max(quarter, grain_bytes))
+        return sum([packets(begin, nbytes, line_bytes)[0] for begin in begins])
+
+    number = wholes(run_bytes)
+    # Others have one more, up to the next quarter; how many the rest is follows from its quarters.
+    rests = [max(0, run_bytes - each) for each in range(grain_bytes, quarter, grain_bytes)]
+    for alike, times in Counter((each // quarter, each % quarter > 0) for each in rests).items():
+        number += times * (4 + wholes(alike[0] * quarter + alike[1]))
+    return number * grain_bytes / line_bytes

@@ -37,10 +37,10 @@ class Queue:
 
     def _hold_up(self, nodes: Sequence[Node], turns: int, left: list[float]) -> None:
         for node in nodes:
-            if isinstance(node, Loop):
+            if type(node) is Loop:
                 if node.count > 0:
                     self._hold_up(node.body, turns * node.count, left)
-            elif isinstance(node, Instruction) and (transfer := node.transfer) is not None:
+            elif type(node) is Instruction and (transfer := node.transfer) is not None:
                 write, share = transfer.write, left[transfer.write]
                 if share and self.spread_bytes:
                     share *= 1.0 - exp(-turns * transfer.traffic_bytes / self.spread_bytes)

@@ -14,6 +14,8 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError, TileStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.ascendc.gm_slices import GmSlice
     from npusim.ascendc.intrinsics.copy import Copies
     from npusim.values.dtypes import DType
@@ -47,6 +49,7 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
     TPosition.C1: ("L1", Pipe.MTE2, Pipe.MTE1),
     TPosition.C2: ("BIAS_TABLE", Pipe.MTE1, Pipe.CUBE),
 }
+_ALLOCATED, _ENQUEUED, _DEQUEUED, _FREED = State  # quicker than by their class
 BUFFER_NUM = 2  # slots of a queue that is filled while it is emptied, as samples call them
 _FEATURE_MAP_AXES = 4  # slices of channels, rows, columns, channels: lies in L1 as in global memory
 
@@ -64,6 +67,7 @@ class TPipe:
         self.used_bytes: dict[str, int] = {}
         self.reserved = 0  # buffers at a time, each of which costs the scalar unit some time
         self._reserved = 0  # of them since the last reset
+        self.flags: list[int] = []  # of all queues
         self._queues: list[TQue] = []
 
     def let_go(self) -> None:
@@ -77,9 +81,10 @@ class TPipe:
         """
         place = place_of(buffer.position)
         depth = buffer.depth if isinstance(buffer, TQue) else 0
-        given = (num, nbytes, depth)
         most = max(1, self._core.capacity_bytes(place))
-        whole = all(type(each) is int or isinstance(each, Integral) for each in given)
+        whole = type(num) is type(nbytes) is type(depth) is int or all(
+            isinstance(each, Integral) for each in (num, nbytes, depth)
+        )
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
                 self._core.kernel_name,
@@ -93,6 +98,7 @@ class TPipe:
         self.reserved = max(self.reserved, self._reserved)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
+            self.flags += buffer.flags
 
     def count_as(self, buffers: int) -> None:
         """Take what has been reserved for so many: the kernel has them in fewer."""
@@ -113,11 +119,22 @@ class TPipe:
         self.used_bytes[memory] = start + nbytes
         return start
 
+    @property
+    def handed(self) -> tuple[int, ...]:
+        """How many slots each queue has handed out."""
+        return tuple([queue.handed for queue in self._queues])
+
+    def go_to(self, handed: Sequence[int]) -> None:
+        """Bring the queues to where they have handed out so many."""
+        for queue, slots in zip(self._queues, handed, strict=True):
+            queue.handed = slots
+
     def reset(self) -> None:
         """Give all memories back; buffers reserved so far must not be used again (Reset)."""
         self.check_freed()
         self.used_bytes.clear()
         self._reserved = 0
+        self.flags = []
         self._queues.clear()
 
     def check_freed(self) -> None:
@@ -138,12 +155,13 @@ class _Buffer:
         self._core: Copies | None = None
         self._slot_bytes = 0
         self._num = 0
-        self._next = 0
+        self.handed = 0  # slots so far
         self._needs: dict[tuple[DType, tuple[int, ...]], int] = {}  # bytes of tensors
+        self._slots: dict[object, object] = {}  # where its parts are
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         """Called by :meth:`TPipe.init_buffer`."""
-        self._core, self._num, self._slot_bytes = core, num, slot_bytes
+        self._core, self._num, self._slot_bytes, self._slots = core, num, slot_bytes, {}
 
     @property
     def slot_bytes(self) -> int:
@@ -182,9 +200,11 @@ class _Buffer:
                 raise BufferOverflowError(
                     core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
                 )
-        own = isinstance(part, int) and 0 <= part < self._num  # slots; other parts lie somewhere
-        address = self.start + int(part) * self._slot_bytes if own else None  # type: ignore[call-overload]
-        slot = (self.name, address, part)
+        slot = self._slots.get(part)
+        if slot is None:
+            own = isinstance(part, int) and 0 <= part < self._num  # other parts lie somewhere
+            address = self.start + int(part) * self._slot_bytes if own else None  # type: ignore[call-overload]
+            slot = self._slots[part] = (self.name, address, part)
         tensor = LocalTensor(core, dtype, shape, self.name, slot, memory=memory, tile=tile)
         if tile is not None and core.follower is not None:
             core.follower.allocated(tensor)
@@ -256,19 +276,22 @@ class TQue(_Buffer):
     def _take_slot(self) -> int:
         """The next slot that no tile is in: tiles may be freed in any order."""
         slots = max(self._num, 1)
-        slot = (self._next + 1) % slots
+        slot = (self.handed + 1) % slots
         if slot not in self._taken:
-            self._next += 1
+            self.handed += 1
             self._taken.add(slot)
             return slot
-        behind = range(self._next + 1, self._next + 1 + slots)
-        self._next = next((each for each in behind if each % slots not in self._taken), behind[0])
-        slot = self._next % slots
+        behind = range(self.handed + 1, self.handed + 1 + slots)
+        self.handed = next((each for each in behind if each % slots not in self._taken), behind[0])
+        slot = self.handed % slots
         self._taken.add(slot)
         return slot
 
     def pass_by(self, tiles: int) -> None:
         """So many tiles come and go one after the other, as in a passage that is repeated."""
+        if not self._taken:
+            self.handed += tiles
+            return
         for _ in range(tiles):
             self._taken.discard(self._take_slot())
 
@@ -276,7 +299,7 @@ class TQue(_Buffer):
         """The producer is done with the slot."""
         core = self._core or self.core
         if core.recording:
-            self._tile(tensor).step(State.ALLOCATED, State.ENQUEUED, "enqueued")
+            self._tile(tensor).step(_ALLOCATED, _ENQUEUED, "enqueued")
             core.recorder.set_flag(self._producer, self._filled)
         self._waiting.append(tensor)
 
@@ -292,7 +315,7 @@ class TQue(_Buffer):
             tensor = self._waiting[0]
         core = self._core or self.core
         if core.recording:
-            self._tile(tensor).step(State.ENQUEUED, State.DEQUEUED, "dequeued")
+            self._tile(tensor).step(_ENQUEUED, _DEQUEUED, "dequeued")
             core.recorder.wait_flag(self.consumer, self._filled)
         if self._waiting and self._waiting[-1] is tensor:
             self._waiting.pop()
@@ -308,8 +331,8 @@ class TQue(_Buffer):
         core = self._core or self.core
         if core.recording:
             tile = self._tile(tensor)
-            own = tile.state is State.ALLOCATED and by is not None
-            tile.step(State.ALLOCATED if own else State.DEQUEUED, State.FREED, "freed")
+            own = tile.state is _ALLOCATED and by is not None
+            tile.step(_ALLOCATED if own else _DEQUEUED, _FREED, "freed")
             if tile in self.under_way:
                 self.under_way.remove(tile)
             core.recorder.set_flag(by or self.consumer, self._free)

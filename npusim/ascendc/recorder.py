@@ -8,17 +8,33 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
 from npusim.ascendc.mistakes import site
-from npusim.ascendc.reuse import Cycle, Moved, Touch, note
+from npusim.ascendc.passages import (
+    Again,
+    Emitted,
+    Entered,
+    Event,
+    Flagged,
+    HeldBack,
+    Key,
+    Left,
+    Loaded,
+    Passage,
+    Setting,
+    Stored,
+)
+from npusim.ascendc.reuse import Cycle, Moved, Touch, leave, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
+
+_SCALAR, _VECTOR = Pipe.SCALAR, Pipe.VECTOR  # quicker than by their class
 
 
 @dataclass(slots=True)
@@ -35,25 +51,48 @@ class Frame:
     moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
 
 
-class _Emitted(NamedTuple):
-    """An instruction of a passage; without a ``site`` it stands for the line that comes to it."""
+class Body(NamedTuple):
+    """The body of a loop, and what the recorder knows behind a turn of it.
 
-    pipe: Pipe
-    name: str
-    cycles: float
-    detail: str
-    site: str
+    ``flags`` are those that it brings, with their names.
+    """
+
+    frame: Frame
+    flags: Sequence[int]
+    names: Mapping[int, str]
+    vector_unread: bool
+    first_touch: dict[tuple[object, ...], int]
+    moved: Moved
+
+    def again(self) -> Body:
+        """The same with loops and transfers of its own: what they wait for, loops around decide."""
+        copies: dict[int, Instruction] = {}
+        frame, body = self.frame, _copied(self.frame.body, copies)
+        touches = [each.of(copies.get(id(each.instruction))) for each in frame.touches]
+        frame = Frame(body, frame.last, frame.behind_scalar, touches)
+        moved, first = self.moved.copied(), dict(self.first_touch)
+        return self._replace(frame=frame, first_touch=first, moved=moved)
 
 
-class _Flagged(NamedTuple):
-    """A flag that a pipe of a passage sets, or waits for."""
-
-    pipe: Pipe
-    flag: int
-    sets: bool
+# A body, the slots that each queue has handed out, and those that are unread, and filled.
+Kept = tuple[Body, tuple[int, ...], frozenset[object], frozenset[object]]
 
 
-Passage = Sequence[_Emitted | _Flagged]
+def _copied(nodes: Sequence[Node], copies: dict[int, Instruction]) -> list[Node]:
+    """``nodes``, of which the transfers are ``copies`` by what they are copies of."""
+    found: list[Node] = []
+    for node in nodes:
+        if type(node) is Loop:
+            found.append(Loop(node.count, _copied(node.body, copies)))
+        elif type(node) is Instruction and node.transfer is not None:
+            copies[id(node)] = Instruction(
+                node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
+                node.detail, node.site, node.latency, node.unit_flag,
+            )  # fmt: skip
+            found.append(copies[id(node)])
+        else:
+            found.append(node)
+    return found
 
 
 class Watcher(Protocol):
@@ -74,44 +113,64 @@ class Recorder:
         self.home = ""  # the line that instructions stand for which no line of a kernel gives
         self.allowance = Allowance()
         self._pipes = pipes
-        self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
+        self._others = tuple(pipe for pipe in pipes if pipe is not _SCALAR)
         self._frames = [Frame(self.program.body)]
-        self._pending: dict[Pipe, list[int]] = {}
+        self._pending: dict[Pipe, tuple[int, ...]] = {}
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], int] = {}  # by the clock of what was moved
         self._moved = Moved()
-        self._noted: list[_Emitted | _Flagged] | None = None  # of a passage
+        self._noted: list[Event] | None = None  # of a passage
 
-    def passage(self, work: Callable[[], object]) -> Passage | None:
-        """Write down ``work``; what :meth:`repeat` takes to do so again.
-
-        None where it is more than instructions without transfers, and flags.
-        """
-        self._noted = []
+    def passage(self, work: Callable[[], object]) -> Sequence[Event] | None:
+        """Write down ``work``; what it was, None where it is more than :meth:`repeat` can do."""
+        around, self._noted = self._noted, []
         work()
-        found, self._noted = self._noted, None
-        place = site() or self.home
-        return found and [
-            each._replace(site="") if isinstance(each, _Emitted) and each.site == place else each
-            for each in found
-        ]
+        found, self._noted = self._noted, around
+        return found
 
-    def repeat(self, passage: Passage, times: int) -> None:
-        """Write down so many times more what has been written down."""
+    def note(self, event: Event | None) -> None:
+        """What came last is one event of the passage around it; None ends that."""
+        if event is None:
+            self._noted = None
+        elif self._noted is not None:
+            self._noted.append(event)
+
+    def repeat(self, passage: Passage, times: int, setting: Setting) -> None:
+        """Write down so many times more what has been written down; nobody takes note."""
+        noted, self._noted = self._noted, None
+        self._repeat(passage, times, setting)
+        self._noted = noted
+
+    def _repeat(self, passage: Passage, times: int, setting: Setting) -> None:
         if times > 1:
-            self.enter_loop(times, {each.pipe for each in passage})
-            self.repeat(passage, 1)
+            pipes = {each.pipe for each in passage.events if isinstance(each, Flagged)}
+            pipes |= {each[0].pipe for each in passage.events if isinstance(each, Emitted)}
+            self.enter_loop(times, sorted(pipes))
+            self._repeat(passage, 1, setting)
             self.leave_loop(times, 0)  # which moves nothing
             return
-        place = site() or self.home
-        for each in passage:
-            if isinstance(each, _Emitted):
-                pipe, name, cycles, detail, own = each
-                self._emit(Instruction(pipe, name, cycles, None, (), (), detail, own or place))
-            elif each.sets:
-                self.set_flag(each.pipe, each.flag)
+        flags = dict(zip(passage.setting.flags, setting.flags, strict=False))
+        deeper = setting.depth - passage.setting.depth
+        for each in passage.events:
+            if isinstance(each, Emitted):
+                last = passage.instruction(each, setting)
+                self._emit(last)
+            elif isinstance(each, Flagged):
+                (self.set_flag if each.sets else self.wait_flag)(each.pipe, flags[each.flag])
+            elif isinstance(each, Loaded):
+                moves = passage.moves(each.moves, each.key[0], setting)
+                self.load(last, passage.key(each.key, setting), moves)
+            elif isinstance(each, Stored):
+                transfer = each.transfer
+                self.store(transfer, passage.moves(each.moves, transfer.buffer, setting))
+            elif isinstance(each, Entered):
+                self.enter_loop(*each)
+            elif isinstance(each, Left):
+                self.leave_loop(each.turns, each.depth + deeper)
+            elif isinstance(each, Again):
+                self._repeat(each.passage, each.times, setting)
             else:
-                self.wait_flag(each.pipe, each.flag)
+                self.hold_back()
 
     def new_flag(self, initial: int = 0, name: str = "") -> int:
         """A flag that is set ``initial`` times; ``name`` is what an error calls it."""
@@ -137,33 +196,35 @@ class Recorder:
         """Append an instruction to its pipe."""
         if pipe not in self._pipes:
             raise KernelError("", f"{name}: this core has no {pipe} pipe")
-        place = site() or self.home
-        if self._noted is not None:
-            if transfer is None and not latency:
-                self._noted.append(_Emitted(pipe, name, cycles, detail, place))
-            else:
-                self._noted = None
-        return self._emit(Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency))
+        place = site(sys._getframe(2)) or self.home  # behind what emits it, which is no kernel's
+        made = Instruction(pipe, name, cycles, transfer, (), (), detail, place, latency)
+        self._emit(made)
+        return made
 
-    def _emit(self, instruction: Instruction) -> Instruction:
+    def _emit(self, instruction: Instruction) -> None:
         pipe = instruction.pipe
+        if self._noted is not None:
+            self._noted.append(Emitted(instruction, instruction.transfer))
         self.allowance.take()
         frame = self._frames[-1]
-        if pipe is Pipe.SCALAR:
+        if pipe is _SCALAR:
             frame.behind_scalar.update(self._others)
-        elif pipe in frame.behind_scalar:
+        elif frame.behind_scalar and pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
-        if pipe is Pipe.VECTOR:
+        if pipe is _VECTOR:
             self._vector_unread = True
         if self.watcher is not None:
             self.watcher.issued(pipe)
-        return self._append(instruction)
+        if self._pending:
+            instruction.waits = self._pending.pop(pipe, ())
+        frame.body.append(instruction)
+        frame.last[pipe] = instruction
 
-    def load(
-        self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
-    ) -> None:
+    def load(self, instruction: Instruction, key: Key, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a transfer touches, so that touching it again can hit L2."""
         frame = self._frames[-1]
+        if self._noted is not None:
+            self._noted.append(Loaded(key, moves))
         assert instruction.transfer is not None
         earlier = self._first_touch.get(key)
         if earlier is not None:
@@ -176,15 +237,14 @@ class Recorder:
 
     def store(self, transfer: Transfer, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a store touches: it takes room in L2 too."""
+        if self._noted is not None:
+            self._noted.append(Stored(transfer, moves))
         self._frames[-1].touches.append(Touch(None, transfer.buffer, transfer.traffic_bytes, moves))
 
     def set_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
         if self._noted is not None:
-            self._noted.append(_Flagged(pipe, flag, sets=True))
-        self._set_flag(pipe, flag)
-
-    def _set_flag(self, pipe: Pipe, flag: int) -> None:
+            self._noted.append(Flagged(pipe, flag, sets=True))
         last = self._frames[-1].last.get(pipe)
         if last is None or pipe in self._pending:
             last = self._append(Instruction(pipe, "", 0.0))
@@ -195,11 +255,8 @@ class Recorder:
     def wait_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` waits for ``flag`` before its next instruction."""
         if self._noted is not None:
-            self._noted.append(_Flagged(pipe, flag, sets=False))
-        self._wait_flag(pipe, flag)
-
-    def _wait_flag(self, pipe: Pipe, flag: int) -> None:
-        self._pending.setdefault(pipe, []).append(flag)
+            self._noted.append(Flagged(pipe, flag, sets=False))
+        self._pending[pipe] = (*self._pending.get(pipe, ()), flag)
         if self.watcher is not None:
             self.watcher.wait(pipe, flag)
 
@@ -207,45 +264,82 @@ class Recorder:
         """The scalar unit is about to read what the vector unit wrote."""
         self._noted = None
         if self._vector_unread:
-            self.link(Pipe.VECTOR, Pipe.SCALAR)
+            self.link(_VECTOR, _SCALAR)
             self._vector_unread = False
 
     def hold_back(self) -> None:
         """Everything issued from here on waits for the scalar unit, in the next turn too."""
-        self._noted = None
+        if self._noted is not None:
+            self._noted.append(HeldBack())
         for pipe in self._others:
             self._follow_scalar(pipe)
 
     def join(self, cycles: float) -> None:
         """Everything issued from here on waits for everything before (PipeBarrier of all pipes)."""
+        self._noted = None
         for pipe in [pipe for pipe in self._others if pipe in self._frames[-1].last]:
-            self.link(pipe, Pipe.SCALAR)
-        self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
+            self.link(pipe, _SCALAR)
+        self.emit(_SCALAR, "pipe_barrier", cycles)
         self.hold_back()
 
-    def enter_loop(self, count: int = 0, pipes: Iterable[Pipe] | None = None) -> None:
+    def enter_loop(self, count: int = 0, pipes: Sequence[Pipe] | None = None) -> None:
         """What follows is the body of a loop, of ``count`` turns if that is known.
 
         It has instructions of these ``pipes`` at most.
         """
-        self._noted = None
+        if self._noted is not None:
+            self._noted.append(Entered(count, pipes))
         frame = self._frames[-1]
-        inside = self._others if pipes is None else sorted(pipes)
-        for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
-            self._follow_scalar(pipe)
+        if frame.behind_scalar:
+            inside = self._others if pipes is None else pipes
+            for pipe in [pipe for pipe in inside if pipe in frame.behind_scalar]:
+                self._follow_scalar(pipe)
         self._flush()
         if count == 1:
             frame.last = dict.fromkeys(frame.last)
         else:
             self._frames.append(Frame())
 
-    def leave_loop(self, count: int, depth: int) -> None:
-        """The body is complete; it runs ``count`` times."""
+    def leave_loop(self, count: int, depth: int, *, kept_from: int | None = None) -> Body | None:
+        """The body is complete; it runs ``count`` times.
+
+        It is kept for :meth:`repeat_body` where the number of flags in front of it is given.
+        """
+        if self._noted is not None:
+            self._noted.append(Left(count, depth))
         if count == 1:  # it has written down where it is
             self._flush()
             self._frames[-1].last = dict.fromkeys(self._frames[-1].last)
-        else:
-            self.close_loop(self.leave_turn(), count, depth)
+            return None
+        inner = self.leave_turn()
+        kept = None if kept_from is None else self._kept(inner, kept_from)
+        self.close_loop(inner, count, depth)
+        return kept
+
+    def repeat_body(self, body: Body, count: int, depth: int) -> None:
+        """A loop that was entered has a body that another core kept, and is this one's now."""
+        self._noted = None
+        self._frames.pop()
+        self.program.flags += body.flags
+        self.program.names.update(body.names)
+        self._vector_unread = body.vector_unread
+        self._first_touch, self._moved = body.first_touch, body.moved
+        self.close_loop(body.frame, count, depth)
+
+    def _kept(self, inner: Frame, first: int) -> Body:
+        """A body that was left, with the flags from ``first`` on."""
+        flags, names = self.program.flags[first:], self.program.names
+        named = {flag: names[flag] for flag in range(first, first + len(flags)) if flag in names}
+        told = self._vector_unread, self._first_touch, self._moved
+        return Body(inner, flags, named, *told).again()
+
+    @property
+    def state(self) -> tuple[int, int, bool]:
+        """What the instructions behind the beginning of a loop depend on.
+
+        Flags and changes of what was moved so far, and whether a vector result is unread.
+        """
+        return len(self.program.flags), self._moved.clock, self._vector_unread
 
     def leave_turn(self) -> Frame:
         """The body of one turn, for :meth:`close_loop`."""
@@ -262,10 +356,10 @@ class Recorder:
     def close_loop(self, inner: Frame, count: int, depth: int) -> None:
         """A body that was left runs ``count`` times."""
         frame = self._frames[-1]
+        leave(inner.touches, depth, count)
+        frame.touches += inner.touches
         for touch in inner.touches:
-            left = touch.leave(depth, count, inner.touches)
-            frame.touches.append(left)
-            self._move(frame, left.buffer, left.nbytes)
+            self._move(frame, touch.buffer, touch.nbytes)
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
@@ -279,7 +373,7 @@ class Recorder:
         """What is written down inside is forgotten."""
         kept = self._frames, self._pending, self._vector_unread, self._first_touch, self._moved
         self._frames, self._pending = [*self._frames, Frame()], {}
-        self._first_touch, self._moved = dict(self._first_touch), deepcopy(self._moved)
+        self._first_touch, self._moved = dict(self._first_touch), self._moved.copied()
         try:
             yield
         finally:
@@ -312,18 +406,19 @@ class Recorder:
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)
-        self.link(Pipe.SCALAR, pipe)
+        self.link(_SCALAR, pipe)
 
     def link(self, first: Pipe, then: Pipe) -> None:
         """What ``then`` is given next waits for what ``first`` was given so far."""
+        noted, self._noted = self._noted, None
         flag = self._new_flag()
-        self._set_flag(first, flag)
-        self._wait_flag(then, flag)
+        self.set_flag(first, flag)
+        self.wait_flag(then, flag)
+        self._noted = noted
 
     def _append(self, instruction: Instruction) -> Instruction:
-        waits = self._pending.pop(instruction.pipe, None)
-        if waits:
-            instruction.waits = tuple(waits)
+        if self._pending:
+            instruction.waits = self._pending.pop(instruction.pipe, ())
         frame = self._frames[-1]
         frame.body.append(instruction)
         frame.last[instruction.pipe] = instruction
@@ -331,5 +426,5 @@ class Recorder:
 
     def _flush(self) -> None:
         """Waits that no instruction has taken up yet happen here, before control flow goes on."""
-        for pipe in sorted(self._pending):
+        for pipe in sorted(self._pending) if self._pending else ():
             self._append(Instruction(pipe, "", 0.0, site=site()))

@@ -8,7 +8,7 @@ turns.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -36,22 +36,18 @@ class Touch:
     moves: Mapping[int, Cycle]
     fresh: float = 1.0
 
-    def leave(self, depth: int, count: int, turn: Iterable[Touch]) -> Touch:
-        """The touch as the next loop out sees it; ``turn`` are all touches of the loop left."""
-        places, period = self._cycle(depth, count)
-        again = 1.0 - places / count
-        fresh = self.fresh * (1.0 - again)
-        if again and self.instruction is not None:
-            note(self.instruction, self.fresh * again, distinct(turn, depth, count, period))
-        return Touch(self.instruction, self.buffer, self.nbytes * places, self.moves, fresh)
+    def of(self, instruction: Instruction | None) -> Touch:
+        """The same of another instruction."""
+        return Touch(instruction, self.buffer, self.nbytes, self.moves, self.fresh)
 
     def bytes_in(self, depth: int, count: int, turns: int) -> float:
         """Different bytes in ``turns`` turns of the loop at ``depth``."""
-        places, period = self._cycle(depth, count)
+        places, period = self.cycle(depth, count)
         seen = ceil(turns * places / count) if period == 1 else min(turns, places)
         return self.nbytes * seen
 
-    def _cycle(self, depth: int, count: int) -> Cycle:
+    def cycle(self, depth: int, count: int) -> Cycle:
+        """Over how many places the loop at ``depth`` moves it, and after how many turns again."""
         places, period = self.moves.get(depth, (1, 1))
         return (places, period) if places else (count, count)
 
@@ -69,10 +65,22 @@ class Moved:
         self._history: dict[int, tuple[list[int], list[float]]] = {}  # when, and what from then on
         self._changed: dict[int, None] = {}  # buffers, the one that changed last at the end
 
+    def copied(self) -> Moved:
+        """The same, to go on from here."""
+        found = Moved()
+        found.clock, found._changed = self.clock, dict(self._changed)
+        found._history = {
+            buffer: ([*when], [*totals]) for buffer, (when, totals) in self._history.items()
+        }
+        return found
+
     def add(self, buffer: int, nbytes: float) -> None:
         """So many more bytes of a buffer, or fewer."""
         self.clock += 1
-        when, totals = self._history.setdefault(buffer, ([0], [0.0]))
+        history = self._history.get(buffer)
+        if history is None:
+            history = self._history[buffer] = [0], [0.0]
+        when, totals = history
         when.append(self.clock)
         totals.append(totals[-1] + nbytes)
         self._changed.pop(buffer, None)
@@ -87,6 +95,21 @@ class Moved:
                 break
             found[buffer] = totals[-1] - totals[bisect_right(when, clock) - 1]
         return dict(reversed(found.items()))
+
+
+def leave(touches: Sequence[Touch], depth: int, count: int) -> None:
+    """Make all touches of a loop what the next loop out sees of them."""
+    between: dict[int, dict[int, float]] = {}  # by how many turns
+    cycles = [touch.cycle(depth, count) for touch in touches]
+    for touch, (places, period) in zip(touches, cycles, strict=True):
+        again = 1.0 - places / count
+        if again and touch.instruction is not None:
+            if period not in between:
+                between[period] = distinct(touches, depth, count, period)
+            note(touch.instruction, touch.fresh * again, between[period])
+    for touch, (places, _) in zip(touches, cycles, strict=True):
+        touch.nbytes *= places
+        touch.fresh *= 1.0 - (1.0 - places / count)
 
 
 def distinct(touches: Iterable[Touch], depth: int, count: int, turns: int) -> dict[int, float]:

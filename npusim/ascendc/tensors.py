@@ -34,6 +34,9 @@ class Shown(Enum):
     ENDED = auto()  # as VIEW, but the tensor is freed
 
 
+_NOTHING, _VIEW, _COPY, _ENDED = Shown  # quicker than by their class
+
+
 class LocalTensor:
     """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
 
@@ -82,20 +85,22 @@ class LocalTensor:
         self.shape = shape
         self.buffer = buffer
         self.slot = slot
-        self.memory: str = part_of[0].memory if part_of else memory
         self.depth = core.depth if depth is None else depth
-        self._root: LocalTensor | None = part_of[0] if part_of else None
-        self._cut: Cut | None = part_of[1] if part_of else None
+        self._root: LocalTensor | None = None
+        self._cut: Cut | None = None
         self._array: NDArray[Any] | None = None
-        self._shows = Shown.NOTHING
+        self._shows = _NOTHING
         self._phase = core.phase
         self._run: int | None = None  # elements of the run that it is worked on as
         # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
-        self.tile: Tile | None = part_of[0].tile if part_of else tile
+        self.memory, self.tile, self.home = memory, tile, self.depth
+        if part_of is not None:
+            whole, self._cut = part_of
+            self._root = whole
+            self.memory, self.tile, self.home = whole.memory, whole.tile, whole.home
         if core.own_code:  # else nobody asks
             self.part: tuple[object, ...] = part_of[0].part if part_of else ()
             self._scope: int = part_of[0]._scope if part_of else core.scopes.open[-1]
-        self.home: int = part_of[0].home if part_of else self.depth
 
     def check_read(self) -> None:
         """Refuse a tile that isn't the kernel's, and scratch memory of another iteration."""
@@ -119,13 +124,14 @@ class LocalTensor:
 
     def check_write(self) -> None:
         """Refuse a tile that isn't the kernel's, and memory that all iterations share."""
-        core, tile, scopes = self.core, self.tile, self.core.scopes
-        if tile is None and self.home < len(scopes.open):
-            scopes.filled[self.slot] = scopes.open[self.home]
+        core, tile, depth = self.core, self.tile, self.depth
+        scopes, opened = core.scopes, core.scopes.open
+        if tile is None and self.home < len(opened):
+            scopes.filled[self.slot] = opened[self.home]
         if core.scheduling or not core.recording:
             return
-        if self.depth >= len(scopes.open) or scopes.open[self.depth] != scopes.open[-1]:
-            scopes.refuse_write(self.depth, self.buffer)
+        if depth >= len(opened) or opened[depth] != opened[-1]:
+            scopes.refuse_write(depth, self.buffer)
         if tile is not None and not tile.usable:
             tile.refuse("used")
 
@@ -142,7 +148,7 @@ class LocalTensor:
     @property
     def rows(self) -> int:
         """Rows of the last axis that an instruction goes through."""
-        return prod(self.shape[:-1]) if self._run is None else 1
+        return 1 if self._run is not None or len(self.shape) < 2 else prod(self.shape[:-1])
 
     @property
     def row_elements(self) -> int:
@@ -234,9 +240,9 @@ class LocalTensor:
         """Make sure that writing doesn't reach the global memory that the tensor shows."""
         if self._root is not None:
             self._root._own(keep=True)
-        elif self._shows is not Shown.NOTHING:
+        elif self._shows is not _NOTHING:
             shown, self._array = self._array, self.core.storage(self)
-            self._shows = Shown.NOTHING
+            self._shows = _NOTHING
             if keep and shown is not None:
                 self.core.chain.run()
                 self._array[...] = shown
@@ -263,7 +269,7 @@ class LocalTensor:
             self.check_write()
             if self.core.follower is not None:
                 self.core.follower.writes(self)
-            self._array, self._shows = values, Shown.VIEW
+            self._array, self._shows = values, _VIEW
             if self.core.reference:
                 self._take_copy(values)
             else:
@@ -272,7 +278,7 @@ class LocalTensor:
     @property
     def is_view(self) -> bool:
         """Whether it shows memory that others may write."""
-        return self._shows is Shown.VIEW
+        return self._shows is _VIEW
 
     def give_way(self, written: NDArray[Any]) -> None:
         """Show a copy of what it shows if some of that is about to be ``written``."""
@@ -284,13 +290,13 @@ class LocalTensor:
 
     def _take_copy(self, shown: NDArray[Any]) -> None:
         self.core.chain.before_reading(shown)
-        self._array, self._shows = shown.copy(), Shown.COPY
+        self._array, self._shows = shown.copy(), _COPY
 
     def end_view(self) -> None:
         """Nobody needs its numbers any more: it is freed."""
         root = self if self._root is None else self._root
-        if root._shows is Shown.VIEW:
-            root._shows = Shown.ENDED
+        if root._shows is _VIEW:
+            root._shows = _ENDED
 
     def same_place(
         self, *shape: int, dtype: DType | None = None, depth: int | None = None

@@ -23,6 +23,8 @@ class State(StrEnum):
     FREED = "freed"
 
 
+_ALLOCATED, _, _DEQUEUED, _FREED = State  # quicker than by their class
+
 # What to write instead, by the state that a tile is in and what was tried.
 _REMEDIES: dict[tuple[State, str], str] = {
     (State.ALLOCATED, "dequeued"): "Write {queue}.enque(tile) when it is filled, before the deque.",
@@ -67,7 +69,7 @@ class Tile:
         self.tracked = tracked
         self.told = tracked and told
         self.slot = 0
-        self.state = State.ALLOCATED
+        self.state = _ALLOCATED
         self.usable = True
         self.allocated = site() if self.told else ""
         self.freed = ""
@@ -79,8 +81,8 @@ class Tile:
         if self.state is not allowed:
             self.refuse(tried)
         self.state = then
-        self.usable = then is State.DEQUEUED
-        if self.told and then is State.FREED:
+        self.usable = then is _DEQUEUED
+        if self.told and then is _FREED:
             self.freed = site()
 
     def refuse(self, tried: str) -> NoReturn:

@@ -9,20 +9,19 @@ from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, SharedBlock, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
-from npusim.ascendc.issuing import with_issue
+from npusim.ascendc.issuing import add_issue
 from npusim.ascendc.mistakes import is_shipped, told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import ALL_LOST, block_cycles
-from npusim.engine.program import CoreGroup, Pipe, Program, Unit, fingerprint
-from npusim.engine.schedule import pipes_of
+from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Unit, fingerprint
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.chains import Engine
-    from npusim.ascendc.core import Core
     from npusim.ascendc.kernel import Kernel
     from npusim.ascendc.queueing import Queue
     from npusim.engine import Code
+    from npusim.engine.program import Node
     from npusim.hardware.profile import Profile
 
 _WORTH_COMPILING_BYTES = 1 << 26  # of tensors: below, compiling takes longer than it saves
@@ -114,8 +113,8 @@ def is_separable(kernel: Kernel) -> bool:
 
 def compute(kernel: Kernel, profile: Profile) -> None:
     """Run a kernel's code for the numbers alone, and leave them in its tensors."""
+    kernel, costs = kernel.for_numbers(), InstructionCosts(profile)
     blocks = range(kernel.block_dim)
-    costs = InstructionCosts(profile)
     _let_go(_run(kernel, costs, blocks, set(), numerics=True, reference=False))
 
 
@@ -262,9 +261,11 @@ def _rounds(
 
     A launch of more blocks than there are cores, ``apart``, goes in rounds.
     """
+    if kernel.block_dim <= apart:
+        return {(blocks[0],): tuple(blocks) for blocks in kinds.values()}
     kind = {block: blocks[0] for blocks in kinds.values() for block in blocks}
     found: dict[tuple[int, ...], list[int]] = {}
-    for core in range(min(apart, kernel.block_dim)):
+    for core in range(apart):
         rounds = tuple(kind[block] for block in range(core, kernel.block_dim, apart))
         found.setdefault(rounds, []).append(core)
     return {rounds: tuple(members) for rounds, members in found.items()}
@@ -291,7 +292,7 @@ def _issue(blocks: Iterable[Block], costs: InstructionCosts) -> None:
     """Write down what the scalar unit does for every instruction of other pipes."""
     if each := costs.issue():
         for program in (core.recorder.program for block in blocks for core in block.cores):
-            program.body = with_issue(program.body, each)
+            add_issue(program.body, each)
 
 
 def _queue(blocks: Iterable[Block], queue: Queue | None) -> dict[int, float]:
@@ -315,12 +316,22 @@ def _engine(kernel: Kernel) -> Engine:
 def _last_with_work(kinds: Mapping[Hashable, Sequence[int]], running: Mapping[int, Block]) -> int:
     """The last block that uses more of its cores than the scalar unit."""
     last = {blocks[-1]: running[blocks[0]].cores for blocks in kinds.values()}
-    busy = [block for block, cores in last.items() if any(_works(core) for core in cores)]
+    busy = [
+        block
+        for block, cores in last.items()
+        if any(_works(core.recorder.program.body) for core in cores)
+    ]
     return max(busy, default=max(last))
 
 
-def _works(core: Core) -> bool:
-    return any(pipe is not Pipe.SCALAR for pipe in pipes_of(core.recorder.program))
+def _works(nodes: Sequence[Node]) -> bool:
+    for node in nodes:
+        if isinstance(node, Loop):
+            if _works(node.body):
+                return True
+        elif isinstance(node, Instruction) and node.pipe is not Pipe.SCALAR:
+            return True
+    return False
 
 
 def _late(kernel: Kernel, cores: Sequence[int], apart: int, busy: int) -> Sequence[int]:

@@ -72,6 +72,7 @@ class WatchedCore(Core):
         accumulates: bool = False,
         inner_bytes: int = 0,
         at_once: int = 0,
+        alike: Hashable = None,
     ) -> Iterator[LoopIndex]:
         """As :meth:`Core.loop`, for iterations that may not be alike."""
         frame = frame_of_kernel()
@@ -82,6 +83,7 @@ class WatchedCore(Core):
                 accumulates=accumulates,
                 inner_bytes=inner_bytes,
                 at_once=at_once,
+                alike=alike,
             )
         if self.reference or sequential or accumulates or at_once == 1:
             return self._one_by_one(count, may_end=loops_itself(frame))

@@ -149,8 +149,11 @@ class _Queues:
         for number, time_us in enumerate(self._requests.times_us.tolist()):
             while events[0][0] < time_us:
                 self._step()
-            place = loads.least() if places is None else places[number]
-            loads.add(place, 1)
+            if places is None:
+                place = loads.add_to_least()
+            else:
+                place = places[number]
+                loads.add(place, 1)
             lane = lanes[place][models[number]]
             lane.times_us.append(time_us)
             lane.ids.append(number)
@@ -171,9 +174,10 @@ class _Queues:
 
     def _start(self, place: int, now_us: float) -> None:
         """Begin the batch that is ready first on an idle device, or come back when one is."""
-        lane, *others = self._lanes[place]
+        lanes = self._lanes[place]
+        lane = lanes[0]
         ready_us = lane.ready_us()
-        for other in others:
+        for other in lanes[1:] if len(lanes) > 1 else ():
             other_us = other.ready_us()
             if other_us < ready_us:
                 lane, ready_us = other, other_us

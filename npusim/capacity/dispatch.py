@@ -49,6 +49,21 @@ class Loads:
         stations = self._at[self._least]
         return (stations & -stations).bit_length() - 1
 
+    def add_to_least(self) -> int:
+        """One more at the station that has the fewest, and which that is."""
+        at, old = self._at, self._least
+        stations = at[old]
+        bit = stations & -stations
+        number = bit.bit_length() - 1
+        self._loads[number] = new = old + 1
+        at[new] = at.get(new, 0) | bit
+        if left := stations ^ bit:
+            at[old] = left
+        else:
+            del at[old]
+            self._least = new
+        return number
+
 
 class Router:
     """Sends requests to stations by policy, around those that are closed.

@@ -67,9 +67,8 @@ def _least_loaded(
     for time_us, service_us in zip(times_us, services_us, strict=True):
         while ends[0][0] <= time_us:
             loads.add(heappop(ends)[1], -1)
-        place = loads.least()
+        place = loads.add_to_least()
         begin_us = max(free_us[place], time_us)
-        loads.add(place, 1)
         free_us[place] = end_us = begin_us + service_us
         heappush(ends, (end_us, place))
         found.append(begin_us)

@@ -25,6 +25,8 @@ def check(
     precision: compiling.Precision = None,
     fuse: compiling.Fuse = True,
     without: compiling.Without = None,
+    aipp: compiling.Aipp = False,
+    fast: compiling.Fast = None,
     mode: compiling.Mode = None,
     custom: compiling.Custom = None,
     as_json: AsJson = False,
@@ -43,7 +45,7 @@ def check(
             say("an operator ({op}) and a model at once").format(op=op),
             say("Ask one after the other."),
         )
-    how = compiling.compilation(shape, precision, fuse, without, mode, custom)
+    how = compiling.compilation(shape, precision, fuse, without, mode, custom, aipp, fast)
     if model is not None:
         catalogue.check_model(model, soc, how, as_json=as_json)
         return

@@ -99,11 +99,11 @@ def compilation(
     without: Sequence[str] | None,
     mode: str | None,
     custom: Path | None,
-    aipp: bool = False,
-    fast: str | None = None,
+    aipp: bool,
+    fast: str | None,
 ) -> Compilation | None:
     """What is said about compiling a network; None where nothing is."""
-    if not any((shape, precision, without, mode, custom, aipp, fast)) and fuse:
+    if not any((shape, precision, without, mode, custom, aipp)) and fuse and fast is None:
         return None
     from npusim.graph.custom import read_custom
     from npusim.model.graph_model import Compilation

@@ -58,6 +58,8 @@ def report(
     precision: compiling.Precision = None,
     fuse: compiling.Fuse = True,
     without: compiling.Without = None,
+    aipp: compiling.Aipp = False,
+    fast: compiling.Fast = None,
     mode: compiling.Mode = None,
     custom: compiling.Custom = None,
     measured_on: MeasuredOn = None,
@@ -74,7 +76,7 @@ def report(
     """
     if compiling.is_model(Path(op)):
         compiling.no_arguments(Path(op), assignments)
-        how = compiling.compilation(shape, precision, fuse, without, mode, custom)
+        how = compiling.compilation(shape, precision, fuse, without, mode, custom, aipp, fast)
         _model_page(
             Path(op), path, soc, batch, how, measured_on, old, device_id=device_id,
             figures=figures, force=force,

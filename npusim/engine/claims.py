@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 Amounts = tuple[tuple[str, float], ...]
@@ -17,11 +16,6 @@ class Claim(NamedTuple):
     cores: int
     ceiling: float
     demand: Amounts
-
-    @classmethod
-    def of(cls, cores: int, ceiling: float, demand: Mapping[str, float]) -> Claim:
-        """The claim of ``cores`` cores, of which some resources may be asked for nothing."""
-        return cls(cores, ceiling, tuple([each for each in demand.items() if each[1]]))
 
     @property
     def loads(self) -> Amounts:

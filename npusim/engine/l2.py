@@ -213,7 +213,7 @@ class _Misses:
     def _again(self, reuse: Reuse) -> float:
         """The share of repeated touches whose bytes are gone."""
         cache = self._cache
-        between = sum(self._held(buffer, nbytes) for buffer, nbytes in reuse.between)
+        between = sum([self._held(buffer, nbytes) for buffer, nbytes in reuse.between])
         return reuse.share * _evicted(between / (cache.reuse_fraction * cache.capacity_bytes))
 
     def _held(self, buffer: int, nbytes: float) -> float:
@@ -240,25 +240,22 @@ def _evicted(pressure: float) -> float:
 
 
 def crowding(
+    transfer: Transfer,
     touched: Mapping[int, float],
     sizes: Mapping[int, float],
-    miss: Callable[[Transfer], float],
+    missed: float,
     slowdown: float,
-) -> Callable[[Transfer], float]:
+) -> float:
     """The L2 bandwidth that a byte of a transfer takes; more than 1 where cores read the same.
 
     Reads of one line at the same time are served one after the other. Where the line has to come
-    from HBM first, all of them wait for it, ``slowdown`` times as long as for one in L2.
-    ``touched`` and ``sizes`` as for :meth:`L2State.misses`; their ratio is the number of cores that
-    read the same bytes.
+    from HBM first, as the share ``missed`` does, all of them wait for it, ``slowdown`` times as
+    long as for one in L2. ``touched`` and ``sizes`` as for :meth:`L2State.misses`; their ratio is
+    the number of cores that read the same bytes.
     """
-
-    def cost(transfer: Transfer) -> float:
-        size = sizes.get(transfer.buffer, 0.0)
-        if transfer.write or not size or not transfer.shared_cost:
-            return 1.0
-        others = max(0.0, 1.0 - size / touched[transfer.buffer])
-        waiting = miss(transfer) * (slowdown - 1.0)
-        return 1.0 + others * (transfer.shared_cost + waiting)
-
-    return cost
+    size = sizes.get(transfer.buffer, 0.0)
+    if transfer.write or not size or not transfer.shared_cost:
+        return 1.0
+    others = max(0.0, 1.0 - size / touched[transfer.buffer])
+    waiting = missed * (slowdown - 1.0)
+    return 1.0 + others * (transfer.shared_cost + waiting)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from npusim.engine.claims import Amounts
     from npusim.engine.program import CoreGroup, Transfer
     from npusim.hardware.profile import Profile
 
@@ -62,9 +63,10 @@ class Treatment(NamedTuple):
 
     def ceiling(self, transfer: Transfer) -> float:
         """The most bytes per cycle of a core: memory doesn't make the setup longer."""
-        cycles = transfer.bus_bytes / transfer.ceiling
+        nbytes = transfer.bus_bytes
+        cycles = nbytes / transfer.ceiling
         setup = min(transfer.setup_cycles, cycles)
-        return transfer.bus_bytes / (setup + (cycles - setup) / self.pace)
+        return nbytes / (setup + (cycles - setup) / self.pace)
 
     @staticmethod
     def of(
@@ -77,9 +79,10 @@ class Treatment(NamedTuple):
         pace = 1.0 / (1.0 - miss + miss / fraction)
         return Treatment(miss, l2_cost, hbm_cost, miss * away.cycles, pace)
 
-    def demand(self, transfer: Transfer) -> dict[str, float]:
+    def demand(self, transfer: Transfer) -> Amounts:
         """What a byte takes of each resource: one that misses uses HBM as well as L2."""
-        return {HBM: self.hbm_cost, L2_WRITE if transfer.write else L2_READ: self.l2_cost}
+        way = L2_WRITE if transfer.write else L2_READ, self.l2_cost
+        return ((HBM, self.hbm_cost), way) if self.hbm_cost else (way,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ the same order, still finds what is left, where dropping the oldest would leave 
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from npusim.reading import run_store
@@ -72,6 +72,15 @@ class Memo:
     def __len__(self) -> int:
         return len(self._runs)
 
+    @cached_property
+    def of_single_calls(self) -> Memo:
+        """The same memo for calls that each have a stream of their own: it keeps runs alone.
+
+        None of their kernels is met again while L2 holds something else, and Python would go
+        through all that streams consist of whenever it looks for garbage.
+        """
+        return _OfRuns(self)
+
     @property
     def held_bytes(self) -> int:
         """About how much is held."""
@@ -106,6 +115,14 @@ class Memo:
         record, instruction = _BYTES
         instructions = sum(group.program.totals().instructions for group in found.groups)
         self._streams.keep(key, found, record + instruction * instructions)
+
+
+class _OfRuns(Memo):
+    """Another memo that keeps no streams."""
+
+    def __init__(self, memo: Memo) -> None:
+        vars(self).update(vars(memo))
+        self._streams = _Shelf(0.0)
 
 
 class _Shelf(Generic[T]):

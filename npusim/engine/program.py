@@ -74,7 +74,7 @@ class Transfer(NamedTuple):
     def fresh_share(self) -> float:
         """The part of the executions that touch their bytes for the first time."""
         if self.reuses:
-            return max(0.0, 1.0 - sum(reuse.share for reuse in self.reuses))
+            return max(0.0, 1.0 - sum([reuse.share for reuse in self.reuses]))
         return 1.0 if self.reuse_bytes is None else 0.0
 
 
@@ -151,24 +151,45 @@ class Program:
     def totals(self) -> Totals:
         """What a program does in all that doesn't change any more: found once."""
         if self._totals is None:
-            listed, moved = self.instructions(), dict[Transfer, int]()
-            for instruction, times in listed:
-                if (transfer := instruction.transfer) is not None:
-                    moved[transfer] = moved.get(transfer, 0) + times
-            cycles = sum(each.cycles * times + each.first_cycles for each, times in listed)
-            self._totals = Totals(len(listed), cycles, moved)
+            used, moved = set[Pipe](), dict[Transfer, int]()
+            found = _add_up(self.body, 1, used, moved)
+            self._totals = Totals(*found, moved, tuple([pipe for pipe in Pipe if pipe in used]))
         return self._totals
 
 
 class Totals(NamedTuple):
     """How many ``instructions`` a program has, and the ``cycles`` of all their executions.
 
-    ``moved`` are its different transfers in their order, with how often they run.
+    ``moved`` are its different transfers in their order, with how often they run; ``pipes`` are
+    those it uses, in the order of :class:`Pipe`.
     """
 
     instructions: int
     cycles: float
     moved: dict[Transfer, int]
+    pipes: tuple[Pipe, ...]
+
+
+def _add_up(
+    nodes: list[Node], times: int, used: set[Pipe], moved: dict[Transfer, int]
+) -> tuple[int, float]:
+    """How many instructions there are, and their cycles.
+
+    ``used`` gets their pipes, and ``moved`` what they move.
+    """
+    count, cycles = 0, 0.0
+    for node in nodes:
+        if type(node) is Instruction:
+            count += 1
+            used.add(node.pipe)
+            cycles += node.cycles * times + node.first_cycles
+            if (transfer := node.transfer) is not None:
+                moved[transfer] = moved.get(transfer, 0) + times
+        elif type(node) is Loop:
+            more, spent = _add_up(node.body, times * node.count, used, moved)
+            count += more
+            cycles += spent
+    return count, cycles
 
 
 def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:

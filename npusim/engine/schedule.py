@@ -60,6 +60,9 @@ class Step:
     target: int = -1
 
 
+_MEETING, _END = Step(_MEET), Step(_STOP)  # of all pipes, since they are all alike
+
+
 def pipes_of(program: Program) -> tuple[Pipe, ...]:
     """The pipes a program uses, in the order of :class:`Pipe`."""
     used: set[Pipe] = set()
@@ -69,10 +72,10 @@ def pipes_of(program: Program) -> tuple[Pipe, ...]:
 
 def projected(program: Program) -> dict[Pipe, list[Step]]:
     """What each of its pipes executes of a program that doesn't change any more."""
-    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in pipes_of(program)}
+    found: dict[Pipe, list[Step]] = {pipe: [] for pipe in program.totals().pipes}
     _project(found, program.body)
     for steps in found.values():
-        steps.append(Step(_STOP))
+        steps.append(_END)
     return found
 
 
@@ -87,36 +90,36 @@ def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
 def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
     for node in nodes:
         if type(node) is Instruction:
-            _append(found[node.pipe], node)
+            steps, moves = found[node.pipe], node.transfer is not None
+            marks = not (moves or node.name or node.cycles)  # as `is_marker` says, quicker
+            # A marker only adds flags to set at the same moment.
+            if not node.waits and (last := _open(steps, moves, marks)) is not None:
+                last.cycles += node.cycles
+                last.sets += node.sets
+                if not marks:
+                    last.parts.append(node)
+                continue
+            parts: list[Part] = [] if marks else [node]
+            mover = node if moves else None
+            steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, mover))
         elif type(node) is Loop:
-            firsts = [len(steps) for steps in found.values()]
             enter = Step(_ENTER, iterations=node.count)
+            begun = []
             for steps in found.values():
                 steps.append(enter)
+                begun.append((steps, len(steps)))
             _project(found, node.body)
-            for steps, first in zip(found.values(), firsts, strict=True):
-                _close(steps, first, node.count)
+            for steps, first in begun:
+                if len(steps) == first:
+                    steps.pop()
+                else:
+                    _close(steps, first, node.count)
         else:
             for steps in found.values():
-                steps.append(Step(_MEET))
+                steps.append(_MEETING)
 
 
-def _append(steps: list[Step], node: Instruction) -> None:
-    moves = node.transfer is not None
-    marks = not moves and node.cycles == 0 and not node.name  # as `is_marker` says, quicker
-    # A marker only adds flags to set at the same moment.
-    if (last := _open(steps, moves=moves, marks=marks)) is not None and not node.waits:
-        last.cycles += node.cycles
-        last.sets += node.sets
-        if not marks:
-            last.parts.append(node)
-        return
-    parts: list[Part] = [] if marks else [node]
-    mover = node if moves else None
-    steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, mover))
-
-
-def _open(steps: list[Step], *, moves: bool = False, marks: bool = False) -> Step | None:
+def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
     """The burst that goes on with what waits for no flag; None where another begins."""
     if not steps or (last := steps[-1]).kind is not _WORK:
         return None
@@ -124,19 +127,22 @@ def _open(steps: list[Step], *, moves: bool = False, marks: bool = False) -> Ste
 
 
 def _close(steps: list[Step], first: int, count: int) -> None:
-    """End the loop that began at ``first``; one burst that nobody waits for is no loop."""
-    inside = len(steps) - first - 1
+    """End the loop whose body began at ``first``; one burst that nobody waits for is no loop."""
     only = steps[-1]
-    if not inside:
-        steps.pop()
-    elif inside == 1 and _open(steps) is only and not only.waits:
-        del steps[first:]
-        only.cycles *= count
-        only.parts = [Repeat(count, tuple(only.parts))]
-        if (last := _open(steps)) is None:
-            steps.append(only)
-        else:
-            last.cycles += only.cycles
-            last.parts += only.parts
+    if (
+        len(steps) > first + 1
+        or only.waits
+        or only.sets
+        or only.mover is not None
+        or (only.kind is not _WORK)
+    ):
+        steps.append(Step(_TURN, iterations=count, target=first))
+        return
+    del steps[first - 1 :]
+    only.cycles *= count
+    only.parts = [Repeat(count, tuple(only.parts))]
+    if (last := _open(steps, False, False)) is None:
+        steps.append(only)
     else:
-        steps.append(Step(_TURN, iterations=count, target=first + 1))
+        last.cycles += only.cycles
+        last.parts += only.parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -99,25 +99,25 @@ def simulate(
     """
     numbers = known_as or {}
     listed = _Listed(groups)
-    touched = listed.footprint()
+    touched, loaded = listed.footprint()
     sizes = {
         buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
         for buffer, nbytes in touched.items()
     }
     held = {buffer: l2.resident_bytes(numbers.get(buffer, buffer)) for buffer in sizes}
-    loaded = listed.footprint(loads_only=True)
     miss = l2.misses(touched, sizes, held, listed.users(), listed.produced(), loaded)
-    l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
-    costs = listed.hbm_costs(miss, l2, machine)
+    missed = [miss(transfer) for transfer in listed.transfers]
+    crowded = machine.rates.l2_read / machine.rates.hbm
+    costs = listed.hbm_costs(missed, l2, machine)
     treated = {
         transfer: Treatment.of(
             transfer,
-            share := miss(transfer),
-            l2_cost(transfer),
+            share,
+            crowding(transfer, touched, sizes, share, crowded),
             share * costs[transfer.write],
             machine.away,
         )
-        for transfer in listed.transfers
+        for transfer, share in zip(listed.transfers, missed, strict=True)
     }
     played = (_by_simpy if exact else compiled.play)(groups, machine, treated)
     left = {numbers.get(buffer, buffer): nbytes for buffer, nbytes in sizes.items()}
@@ -178,15 +178,18 @@ class _Listed:
             for transfer, times in moved.items():
                 self.transfers[transfer] = self.transfers.get(transfer, 0) + times * group.size
 
-    def footprint(self, *, loads_only: bool = False) -> dict[int, float]:
-        """Bytes first touched, or loaded, per buffer, in the order of first touch."""
-        sizes: dict[int, float] = {}
+    def footprint(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Bytes first touched per buffer, in the order of first touch, and those of loads."""
+        touched: dict[int, float] = {}
+        loaded: dict[int, float] = {}
         for transfer, times in self.transfers.items():
-            if transfer.bypasses_l2 or (loads_only and transfer.write):
-                continue
-            first = transfer.payload_bytes * times * transfer.fresh_share
-            sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
-        return sizes
+            if not transfer.bypasses_l2:
+                buffer = transfer.buffer
+                first = transfer.payload_bytes * times * transfer.fresh_share
+                touched[buffer] = touched.get(buffer, 0.0) + first
+                if not transfer.write:
+                    loaded[buffer] = loaded.get(buffer, 0.0) + first
+        return touched, loaded
 
     def users(self) -> dict[int, int]:
         """How many cores touch each buffer."""
@@ -209,9 +212,11 @@ class _Listed:
         return tuple(produced)
 
     def hbm_costs(
-        self, miss: Callable[[Transfer], float], l2: L2State, machine: Machine
+        self, missed: Sequence[float], l2: L2State, machine: Machine
     ) -> tuple[float, float]:
         """What HBM has to do for each byte that misses: of a load, and of a store.
+
+        ``missed`` are the shares of the transfers that do.
 
         A line that is loaded pushes out one line, one that the kernel itself has modified or
         somebody before it. Stores wait themselves for what else is written back, and for what
@@ -220,8 +225,8 @@ class _Listed:
         costs for each byte of what it does less of.
         """
         loaded = stored = 0.0
-        for transfer, times in self.transfers.items():
-            nbytes = transfer.bus_bytes * times * miss(transfer)
+        for (transfer, times), share in zip(self.transfers.items(), missed, strict=True):
+            nbytes = transfer.bus_bytes * times * share
             if transfer.write:
                 stored += nbytes
             else:
@@ -240,10 +245,10 @@ class _Listed:
         return turned * load, turned * store
 
     def traffic(self, treated: Mapping[Transfer, Treatment]) -> Traffic:
-        """What has been moved; ``treated`` says how memory treats each transfer."""
+        """What has been moved; ``treated`` says how memory treats each transfer, in their order."""
         read = written = 0
         hbm = l2_read = l2_written = 0.0
-        for transfer, times in self.transfers.items():
+        for (transfer, times), how in zip(self.transfers.items(), treated.values(), strict=True):
             traffic = transfer.traffic_bytes * times
             if transfer.write:
                 written += transfer.payload_bytes * times
@@ -251,15 +256,15 @@ class _Listed:
             else:
                 read += transfer.payload_bytes * times
                 l2_read += traffic
-            hbm += traffic * treated[transfer].miss
+            hbm += traffic * how.miss
         return Traffic(read, written, hbm, l2_read, l2_written)
 
     def memory_cycles(self, treated: Mapping[Transfer, Treatment], rates: MemoryRates) -> float:
         """What the busiest of HBM and the two ways of L2 needs to move everything."""
         hbm = read = written = 0.0
-        for transfer, times in self.transfers.items():
+        for (transfer, times), how in zip(self.transfers.items(), treated.values(), strict=True):
             nbytes = transfer.bus_bytes * times
-            hbm += nbytes * treated[transfer].hbm_cost
+            hbm += nbytes * how.hbm_cost
             if transfer.write:
                 written += nbytes
             else:

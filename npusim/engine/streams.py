@@ -80,5 +80,5 @@ def moved_by(
     if transfer is None or transfer.traffic_bytes <= 0:
         return 0.0, None, mover.latency, mover.unit_flag
     treatment = treated[transfer]
-    claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
+    claim = Claim(cores, treatment.ceiling(transfer), treatment.demand(transfer))
     return transfer.bus_bytes, claim, mover.latency + treatment.late, mover.unit_flag

@@ -4,8 +4,6 @@ Units of measure as in `npusim.hardware.groups`. A *repeat* is what the vector u
 step: 256 bytes of the widest dtype that the instruction touches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 

@@ -23,7 +23,7 @@ from typing import Any
 from npusim.hardware.profile import GROUPS, PARTS, Profile
 from npusim.hardware.provenance import Problem, Provenance, Source, read_group, read_sources
 from npusim.hardware.reading import built_in_sources, data_folder, refusal, stems, validated
-from npusim.reading.files import read_text
+from npusim.reading.files import entry_points, read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import FileError, ProfileError, UsageError
@@ -56,9 +56,7 @@ def profile_names() -> list[str]:
 @cache
 def _files() -> dict[str, Traversable]:
     """The files of all chips that have names; entry points are read here and not at start-up."""
-    from importlib.metadata import entry_points
-
-    others = [files(entry.value) for entry in entry_points(group=_GROUP)]
+    others = [files(entry.value) for entry in entry_points(_GROUP)]
     folders = [data_folder(), *others, *(path for path in _registered if path.is_dir())]
     found: dict[str, Traversable] = {}
     for folder in folders:

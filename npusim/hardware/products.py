@@ -1,7 +1,5 @@
 """The Atlas products: what a customer buys and the chips in it, and the operator pages' lines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Annotated, Literal, TypeVar

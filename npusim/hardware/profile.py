@@ -4,8 +4,6 @@ A profile is data; the numbers stand in ``hw_profiles/*.yaml``, and `npusim.hard
 them into the groups of `npusim.hardware.groups` and `npusim.hardware.execution`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated

@@ -13,8 +13,6 @@ An entry speaks for its key and everything below it (``gm_to_ub`` for ``gm_to_ub
 the most specific entry wins.  Every value must be covered, and no entry may speak for nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ of its kernel) and simulated time, stretched to what workloads need that came la
 networks.yaml has those of whole networks on chips whose operators nobody has measured.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -44,7 +44,8 @@ class Product(NamedTuple):
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
     all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
     matrices with rows counted through all of them; no block has rows of two. ``sides`` are the
-    matrices of what is read beside the product, where any doesn't lie as c does.
+    matrices of what is read beside the product, where any doesn't lie as c does. ``keeps_b``: the
+    kernel doesn't write b.
     """
 
     c: GmMatrix
@@ -58,6 +59,7 @@ class Product(NamedTuple):
     scale: GmMatrix | None = None
     column: int = 0
     sides: tuple[GmMatrix, ...] = ()
+    keeps_b: bool = False
 
 
 class Block(NamedTuple):
@@ -74,39 +76,28 @@ class _Stage:
     def __init__(self, core: Core, slots: dict[TPosition, int], depth: int) -> None:
         """``slots`` are the bytes of a tile in each place; there is room for ``depth`` of each."""
         first, *others = slots
-        self._que = TQue(first, depth)
+        self.que = TQue(first, depth)
         self._bufs = [TBuf(str(place).lower(), place) for place in others]
-        self._depth, self._turn = depth, 0
-        buffers: tuple[TQue | TBuf, ...] = (self._que, *self._bufs)
+        buffers: tuple[TQue | TBuf, ...] = (self.que, *self._bufs)
         for buffer, nbytes in zip(buffers, slots.values(), strict=True):
             core.pipe.init_buffer(buffer, depth, nbytes)
 
     def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:
         """Free slots, once there are some."""
-        self._turn = (self._turn + 1) % self._depth
-        tiles = [self._que.alloc_tensor(dtype, *shapes[0])]
-        for buffer, shape in zip(self._bufs, shapes[1:], strict=True):
-            tiles.append(buffer.get(dtype, *shape, part=self._turn))
-        return tiles
+        first, *others = shapes
+        tile = self.que.alloc_tensor(dtype, *first)
+        part = tile.tile and tile.tile.slot
+        beside = zip(self._bufs, others, strict=True)
+        return [tile, *(buffer.get(dtype, *shape, part=part) for buffer, shape in beside)]
 
-    def hand_over(self, tiles: list[LocalTensor]) -> None:
-        """They are filled: whoever needs them may go on."""
-        self._que.enque(tiles[0])
-        self._que.deque(tiles[0])
+    def hand_over(self, first: LocalTensor) -> None:
+        """Those that were filled with the first one: whoever needs them may go on."""
+        self.que.enque(first)
+        self.que.deque(first)
 
-    def free(self, tiles: list[LocalTensor]) -> None:
+    def free(self, first: LocalTensor) -> None:
         """They aren't needed any more."""
-        self._que.free_tensor(tiles[0])
-
-    @property
-    def flags(self) -> tuple[int, int]:
-        """Those of its queue."""
-        return self._que.flags
-
-    def pass_by(self, times: int) -> None:
-        """Tiles have come and gone so often, as in what is repeated."""
-        self._turn = (self._turn + times) % self._depth
-        self._que.pass_by(times)
+        self.que.free_tensor(first)
 
 
 class BlockMatmul:
@@ -143,26 +134,22 @@ class BlockMatmul:
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
         t = tiling
         # An operand is kept in L1 for all of its blocks, or streamed through it.
-        self._kept, self._streamed = (t.keep_a, t.keep_b), (not t.keep_a, not t.keep_b)
+        self._kept = t.keep_a, t.keep_b
+        self._streamed = [side for side in (0, 1) if not self._kept[side]]
         high = round_up(t.base_m, core.profile.cube.fractal_m)
         wide = (high * dtype.itemsize, t.base_n * dtype.itemsize)
-        streams = {
-            place: own or nbytes * t.step_k
-            for place, nbytes, own, streamed in zip(
-                _INTO_L1, wide, (t.a_bytes, t.b_bytes), self._streamed, strict=True
-            )
-            if streamed
-        }
+        own = t.a_bytes, t.b_bytes
+        streams = {_INTO_L1[side]: own[side] or wide[side] * t.step_k for side in self._streamed}
         self._l1 = _Stage(core, streams, t.depth_1) if streams else None
         self._panels: dict[int, TQue] = {}
         depths, columns = (_IN_FLIGHT if all(self._kept) else t.panels, t.panels), (1, t.wide)
         for side in (side for side in (0, 1) if self._kept[side]):
             self._panels[side] = TQue(_INTO_L1[side], depths[side], "panel")
             nbytes = columns[side] * wide[side] * round_up(k, t.base_k)
-            own = (t.a_bytes, t.b_bytes)[side]
-            core.pipe.init_buffer(self._panels[side], depths[side], own or nbytes)
+            core.pipe.init_buffer(self._panels[side], depths[side], own[side] or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
+        self._known_b: tuple[Hashable, LocalTensor] | None = None
         self._unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
         self._c = TQue(TPosition.CO1, _IN_FLIGHT if self._unit_flag else t.depth_c, "c")
         block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
@@ -182,9 +169,11 @@ class BlockMatmul:
     def begin(self, product: Product) -> None:
         """The product that is worked on from now on."""
         self._operands = (product.a, product.b)
+        sides = [(each.dtype, each.moves_as) for each in self._operands]
+        self._alike = self._l0.que.flags, self._hf32, *sides
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
-        self._stack = product.stack
+        self._stack, self._keeps_b = product.stack, product.keeps_b
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
@@ -246,7 +235,7 @@ class BlockMatmul:
         core = self._core
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
-        b = self._at_once(1, (0, k), (0, n))
+        b = self._whole_b()
         for index in self._matrices(m * (n + k)):
             for first in range(0, m, most):
                 block = Block(
@@ -256,6 +245,16 @@ class BlockMatmul:
                 )
                 self._multiply_at_once(block, b)
                 yield block
+
+    def _whole_b(self) -> LocalTensor:
+        """All of B, as the product before has left it where that had the same."""
+        _, n, k = self._shape
+        if not self._keeps_b or self._core.loops:
+            return self._at_once(1, (0, k), (0, n))
+        key = self._operands[1], n, k
+        if self._known_b is None or self._known_b[0] != key:
+            self._known_b = key, self._at_once(1, (0, k), (0, n))
+        return self._known_b[1]
 
     def _matrices(self, elements: int) -> Iterable[Index]:
         """The matrices of the stack; each is worked on with so many elements."""
@@ -338,27 +337,21 @@ class BlockMatmul:
         """Add up all of k in a block, one chunk after the other."""
         core, t = self._core, self._tiling
         bias = self._load_bias(block.columns)
+        alike = *self._alike, block.rows[1], block.columns[1]  # and pieces as long: all the same
         for first, length in core.tiles(0, self._shape[2], t.step_k):
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
-            alike = self._alike(block, tiles)
             for start, size, count in parts(length, t.base_k):
                 begin = first_of(first) + start
                 pieces = [
                     partial(self._add, block, tiles, (begin + number * size, size), bias)
                     for number in range(count)
                 ]
-                self._l0.pass_by(core.alike((*alike, size), pieces))
+                self._l0.que.pass_by(core.alike((*alike, size), pieces))
             if self._l1 is not None:
-                self._l1.free([tile.tensor for tile in streamed.values()])
+                self._l1.free(streamed[self._streamed[0]].tensor)
         if bias is not None and self._bias is not None:
             self._bias.free(bias)
-
-    def _alike(self, block: Block, tiles: list[Tile]) -> tuple[Hashable, ...]:
-        """Equal where pieces of the same length are added up by the same instructions."""
-        sides = [(each.dtype, each.moves_as) for each in self._operands]
-        shapes = block.rows[1], block.columns[1], *(tile.tensor.shape for tile in tiles)
-        return (self._l0.flags, self._hf32, *shapes, *sides)
 
     def _add(self, block: Block, tiles: list[Tile], k: Span, bias: LocalTensor | None) -> None:
         """Add up a piece of k, which ``tiles`` have in L1."""
@@ -373,36 +366,33 @@ class BlockMatmul:
             bias=bias if first else None,
             hf32=self._hf32,
         )
-        self._l0.free(pieces)
+        self._l0.free(pieces[0])
 
     def _stream(self, block: Block, k: Span) -> dict[int, Tile]:
         """A chunk of the operands that pass through L1."""
         if self._l1 is None:
             return {}
-        spans = ((block.rows, k), (k, block.columns))
-        sides = [side for side in (0, 1) if self._streamed[side]]
-        sources = [self._operands[side] for side in sides]
+        spans, sides = ((block.rows, k), (k, block.columns)), self._streamed
         shapes = [
-            source.tile_shape(spans[side][0][1], spans[side][1][1])
-            for side, source in zip(sides, sources, strict=True)
+            self._operands[side].tile_shape(spans[side][0][1], spans[side][1][1]) for side in sides
         ]
-        tensors = self._l1.fill(sources[0].dtype, *shapes)
-        for side, source, tensor in zip(sides, sources, tensors, strict=True):
-            source.load_l1(self._core, tensor, *spans[side])
-        self._l1.hand_over(tensors)
-        return {
-            side: Tile(tensor, *(first_of(first) for first, _ in spans[side]))
-            for side, tensor in zip(sides, tensors, strict=True)
-        }
+        tensors = self._l1.fill(self._operands[sides[0]].dtype, *shapes)
+        found: dict[int, Tile] = {}
+        for side, tensor in zip(sides, tensors, strict=True):
+            rows, columns = spans[side]
+            self._operands[side].load_l1(self._core, tensor, rows, columns)
+            found[side] = Tile(tensor, first_of(rows[0]), first_of(columns[0]))
+        self._l1.hand_over(tensors[0])
+        return found
 
     def _pieces(self, block: Block, tiles: list[Tile], k: Span) -> list[LocalTensor]:
         """What of a chunk the cube multiplies at a time, into L0."""
         spans = ((block.rows, k), (k, block.columns))
-        shapes = [(rows[1], columns[1]) for rows, columns in spans]
+        shapes = (block.rows[1], k[1]), (k[1], block.columns[1])
         pieces = self._l0.fill(self._operands[0].dtype, *shapes)
         for source, piece, tile, span in zip(self._operands, pieces, tiles, spans, strict=True):
             source.load_l0(self._core, piece, tile, *span)
-        self._l0.hand_over(pieces)
+        self._l0.hand_over(pieces[0])
         return pieces
 
     # -- numbers at once -------------------------------------------------------------------------

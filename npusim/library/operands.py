@@ -115,6 +115,11 @@ class GmMatrix:
         """Whether it is turned."""
         return self.transposed
 
+    @property
+    def corner(self) -> GmSlice:
+        """Its first element."""
+        return self.tensor.window(self.start, (), ())
+
     def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
         """Part of the matrix as it lies in memory: (columns, rows) of a transposed one.
 

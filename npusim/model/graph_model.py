@@ -186,11 +186,12 @@ def read_network(file: Path, how: Compilation | None = None) -> NetworkModel:
 def read_program(program: Program, how: Compilation | None = None) -> ProgramModel:
     """An exported torch program as a model; FileError says what is wrong with it."""
     asked = how or Compilation()
-    if asked.mode == OM or asked.precision or not asked.fuse or asked.without or asked.custom:
+    own = Compilation(asked.shapes, mode=asked.mode)  # what a program takes
+    if asked.mode == OM or asked != own:
         raise UsageError(
             say(
                 "{program} runs call by call as torch_npu does; passes of the "
-                "graph compiler and its precision modes are for ONNX files"
+                "graph compiler and its other options are for ONNX files"
             ).format(program=program.name),
             say("Export the module with torch.onnx.export for an offline model."),
         )

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from npusim.graph.aten.reader import Program
+from npusim.graph.target import USUALLY_FAST
 from npusim.hardware.profile import Profile
 from npusim.model.cache_state import ORDER
 from npusim.model.curve import Curve
@@ -38,7 +39,7 @@ class Model:
     @takes(
         model=path_or(Program), shapes=maybe(of(Mapping)), precision=maybe(TEXT),
         fuse=FLAG, without=each(TEXT), mode=maybe(TEXT), custom=maybe(of(Mapping)), step=TEXT,
-        device_id=TEXT,
+        device_id=TEXT, aipp=FLAG, fast=each(TEXT),
     )  # fmt: skip
     def read(
         cls,
@@ -50,6 +51,8 @@ class Model:
         without: Collection[str] = (),
         mode: str | None = None,
         custom: Mapping[str, Custom] | None = None,
+        aipp: bool = False,
+        fast: Collection[str] = USUALLY_FAST,
         step: str = "",
         device_id: str = "",
     ) -> Self:
@@ -58,20 +61,21 @@ class Model:
         `shapes` are those of a network's inputs, `precision` is ATC's precision mode (force_fp16 or
         origin), `without` names passes of the graph compiler that shouldn't run, `fuse` is False
         for none that fuses. `mode` is om, eager or graph, `custom` says what operators of custom
-        domains cost (`npusim.graph.custom.CustomCost`, or a function that returns one). `step`
+        domains cost (`npusim.graph.custom.CustomCost`, or a function that returns one). With
+        `aipp` images come in bytes; `fast` names operators in their faster implementation. `step`
         and `device_id` pick the Step Id and the device of a profile. Raises FileError for what
         isn't a model, UnknownNameError for modes and passes, UsageError for what only networks
         take.
         """
-        how = None
-        if shapes or precision or mode or custom or not fuse or without:
-            sizes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-            how = Compilation(
-                sizes, precision or "", fuse, tuple(without), mode or "", custom or {}
-            )
+        sizes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        how = Compilation(
+            sizes, precision or "", fuse, tuple(without), mode or "", custom or {}, aipp,
+            tuple(fast),
+        )  # fmt: skip
         if isinstance(model, Program):
             return cls(read_program(model, how))
-        return cls(read_model(model, step=step, device_id=device_id, how=how))
+        said = None if how == Compilation() else how
+        return cls(read_model(model, step=step, device_id=device_id, how=said))
 
     @property
     def name(self) -> str:

@@ -100,7 +100,7 @@ def read_model(
     """
     file = Path(path)
     ending = file.suffix.lower()
-    if kind_of(file) == "folder" or ending in PROFILES:
+    if how is None and (kind_of(file) == "folder" or ending in PROFILES):
         from npusim.model.profile_table import read_profile
 
         return FixedModel(read_profile(file, step, device_id))

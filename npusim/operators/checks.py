@@ -55,8 +55,15 @@ def objection(call: Call) -> Objection | None:
     return objection_of(call, call.contract.checks) or no_kernel(call)
 
 
-def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
-    """What the first of some checks that objects says; a no goes before what isn't known."""
+def objection_of(
+    call: Call,
+    checks: Iterable[Check],
+    invalid: StatusCode = StatusCode.ACLNN_ERR_PARAM_INVALID,
+) -> Objection | None:
+    """What the first of some checks that objects says; a no goes before what isn't known.
+
+    ``invalid`` is the interface's code for what else is 161002.
+    """
     unknown = None
     for check in checks:
         try:
@@ -72,7 +79,8 @@ def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
         if check.code is None:
             unknown = unknown or Objection(Status.unknown(sentence, remedy), {})
             continue
-        status = Status(check.code, sentence, remedy)
+        code = invalid if check.code is StatusCode.ACLNN_ERR_PARAM_INVALID else check.code
+        status = Status(code, sentence, remedy)
         return Objection(status, changes[0] if changes else None)
     return unknown
 
@@ -90,9 +98,10 @@ def no_kernel(call: Call) -> Objection | None:
 
 def null_checks(checks: Iterable[Check]) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
     """The checks of null pointers, which come first on every page, and the others."""
-    kept = tuple(checks)
-    nulls = tuple(each for each in kept if each.code is StatusCode.ACLNN_ERR_PARAM_NULLPTR)
-    return nulls, tuple(each for each in kept if each not in nulls)
+    sides: tuple[list[Check], list[Check]] = ([], [])
+    for each in checks:
+        sides[each.code is not StatusCode.ACLNN_ERR_PARAM_NULLPTR].append(each)
+    return tuple(sides[0]), tuple(sides[1])
 
 
 # Building blocks -------------------------------------------------------------------------------

@@ -122,12 +122,13 @@ class Call:
 
     def spec(self, name: str) -> TensorSpec:
         """The description of the tensor called `name`."""
-        return self.tensor(name).spec
+        value = self.arguments.get(name)
+        return value.spec if isinstance(value, TensorArg) else self.tensor(name).spec
 
     def given(self, *names: str) -> Iterator[tuple[str, TensorSpec]]:
         """Name and description of those tensors that are there."""
         for name in names:
-            if self.is_given(name):
+            if self.arguments.get(name) is not None:
                 yield name, self.spec(name)
 
     def ints(self, name: str) -> tuple[int, ...]:

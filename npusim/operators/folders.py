@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from npusim.operators.definition import Aclnn, Definition, Operator, Page
+from npusim.reading.files import entry_points
 from npusim.reading.kept import remembered
 
 PACKAGE = "npusim.ops"
@@ -92,11 +93,9 @@ def built_in() -> Names:
 
 def all_names(registered: Iterable[Source]) -> Names:
     """With what installed packages name as entry points, and what was registered."""
-    from importlib.metadata import entry_points
-
     known = built_in()
     found = Names(*(dict(getattr(known, each)) for each in Names.__dataclass_fields__))
-    for entry in entry_points(group=_GROUP):
+    for entry in entry_points(_GROUP):
         found.add(entry.value)
     for package in _named_by_user():
         found.add(package)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from npusim.catalogue import facts, judging, names, wording
 from npusim.catalogue.question import Question, ask
@@ -40,14 +40,42 @@ _PREFIX = "aclnn"
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
 
 
+class _Asked(NamedTuple):
+    """A tensor as the catalogue judges it: its dtype, empty for none, None for a null pointer."""
+
+    name: str
+    io: str
+    kind: str | None
+
+
 def verdict(call: Call) -> Verdict | None:
     """The verdict on the dtypes of a call; None where the catalogue doesn't know the operator."""
-    subject = _subject(call.contract.name)
-    if subject is None or call.profile.family not in FAMILIES:
+    name, chip = call.contract.name, call.profile
+    subject = _subject(name)
+    if subject is None or chip.family not in FAMILIES:
         return None
+    asked = []
+    for each in call.contract.parameters:
+        if each.kind == "tensor":
+            spec = call.spec(each.name) if call.is_given(each.name) else None
+            kind = None if call.is_null(each.name) else spec.dtype.name if spec else ""
+            asked.append(_Asked(each.name, each.io, kind))
+    place = chip.family, chip.name
+    return _verdict(facts.catalogue(), subject, name, place, tuple(asked))
+
+
+@facts.remembered
+def _verdict(
+    known: facts.Catalogue,
+    subject: Subject,
+    name: str,
+    place: tuple[str, str],
+    asked: tuple[_Asked, ...],
+) -> Verdict:
+    """The first refusal of the questions about a call of ``name``, else what the first gets."""
     verdicts = (
-        judging.judge(facts.catalogue(), subject, question)
-        for question in _questions(subject, call)
+        judging.judge(known, subject, question)
+        for question in _questions(subject, name, place, asked)
     )
     first = next(verdicts)
     refused = (each for each in (first, *verdicts) if each.code == _INVALID)
@@ -65,7 +93,7 @@ def unlisted(call: Call) -> judging.Offer | None:
 
 def described(verdict: Verdict, name: str) -> ParameterVerdict | None:
     """What a verdict on an interface says of a tensor of the call, or of the list that it is in."""
-    own = _known(names.Subject(names.API, verdict.subject, (verdict.subject,)), name) or ""
+    own = _known(facts.catalogue(), verdict.subject, name) or ""
     return next((each for each in verdict.parameters if each.name.lower() == own.lower()), None)
 
 
@@ -266,60 +294,47 @@ def _subject(name: str) -> Subject | None:
     return names.operator_named(known, kernel[0].name) if kernel else None
 
 
-def _question(subject: Subject, call: Call) -> Question:
+def _question(
+    subject: Subject, called: str, place: tuple[str, str], asked: Sequence[_Asked]
+) -> Question:
     """Tensors by name where the page has these names, else by their places."""
-    inputs, outputs = (
-        [each for each in side if each.kind == "tensor"]
-        for side in (call.contract.inputs, call.contract.outputs)
-    )
-    placed = Question(
-        call.profile.family,
-        call.profile.name,
-        inputs=_dtypes(call, inputs),
-        outputs=_dtypes(call, outputs),
-    )
+    sides = {io: [each for each in asked if each.io == io] for io in ("in", "out")}
+    inputs, outputs = (tuple([each.kind or "" for each in side]) for side in sides.values())
+    placed = Question(*place, inputs=inputs, outputs=outputs)
+    ordered = [each for side in sides.values() for each in side]
     if subject.kind != names.API:
-        if call.contract.name.startswith(_PREFIX):  # its tensors aren't called as the operator's
+        if called.startswith(_PREFIX):  # its tensors aren't called as the operator's
             return placed
-        named = {name: spec.dtype.name for name, spec in _given(call, *inputs, *outputs)}
-        return replace(placed, named=named)
-    found = {_known(subject, name) or "": spec for name, spec in _given(call, *inputs, *outputs)}
-    if "" in found:
+        return replace(placed, named={each.name: each.kind for each in ordered if each.kind})
+    known, api = facts.catalogue(), subject.apis[0]
+    named = {_known(known, api, name) or "": kind for name, _, kind in ordered if kind}
+    if "" in named:
         return placed
-    named = {name: spec.dtype.name for name, spec in found.items()}
-    absent = tuple(each.name for each in (*inputs, *outputs) if call.is_null(each.name))
+    absent = tuple([name for name, _, kind in ordered if kind is None])
     return replace(placed, named=named, inputs=(), outputs=(), absent=absent)
 
 
-def _questions(subject: Subject, call: Call) -> Iterator[Question]:
+def _questions(
+    subject: Subject, called: str, place: tuple[str, str], asked: Sequence[_Asked]
+) -> Iterator[Question]:
     """The question about a call; one more for each tensor of a list that differs from the others.
 
     The catalogue knows a list by one name, and what it takes is the same for all in it.
     """
-    first = _question(subject, call)
+    first = _question(subject, called, place, asked)
     yield first
     if not first.named or subject.kind != names.API:
         return
-    tensors = [each for each in call.contract.parameters if each.kind == "tensor"]
-    for name, spec in _given(call, *tensors):
-        own = _known(subject, name)
-        if own is not None and first.named.get(own) != spec.dtype.name:
-            yield replace(first, named={**first.named, own: spec.dtype.name})
+    for name, _, kind in asked:
+        own = _known(facts.catalogue(), subject.apis[0], name) if kind else None
+        if kind and own is not None and first.named.get(own) != kind:
+            yield replace(first, named={**first.named, own: kind})
 
 
-def _given(call: Call, *parameters: Parameter) -> list[tuple[str, TensorSpec]]:
-    return list(call.given(*(each.name for each in parameters)))
-
-
-def _dtypes(call: Call, parameters: Sequence[Parameter]) -> tuple[str, ...]:
-    present = {name: spec.dtype.name for name, spec in _given(call, *parameters)}
-    return tuple(present.get(each.name, "") for each in parameters)
-
-
-def _known(subject: Subject, name: str) -> str | None:
+@facts.remembered
+def _known(known: facts.Catalogue, api: str, name: str) -> str | None:
     """The name by which the pages or the header of an API know a tensor, or a list with it."""
-    spellings = facts.catalogue().spellings_of(subject.apis[0])
-    own = {each.lower(): each for each, _, _ in spellings}
+    own = {each.lower(): each for each, _, _ in known.spellings_of(api)}
     # tensors0, tensors1 ... are one list of tensors.
     ends = (end for end in range(len(name), 0, -1) if name[end:].isdigit() or end == len(name))
     return next((own[name[:end].lower()] for end in ends if name[:end].lower() in own), None)
@@ -337,7 +352,9 @@ def _kinds(
     for name, value in arguments.items():
         if is_null(value) or name.lower() in plain:
             continue
-        own = _known(subject, name) if subject.kind == names.API else name
+        own = (
+            _known(facts.catalogue(), subject.apis[0], name) if subject.kind == names.API else name
+        )
         if own is None:
             every = [each for each, _, _ in facts.catalogue().spellings_of(subject.apis[0])]
             raise UnknownNameError(

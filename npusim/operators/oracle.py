@@ -235,17 +235,18 @@ def by_facts(call: Call, described: Call | None = None) -> Objection | None:
     nulls, others = null_checks(call.contract.checks)
     if found := objection_of(call, nulls):
         return found
-    from npusim.operators import listed, paged  # the catalogue, as late as that
+    from npusim.catalogue import judging  # as late as that
+    from npusim.operators import listed, paged
 
     verdict = listed.verdict(call)
     refused = None if verdict is None else _by_catalogue(verdict)
     if refused and refused.status.code == StatusCode.ACLNN_ERR_PARAM_INVALID:
         return refused
     layout = None if verdict is None else paged.objection(described or call, verdict)
-    shapes = listed.as_coded(call.contract.name, others)
-    certain = [each for each in shapes if each.code is not None]
-    found = layout or objection_of(call, certain) or refused or no_kernel(call)
-    return found or objection_of(described or call, [e for e in shapes if e.code is None])
+    certain = [each for each in others if each.code is not None]
+    unsure = [each for each in others if each.code is None]
+    found = layout or objection_of(call, certain, judging.code_of_shapes(call.contract.name))
+    return found or refused or no_kernel(call) or objection_of(described or call, unsure)
 
 
 def _whole(call: Call) -> Objection | Call:

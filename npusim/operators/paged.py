@@ -24,9 +24,9 @@ def objection(call: Call, verdict: Verdict) -> Objection | None:
     if verdict.kind != names.API:
         return None
     tensors = (each.name for each in call.contract.parameters if each.kind == "tensor")
+    code = judging.code_of_shapes(call.contract.name)
     for name, spec in call.given(*tensors):
         said = described(verdict, name)
-        code = judging.code_of_shapes(call.contract.name)
         found = said and (_by_format(name, spec, said) or _by_rank(name, spec, said, code))
         if found:
             return found

@@ -23,6 +23,8 @@ from npusim.values.errors import FileError, NpusimError, UnknownNameError, Usage
 from npusim.values.takes import takes
 
 if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
     from npusim.operators.definition import Definition, Page, Prototype
@@ -34,6 +36,8 @@ FUSED = "FusionOp_"
 """How the names of fused operators begin; their parts follow."""
 
 _NOTHING = Provided()
+caches: list[_lru_cache_wrapper[Any]] = []
+"""Of what others find by names, which is forgotten when operators come or go."""
 _registered: list[Definition | str] = []
 
 
@@ -74,7 +78,7 @@ def _expect_definitions(given: Sequence[object]) -> None:
 def refresh() -> None:
     """Forgets what was found, for callers that add folders to npusim.ops while running."""
     folders.forget()
-    for each in (_names, _load, _spellings, ai_cpu_function):
+    for each in (_names, _load, _spellings, ai_cpu_function, *caches):
         each.cache_clear()
 
 

@@ -93,18 +93,18 @@ class StandardCall(CallParameters):
         return host.together(self.operator.name, *operands, dtype=wanted, **attributes)
 
     def _checks(self) -> Iterator[Check]:
-        tensors = list(dict.fromkeys([name for name, _ in self.inputs()] + [*self.outputs()]))
+        tensors = list(dict.fromkeys([name for name, _ in self.inputs] + [*self.outputs]))
         if required := self.required():
             yield not_null(*required)
         if self.operator.dtypes:
             yield dtype_supported(*tensors)
         yield rank_at_most(self.operator.most_axes, *tensors)
-        if blocked := [name for name, slot in self.inputs() if slot.blocked]:
+        if blocked := [name for name, slot in self.inputs if slot.blocked]:
             yield format_is(Format.FRACTAL_NZ, *blocked)
         known = self.interface
         if known and (known.promoted or known.floating):
-            inputs = [name for name, _ in self.inputs()]
-            results = () if self.operator.answers else self.outputs()
+            inputs = [name for name, _ in self.inputs]
+            results = () if self.operator.answers else self.outputs
             numbers = self._numbers() if results else ()
             yield storable(inputs, results, numbers, floating=known.floating)
         spellings = self.spellings()
@@ -119,7 +119,7 @@ class StandardCall(CallParameters):
             }
             yield build(*_spelled(words, spellings), **options)
         if self.operator.infer:
-            yield as_inferred(self.outputs(), self._told)
+            yield as_inferred(self.outputs, self._told)
 
     def _numbers(self) -> list[str]:
         """The scalars that stand for tensors of the kernel, and count where dtypes combine."""
@@ -128,9 +128,9 @@ class StandardCall(CallParameters):
 
     def _is_empty(self, call: Call) -> bool:
         """Whether nothing comes out; a call that only changes inputs has none to change or add."""
-        fresh = self.fresh()
+        fresh = self.fresh
         if not fresh:
-            own = dict(self.inputs())
+            own = dict(self.inputs)
             singles = [name for name, slot in own.items() if not slot.many]
             lists = [call.spec(name) for name, s in own.items() if s.many and call.is_given(name)]
             return any_empty(call, *singles) or (bool(lists) and all(e.is_empty for e in lists))
@@ -138,7 +138,7 @@ class StandardCall(CallParameters):
 
     def _told(self, call: Call) -> dict[str, TensorSpec]:
         """The outputs that the definition's rule describes, those that are given too."""
-        specs = [call.spec(name) for name in dict(self.inputs()) if call.is_given(name)]
+        specs = [call.spec(name) for name in dict(self.inputs) if call.is_given(name)]
         needs_none = bool(self.input_slots) and all(slot.optional for slot in self.input_slots)
         if not self.operator.infer or not (specs or needs_none):
             return {}
@@ -146,23 +146,23 @@ class StandardCall(CallParameters):
             attributes = dict(self._attributes(call))
         except KernelError:  # planning says so, which comes later
             return {}
-        found = zip(self.fresh(), self.operator.infer(specs, attributes), strict=False)
+        found = zip(self.fresh, self.operator.infer(specs, attributes), strict=False)
         return {name: spec for name, spec in found if spec is not None}
 
     def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
         """What the kernels make, for outputs that the call leaves out."""
-        fresh = self.fresh()
+        fresh = self.fresh
         if all(name in call.arguments for name in fresh):
             return {}
         told = self._told(call)
         if told or self._host is None:
             return told or dict(zip(fresh, self._made(call), strict=False))
-        found = zip(self.outputs(), self._composed(call), strict=False)
+        found = zip(self.outputs, self._composed(call), strict=False)
         return {name: each for name, each in found if each is not None and name in fresh}
 
     def _composed(self, call: Call) -> list[TensorSpec | None]:
         """The results of the interface's function, None where it has none."""
-        standing = standing_in(spec.shape for _, spec in call.given(*dict(self.inputs())))
+        standing = standing_in(spec.shape for _, spec in call.given(*dict(self.inputs)))
         filled = {
             name: TensorArg(with_elements(each.spec, standing))
             if standing and isinstance(each, TensorArg)
@@ -180,7 +180,7 @@ class StandardCall(CallParameters):
 
     def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor | None, ...]]:
         """The interface's function on a chain: the host, and the results in their order."""
-        host, function = Host(chain, self.outputs()), cast("Callable[..., Any]", self._host)
+        host, function = Host(chain, self.outputs), cast("Callable[..., Any]", self._host)
         given = [
             [chain.input(name) for name in self.names(slot) if call.is_given(name)]
             if slot.many
@@ -195,7 +195,7 @@ class StandardCall(CallParameters):
 
         An axis without elements is given a size that no other has, to be found again.
         """
-        specs = {name: call.spec(name) for name, _ in self.inputs() if call.is_given(name)}
+        specs = {name: call.spec(name) for name, _ in self.inputs if call.is_given(name)}
         standing = standing_in(spec.shape for spec in specs.values())
         filled = {name: with_elements(spec, standing) for name, spec in specs.items()}
         tensors = self._tensors(call, lambda name: _described(name, filled[name]))
@@ -204,7 +204,7 @@ class StandardCall(CallParameters):
         except KernelError as error:
             if not self._is_cured_by_outputs(call, tensors):
                 raise
-            remedy = f"Say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
+            remedy = f"Say what comes out: {self.outputs[0]}=DTYPE[SIZES]."
             raise ArgumentError(error.message, remedy) from error
         made = results_of(kernels[-1], tensors)
         return [TensorSpec(emptied(each.shape, standing), each.dtype) for each in made]
@@ -214,9 +214,7 @@ class StandardCall(CallParameters):
         for like in (tensor for tensor in tensors if tensor is not None):
             spec = TensorSpec(like.shape, like.dtype)
             try:
-                self._kernels(
-                    call, tensors, tuple(_described(name, spec) for name in self.outputs())
-                )
+                self._kernels(call, tensors, tuple(_described(name, spec) for name in self.outputs))
             except KernelError:
                 continue
             return True
@@ -226,17 +224,17 @@ class StandardCall(CallParameters):
         """Queue the kernels, and MemSet in front of those that add to what they find."""
         if self._host is not None:
             host, values = self._called(call, chain)
-            for name, value in zip(self.outputs(), values, strict=False):
+            for name, value in zip(self.outputs, values, strict=False):
                 if call.is_given(name) and value is not None:
                     host.finish(name, value)
             return
         tensors = self._tensors(call, chain.input)
-        names, order = [name for name, _ in self.inputs()], self.order()
-        changed = {name: tensors[order.index(name)] for name in self.outputs() if name in names}
+        names, order = [name for name, _ in self.inputs], self.order
+        changed = {name: tensors[order.index(name)] for name in self.outputs if name in names}
         spare = self._spare(call)
         results = {
             name: changed[name] if name in changed else spare.get(name) or chain.output(name)
-            for name in self.outputs()
+            for name in self.outputs
             if name in changed or name in spare or call.is_given(name)
         }
         inputs = self._with_elements(zip(order, tensors, strict=True))
@@ -260,11 +258,11 @@ class StandardCall(CallParameters):
 
     def _spare(self, call: Call) -> dict[str, GlobalTensor]:
         """Memory for results that the kernel makes and the caller has a null pointer for."""
-        unwanted = [name for name in self.outputs() if call.is_null(name)]
+        unwanted = [name for name in self.outputs if call.is_null(name)]
         if not unwanted:
             return {}
         told = {name: each for name, each in call.arguments.items() if each is not None}
-        given = {**dict.fromkeys(dict(self.inputs())), **told}
+        given = {**dict.fromkeys(dict(self.inputs)), **told}
         specs = self.infer_outputs(Call(call.contract, call.profile, given))
         return {name: _described(name, specs[name]) for name in unwanted if name in specs}
 
@@ -333,8 +331,8 @@ class StandardCall(CallParameters):
         self, call: Call, make: Callable[[str], GlobalTensor]
     ) -> tuple[GlobalTensor | None, ...]:
         """The inputs in the kernel's order; one that is given twice is one tensor."""
-        made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
-        return tuple(map(made.get, self.order()))
+        made = {name: make(name) for name, _ in self.inputs if call.is_given(name)}
+        return tuple(map(made.get, self.order))
 
 
 def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:

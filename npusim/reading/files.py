@@ -5,18 +5,23 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from itertools import islice
 from os import SEEK_END, PathLike
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from npusim.reading.limits import MOST_TEXT_BYTES
 from npusim.values.errors import FileError
 from npusim.values.language import say
 from npusim.values.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints, SelectableGroups
 
 _read: set[tuple[int, int]] = set()
 """Device and inode of each file that was read; nothing that was read is written over."""
@@ -149,3 +154,16 @@ def not_utf8(file: str | PathLike[str], error: UnicodeDecodeError, remedy: str =
         say("isn't text in UTF-8 ({reason})").format(reason=error.reason),
         remedy or say("Save it as UTF-8."),
     )
+
+
+def entry_points(group: str) -> EntryPoints:
+    """What installed packages name for a group."""
+    return _entry_points(tuple(sys.path)).select(group=group)
+
+
+@lru_cache(maxsize=1)
+def _entry_points(_path: tuple[str, ...]) -> EntryPoints | SelectableGroups:
+    """Those of all groups: finding them means to open a file of each package."""
+    from importlib.metadata import entry_points
+
+    return entry_points()

@@ -10,6 +10,7 @@ import numpy as np
 
 from npusim.operators.contract import TensorArg
 from npusim.values.host import require_bytes
+from npusim.values.locks import lock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.runtime.call import Executor
 
 _FEWEST = 64  # places of which a stream keeps track before it looks which it can forget
+_LARGE_BYTES, _MOST_KEPT_BYTES = 1 << 20, 64 << 20  # of results between tasks
 
 
 class Places:
@@ -121,4 +123,37 @@ def _new(tensor: GlobalTensor) -> NDArray[Any]:
     held = np.dtype(np.float32) if tensor.buffer.wide else np.dtype(tensor.dtype.numpy)
     count = tensor.buffer.nbytes // tensor.dtype.itemsize
     require_bytes(count * held.itemsize, f"a buffer of {count:,} numbers")
-    return np.empty(count, held)
+    return _kept.empty(count, held)
+
+
+class _Kept:
+    """Memory of results between tasks, for later calls once nobody looks at it any more.
+
+    The system clears each page of new memory, which takes longer than most kernels' work on it.
+    """
+
+    def __init__(self) -> None:
+        self._entering = lock()
+        self._known: list[tuple[memoryview, ref[Any]]] = []  # and who got it last; newest at end
+
+    def empty(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """An array with whatever numbers."""
+        nbytes = count * dtype.itemsize
+        if not _LARGE_BYTES <= nbytes <= _MOST_KEPT_BYTES:
+            return np.empty(count, dtype)
+        with self._entering:
+            free = (
+                room
+                for room, user in self._known
+                if user() is None and nbytes <= room.nbytes < 2 * nbytes
+            )
+            room = next(free, None) or np.empty(nbytes, np.uint8).data
+            found = np.frombuffer(room, np.uint8, nbytes)  # all views of it keep it alive
+            others = [each for each in self._known if each[0] is not room]
+            self._known = [*others, (room, ref(found))]
+            while sum(room.nbytes for room, _ in self._known) > _MOST_KEPT_BYTES:
+                del self._known[0]
+            return found.view(dtype)
+
+
+_kept = _Kept()

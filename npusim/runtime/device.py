@@ -13,7 +13,6 @@ from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
 from npusim.runtime.argument_memory import allocate_results
 from npusim.runtime.cache_start import MODES, hold_code, new_cache
-from npusim.runtime.launch import Launch
 from npusim.runtime.listening import Heard, is_heard, overridden, tell
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
@@ -130,6 +129,8 @@ class Device:
         names of its ``__init__``. Raises KernelError for what the chip can't do, ArgumentError for
         operands it doesn't take.
         """
+        from npusim.runtime.launch import Launch
+
         blocks = overridden("block_dim", block_dim)
         task = Launch(kernel, self.profile, operands, blocks, attributes)
         if task.numerics:
@@ -175,7 +176,10 @@ class Device:
     @takes()
     def create_stream(self) -> Stream:
         """A stream to execute on."""
-        return Stream(self.profile, self.exact, self.l2, self.memo)
+        return self._stream(self.memo)
+
+    def _stream(self, memo: Memo) -> Stream:
+        return Stream(self.profile, self.exact, self.l2, memo)
 
     def _call(
         self,
@@ -193,7 +197,7 @@ class Device:
             numerics=numerics,
             assume=assume,
         )
-        on = self.create_stream() if stream is None else stream
+        on = self._stream(self.memo.of_single_calls) if stream is None else stream
         expect(on, Stream, "stream")
         if on.profile is not self.profile and on.profile != self.profile:
             raise ArgumentError(

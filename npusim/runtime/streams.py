@@ -102,7 +102,7 @@ def _chip(profile: Profile) -> str:
     """What a chip's numbers are known by in any process, with this version of npusim."""
     found = _chips.get(id(profile))
     if found is None:
-        told = digest_of((__version__, profile.model_dump_json()))
+        told = digest_of((__version__, repr(profile)))
         found = _chips[id(profile)] = profile, told
     return found[1]
 

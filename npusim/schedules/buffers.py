@@ -71,6 +71,13 @@ class BufferPlan:
         self.places[term] = place
 
 
+def endings(steps: Sequence[Step]) -> list[tuple[Term, ...]]:
+    """For each step the values, among those that it takes or makes, that nobody takes after it."""
+    last = last_use(steps)
+    sides = [dict.fromkeys((*step.sources, step.target)) for step in steps]
+    return [tuple([e for e in each if last[e] == number]) for number, each in enumerate(sides)]
+
+
 def last_use(steps: Sequence[Step]) -> dict[Term, int]:
     """The step after which nobody takes a value any more; at the earliest the one that makes it."""
     last: dict[Term, int] = {}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.mistakes import on_behalf
-from npusim.schedules.buffers import last_use
+from npusim.schedules.buffers import endings
 from npusim.schedules.formula import Quantity, Share, Step, Term
 
 if TYPE_CHECKING:
@@ -46,14 +44,18 @@ class Runner:
                     numbers[extra] = extra.of / columns
             if not numbers.keys().isdisjoint(step.extras):
                 extras = tuple([numbers.get(extra, extra) for extra in step.extras])
-                self._told[step] = replace(step, extras=extras)
+                self._told[step] = Step(step.call, step.target, step.sources, extras, step.site)
 
     def step(self, step: Step, values: Values, target: Target) -> None:
         """One step; ``target`` finds room for its result, which joins the ``values``."""
         sources = [values[source] for source in step.sources]
         result = values[step.target] = target(step.target, sources)
-        with on_behalf(step.site) if step.site else nullcontext():
-            self._apply(self.core, self._told.get(step, step), result, sources)
+        told = self._told.get(step, step) if self._told else step
+        if step.site:
+            with on_behalf(step.site):
+                self._apply(self.core, told, result, sources)
+        else:
+            self._apply(self.core, told, result, sources)
 
     def run(
         self,
@@ -61,11 +63,13 @@ class Runner:
         values: Values,
         target: Target,
         used: Callable[[Term], None] = lambda _: None,
+        ended: Sequence[Sequence[Term]] | None = None,
     ) -> None:
-        """Steps in their order; ``used`` is told of each value after its last use among them."""
-        last = last_use(steps)
-        for number, step in enumerate(steps):
+        """Steps in their order; ``used`` is told of each value after its last use among them.
+
+        These are ``ended`` after each step, for who knows them already.
+        """
+        for step, after in zip(steps, ended or endings(steps), strict=True):
             self.step(step, values, target)
-            for term in dict.fromkeys((*step.sources, step.target)):
-                if last[term] == number:
-                    used(term)
+            for term in after:
+                used(term)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import CodeType, EllipsisType, FunctionType, GenericAlias, MethodType, NoneType
 from typing import Any, ClassVar
 
@@ -132,7 +132,15 @@ class Contents:
         self.parts.append(f"{{{sorted(told)}}}")
 
     def _tell_mapping(self, values: Any) -> None:
-        self.tell_all("map", [each for item in values.items() for each in item])
+        plain, others = {}, []
+        for key, each in values.items():
+            if type(each) in _PLAIN and type(key) in _PLAIN:
+                plain[key] = each
+            else:
+                others += [key, each]
+        self.parts.append(repr(plain))  # most of them, at once
+        if others:
+            self.tell_all("map", others)
 
     def _tell_code(self, value: Any) -> None:
         self.parts.append(_code(value))
@@ -180,6 +188,7 @@ def _is_small(value: object) -> bool:
     return type(value) in _PLAIN or isinstance(value, _ATOMS)
 
 
+@lru_cache(maxsize=None, typed=True)  # members of two Enums may be equal
 def _named(value: Any) -> str:
     """The name of a class, an Enum's member and the like."""
     if isinstance(value, Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -61,7 +60,7 @@ def notebook_html(
 ) -> str:
     """A title with a table below, of at most `most` rows, as a notebook shows it."""
     listed = list(rows)
-    parts = [f"<b>{escape(title)}</b><table><thead>{_row('th', columns)}</thead><tbody>"]
+    parts = [f"<b>{_escaped(title)}</b><table><thead>{_row('th', columns)}</thead><tbody>"]
     parts += [_row("td", row) for row in listed[:most]]
     parts.append("</tbody></table>")
     if len(listed) > most:
@@ -89,4 +88,10 @@ class Tabular:
 
 
 def _row(tag: str, cells: Iterable[object]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _escaped(text: object) -> str:
+    from html import escape  # which few results are shown with
+
+    return escape(str(text))

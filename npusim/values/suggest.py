@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,8 @@ def _near(wanted: str, candidates: tuple[str, ...], n: int) -> tuple[str, ...]:
         by_lower.setdefault(candidate.lower(), candidate)
     if len(wanted) > _LONGEST:  # difflib takes its time over long texts, and nobody meant one
         return ()
+    import difflib  # for mistakes alone
+
     found = difflib.get_close_matches(wanted, by_lower, n=n, cutoff=0.6)
     if len(wanted) >= 3:
         parts = (name for name in by_lower if wanted in name or (len(name) >= 3 and name in wanted))

@@ -157,7 +157,7 @@ class TensorSpec:
         if self.is_empty:
             return True
         wanted = contiguous_strides(self.shape)
-        return all(
+        return self.strides == wanted or all(
             size == 1 or step == want
             for size, step, want in zip(self.shape, self.strides, wanted, strict=True)
         )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from npusim.operators.contract import TensorArg
 from npusim.operators.results import numbers
 from npusim.values.dtypes import INT4_IN_INT32, INT32
 
 if TYPE_CHECKING:
-    from npusim.operators.contract import Call
+    from collections.abc import Mapping
+
+    from npusim.operators.contract import Argument, Call
     from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec
 
@@ -34,24 +37,37 @@ _ALIASES = {
 class Asked:
     """One call; sizes are None, or the lists empty, where its tensors don't tell."""
 
-    call: Call
+    interface: str
+    arguments: Mapping[str, Argument]
+
+    @classmethod
+    def of(cls, call: Call) -> Asked:
+        """What a call asks for, read once for all its limits."""
+        found = _known.get(call)
+        if found is None:
+            found = _known[call] = cls(call.contract.name, call.arguments)
+        return found
 
     @cached_property
     def names(self) -> dict[str, str]:
         """The call's parameters that are given, by the one word for each."""
-        given = tuple([n for n, value in self.call.arguments.items() if value is not None])
-        return _words(self.call.contract.name, given)
+        given = tuple([n for n, value in self.arguments.items() if value is not None])
+        return _words(self.interface, given)
 
     def name(self, word: str) -> str:
         """What the call names it, for sentences."""
         return self.names.get(word, word)
 
+    @cached_property
+    def _specs(self) -> dict[str, TensorSpec]:
+        """The tensors that are given and not empty."""
+        given = ((word, self.arguments.get(name)) for word, name in self.names.items())
+        found = {word: each.spec for word, each in given if isinstance(each, TensorArg)}
+        return {word: spec for word, spec in found.items() if spec.rank and not spec.is_empty}
+
     def spec(self, word: str) -> TensorSpec | None:
         """A tensor that is given and not empty."""
-        found = self.call.arguments.get(self.names.get(word, ""))
-        if not isinstance(found, TensorArg) or found.spec.is_empty or not found.spec.rank:
-            return None
-        return found.spec
+        return self._specs.get(word)
 
     def shape(self, word: str) -> tuple[int, ...] | None:
         """Its shape."""
@@ -65,12 +81,12 @@ class Asked:
 
     def whole(self, word: str, default: int) -> int:
         """A whole number, or a flag as one."""
-        found = self.call.arguments.get(self.names.get(word, ""))
+        found = self.arguments.get(self.names.get(word, ""))
         return int(found) if isinstance(found, int | float) else default
 
     def entries(self, word: str) -> list[int]:
         """A list of whole numbers, empty where it isn't given."""
-        return numbers(self.call.arguments.get(self.names.get(word, ""))) or []
+        return numbers(self.arguments.get(self.names.get(word, ""))) or []
 
     def ends(self, word: str) -> list[int]:
         """Where sequences end; zeros at the tail are sequences that are left out."""
@@ -79,7 +95,7 @@ class Asked:
     @cached_property
     def layout(self) -> str:
         """The layout that the call names; OpTypes without one have the usual one."""
-        found = self.call.arguments.get(self.names.get("layout", ""))
+        found = self.arguments.get(self.names.get("layout", ""))
         if isinstance(found, str) and found:
             return found
         shape = self.shape("query") or ()
@@ -140,7 +156,7 @@ class Asked:
 
     @property
     def _infers(self) -> bool:
-        return any(each in self.call.contract.name for each in ("Infer", "Prompt", "Incre"))
+        return any(each in self.interface for each in ("Infer", "Prompt", "Incre"))
 
     def _whole(self, word: str, heads: int) -> dict[str, int]:
         sizes = self._sizes(word)
@@ -172,6 +188,9 @@ class Asked:
     def latent(self) -> bool:
         """Keys are compressed, with turned parts beside (MLA)."""
         return self.query.get("D") == _LATENT and self.spec("queryrope") is not None
+
+
+_known: WeakKeyDictionary[Call, Asked] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=1 << 8)

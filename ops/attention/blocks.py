@@ -8,6 +8,7 @@ ops-transformer attention/flash_attention_score/op_host/flash_attention_score_ti
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -209,7 +210,8 @@ def _load(shape: Shape) -> int:
 def _dealt(loads: NDArray[np.int64], cores: int) -> list[int]:
     """Where stretches end that are as even as they can be, for up to ``cores`` of them."""
     ends = np.cumsum(loads)
-    low, high = int(max(loads.max(), ceil(ends[-1] / cores))), int(ends[-1])
+    most, mean_load = int(loads.max()), ceil(ends[-1] / cores)
+    low, high = max(most, mean_load), mean_load + most  # what is cut there is longer than the mean
     while low < high:
         middle = (low + high) // 2
         if len(_cuts(ends, middle)) - 1 <= cores:
@@ -221,8 +223,8 @@ def _dealt(loads: NDArray[np.int64], cores: int) -> list[int]:
 
 def _cuts(ends: NDArray[np.int64], most: int) -> list[int]:
     """Stretches of at most that load each, as long as they can be."""
-    cuts = [0]
+    cuts, done = [0], 0
     while cuts[-1] < len(ends):
-        done = ends[cuts[-1] - 1] if cuts[-1] else 0
-        cuts.append(int(np.searchsorted(ends, done + most, "right")))
+        cuts.append(bisect_right(ends, done + most))
+        done = int(ends[cuts[-1] - 1])
     return cuts

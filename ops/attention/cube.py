@@ -6,10 +6,11 @@ the values waits for the probabilities.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.engine.program import Pipe
-from npusim.library.matmul import Matmul
+from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.ops.attention.spaces import OUTPUTS, SCORES, WEIGHTS
 from npusim.values.arithmetic import round_up
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.library.operands import GmMatrix
     from npusim.ops.attention.blocks import Dealing
     from npusim.ops.attention.call import Call
     from npusim.ops.attention.spaces import Spaces
@@ -51,6 +51,17 @@ def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int
     in_l1 = room // (2 * size * (base_n + (0 if keep_a else base_m)))
     step_k = max(base_k, min(in_l1, _DEEPEST, round_up(k, base_k)) // base_k * base_k)
     return MatmulTiling(base_m, base_n, base_k, step_k, keep_a, False, 1, panels=panels)
+
+
+def multiply(core: Core, products: Matmul, product: Product) -> None:
+    """A product, written down once for all of its size and buffers that lie alike."""
+    c, a, b, m, n, k, *_ = product
+    plain = [each for each in (c, a, b) if type(each) is GmMatrix]
+    if len(plain) < len((c, a, b)):
+        products.run(product)
+        return
+    key = m, n, k, *(each.step for each in plain)
+    core.alike(key, [partial(products.run, product)], [each.corner for each in plain])
 
 
 class CubeSide:
@@ -83,33 +94,27 @@ class CubeSide:
 
     def begin(self, job: Job) -> Steps:
         """scores = q @ k.T."""
-        call, spaces, core = self._call, self._spaces, self._core
+        call, core = self._call, self._core
         core.take_messages(self._messages)
-        self._scores.multiply(
-            spaces.scores.matrix(self._core, job, job.keys),
-            call.queries(call.query, job),
-            self._keys(job),
-            job.rows,
-            job.keys,
-            call.columns,
-        )
-        self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
+        into = self._spaces.scores.matrix(core, job, job.keys)
+        queries, keys = call.queries(call.query, job), self._keys(job)
+        product = Product(into, queries, keys, job.rows, job.keys, call.columns)
+        multiply(core, self._scores, product)
+        core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=self._lane(job))
         yield from ()
 
     def finish(self, job: Job) -> Steps:
         """outputs = weights @ v, as soon as the vector core has made the weights."""
         call, spaces, core = self._call, self._spaces, self._core
-        yield core.cross_core_wait_flag(WEIGHTS, sub_block=self._lane(job))
+        lane = self._lane(job)
+        yield core.cross_core_wait_flag(WEIGHTS, sub_block=lane)
         core.take_messages(self._messages)
-        self._outputs.multiply(
-            spaces.outputs.matrix(core, job, call.value.columns),
-            spaces.weights.matrix(core, job, job.keys),
-            self._values(job),
-            job.rows,
-            call.value.columns,
-            job.keys,
-        )
-        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=self._lane(job))
+        wide = call.value.columns
+        into = spaces.outputs.matrix(core, job, wide)
+        weights = spaces.weights.matrix(core, job, job.keys)
+        product = Product(into, weights, self._values(job), job.rows, wide, job.keys)
+        multiply(core, self._outputs, product)
+        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=lane)
 
     def _lane(self, job: Job) -> int | None:
         """The vector core whose block it is; None: all of them."""

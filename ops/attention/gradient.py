@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.asking import LIBRARY
-from npusim.library.matmul import Matmul
+from npusim.library.matmul import Matmul, Product
 from npusim.ops.attention.blocks import Dealing
 from npusim.ops.attention.call import LANES
-from npusim.ops.attention.cube import tiling
+from npusim.ops.attention.cube import multiply, tiling
 from npusim.ops.attention.pipeline import Pipeline
 from npusim.ops.attention.softmax import TINY, VectorSide
 from npusim.ops.attention.spaces import SCORES, WEIGHTS, Space, Spaces
@@ -191,14 +191,10 @@ class CubeSide:
         sides = ((call.query, call.key, spaces.scores), (grad, call.value, spaces.outputs))
         for rows, keys, space in sides:
             core.take_messages(LIBRARY.a_product)
-            self._matmul.multiply(
-                space.matrix(core, job, job.keys),
-                call.queries(rows, job),
-                call.keys(keys, job, transposed=True),
-                job.rows,
-                job.keys,
-                rows.columns,
-            )
+            into = space.matrix(core, job, job.keys)
+            own, theirs = call.queries(rows, job), call.keys(keys, job, transposed=True)
+            product = Product(into, own, theirs, job.rows, job.keys, rows.columns)
+            multiply(core, self._matmul, product)
         core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=job.lane)
         yield from ()
 
@@ -213,23 +209,15 @@ class CubeSide:
             (sums.key, spaces.total, call.query),
         ):
             core.take_messages(LIBRARY.a_product)
-            self._matmul.multiply(
-                call.keys(target, job),
-                _turned(space.matrix(core, job, job.keys)),
-                call.queries(rows, job),
-                job.keys,
-                rows.columns,
-                job.rows,
-            )
+            into, turned = call.keys(target, job), _turned(space.matrix(core, job, job.keys))
+            own = call.queries(rows, job)
+            product = Product(into, turned, own, job.keys, rows.columns, job.rows)
+            multiply(core, self._matmul, product)
         core.take_messages(LIBRARY.a_product)
-        self._matmul.multiply(
-            call.queries(sums.query, job),
-            spaces.total.matrix(core, job, job.keys),
-            call.keys(call.key, job),
-            job.rows,
-            call.columns,
-            job.keys,
-        )
+        into, grads = call.queries(sums.query, job), spaces.total.matrix(core, job, job.keys)
+        keys = call.keys(call.key, job)
+        product = Product(into, grads, keys, job.rows, call.columns, job.keys)
+        multiply(core, self._matmul, product)
         core.set_atomic_none()
 
 

@@ -42,7 +42,7 @@ def _stats(a: Asked) -> Finding:
         shape = a.shape(word)
         tokens = a.query.get("T") if a.packed else a.query.get("S")
         wanted = (tokens, heads, LANES) if a.packed else (a.batch, heads, tokens, LANES)
-        turned = a.packed and not a.call.contract.name.startswith("aclnn")
+        turned = a.packed and not a.interface.startswith("aclnn")
         if None in wanted or shape is None or shape == wanted or (turned and len(shape) == 3):
             continue
         return f"{a.name(word)} should be {sizes(tuple(map(int, wanted)))}, but has {sizes(shape)}."  # type: ignore[arg-type]

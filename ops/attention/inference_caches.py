@@ -157,7 +157,7 @@ def _shifted_cache(a: Asked) -> Finding:
     padded = [a.name(word) for word in ("querypaddingsize", "kvpaddingsize") if a.spec(word)]
     if padded and (a.paged or a.packed):
         return f"{padded[0]} isn't for {'keys in pages' if a.paged else a.layout}."
-    if "key1" in a.call.arguments:
+    if "key1" in a.arguments:
         latent = a.spec("queryrope") is not None
         if a.paged or a.packed or latent:
             where = "pages" if a.paged else "ropes" if latent else a.layout
@@ -177,10 +177,10 @@ def _shifted_cache(a: Asked) -> Finding:
 
 def _listed(a: Asked) -> Finding:
     """Keys and values as a list: one sequence in each tensor, alike but for S."""
-    if "key1" not in a.call.arguments or not a.batch:
+    if "key1" not in a.arguments or not a.batch:
         return None
     for word in ("key", "value"):
-        found = [a.call.arguments.get(f"{word}{at}") for at in range(a.batch + 1)]
+        found = [a.arguments.get(f"{word}{at}") for at in range(a.batch + 1)]
         shapes = [each.spec.shape for each in found if isinstance(each, TensorArg)]
         if len(shapes) != a.batch:
             return f"{word} should have a tensor for each of {a.batch} sequences."

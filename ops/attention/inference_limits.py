@@ -49,7 +49,7 @@ def _layout(a: Asked) -> Finding:
         return f"{a.name('layout')} {a.layout} isn't supported for query with sizes {given}."
     if a.layout in _LATENT_LAYOUTS and not a.latent:
         return f"{a.name('layout')} {a.layout} is for D {_LATENT} with a rope."
-    if a.layout == _OUT_OF_ORDER and a.single and "FusedInfer" in a.call.contract.name:
+    if a.layout == _OUT_OF_ORDER and a.single and "FusedInfer" in a.interface:
         return f"{a.name('layout')} {a.layout} isn't for single tokens."
     return None
 
@@ -90,7 +90,7 @@ def _sizes(a: Asked) -> Finding:
     if key and value and value != key:
         return f"D of key is {key}, that of value {value}: they should be the same in {a.layout}."
     of_keys = a.key.get("B")
-    one = "key1" not in a.call.arguments  # else a list with a tensor for each sequence
+    one = "key1" not in a.arguments  # else a list with a tensor for each sequence
     if one and batch and of_keys and of_keys != batch and not a.paged:
         return f"query has {batch} sequences, key {of_keys}."
     return None
@@ -104,7 +104,7 @@ def _grain(a: Asked) -> Finding:
     grain = _BYTE_GRAIN if INT8 in kinds else _GRAIN
     if columns % grain == 0:
         return None
-    if "FusedInfer" in a.call.contract.name:
+    if "FusedInfer" in a.interface:
         return f"D should be aligned to {grain} elements, but is {columns}."
     if a.batch > _UNALIGNED_BATCH:
         return f"B should be at most {_UNALIGNED_BATCH} where D {columns} isn't aligned to {grain}."
@@ -311,7 +311,7 @@ def _tokens(a: Asked) -> Finding:
 
 
 def _precision(a: Asked) -> Finding:
-    name = a.call.contract.name
+    name = a.interface
     if "Prompt" in name:
         return None  # the host code warns, and looks at two bits
     found, most = a.whole("innerprecise", 0), 3
@@ -325,7 +325,7 @@ def _precision(a: Asked) -> Finding:
 
 def _alone(a: Asked) -> Finding:
     queries = a.query.get("S")
-    if queries in (None, 1) or "Incre" not in a.call.contract.name:
+    if queries in (None, 1) or "Incre" not in a.interface:
         return None
     return f"S of query should be 1, but is {queries}."
 

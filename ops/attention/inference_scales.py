@@ -148,7 +148,7 @@ def _apart(a: Asked) -> Finding:
         return f"At most {_MOST_QUERIES} queries beside scales of key and value."
     if a.spec("querypaddingsize") or (_several(a) and a.spec("kvpaddingsize")):
         return "Scales of key and value aren't for padded sequences."
-    if "key1" in a.call.arguments and _several(a):
+    if "key1" in a.arguments and _several(a):
         return "Scales of key and value aren't for a list of keys."
     for word, mode in zip(_APART, modes, strict=True):
         spec, query = a.spec(word), a.kind("query")
@@ -233,7 +233,7 @@ def _prefix(a: Asked) -> Finding:
         return None
     if a.packed:
         return f"Shared prefixes aren't for {a.layout}."
-    if "key1" in a.call.arguments:
+    if "key1" in a.arguments:
         return "Shared prefixes aren't for a list of keys."
     if a.kind("query") is INT8 and kind is INT8:
         return "Shared prefixes aren't for INT8 queries, keys and values."

@@ -46,7 +46,7 @@ def limited(_: str, limit: Limit) -> Check:
     def test(call: Call) -> Finding:
         if limit.families and call.profile.family not in limit.families:
             return None
-        return limit.test(Asked(call))
+        return limit.test(Asked.of(call))
 
     return Check(limit.code, f"{limit.title} ({limit.source})", test)
 

@@ -8,6 +8,7 @@ far and the sum of its weights; when a larger one comes, what was added up befor
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16, UINT8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from npusim.ascendc import Core, LocalTensor
     from npusim.ascendc.cluster import CoreWait
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.ops.attention.blocks import Dealing
     from npusim.ops.attention.call import Call
-    from npusim.ops.attention.spaces import Spaces
+    from npusim.ops.attention.heads import Heads
+    from npusim.ops.attention.spaces import Space, Spaces
     from npusim.ops.attention.steps import Job
 
     Steps = Iterator[Barrier | CoreWait]
@@ -80,7 +82,7 @@ class VectorSide:
         yield core.cross_core_wait_flag(SCORES)
         height = self._height(job.keys)
         self._slices(
-            job.rows, height, lambda at, row, rows: self._weigh(job, at, row, rows, height),
+            job.rows, height, lambda at, row, rows: self._weigh_once(job, at, row, rows, height),
             one_by_one=bool(job.edges) and self._call.mask.group > 1,
         )  # fmt: skip
         core.cross_core_set_flag(WEIGHTS, Pipe.MTE3)
@@ -90,9 +92,44 @@ class VectorSide:
         yield self._core.cross_core_wait_flag(OUTPUTS)
         height = self._height(self._call.value.columns)
         self._slices(
-            job.rows, height, lambda at, row, rows: self._add(job, at, row, rows, height),
+            job.rows, height, lambda at, row, rows: self._add_once(job, at, row, rows, height),
             one_by_one=job.last and self._call.out.inner > 0,
         )  # fmt: skip
+
+    def _weigh_once(self, job: Job, at: Place, row: Place, rows: int, height: int) -> None:
+        call, spaces = self._call, self._spaces
+        work = partial(self._weigh, job, at, row, rows, height)
+        if job.edges or call.shift is not None or call.dropout is not None:
+            work()
+            return
+        kept = [each for each in (call.maxima, call.sums) if each is not None and job.last]
+        sizes = row, rows, job.keys, height
+        self._alike(work, job, sizes, (spaces.scores, spaces.weights), kept)
+
+    def _add_once(self, job: Job, at: Place, row: Place, rows: int, height: int) -> None:
+        work = partial(self._add, job, at, row, rows, height)
+        spaces, out = self._spaces, [self._call.out] if job.last else []
+        sizes = row, rows, self._call.value.columns, height
+        self._alike(work, job, sizes, (spaces.outputs, spaces.total), out)
+
+    def _alike(
+        self, work: Callable[[], None], job: Job, sizes: tuple[Place, int, int, int],
+        spaces: Sequence[Space], heads: Sequence[Heads],
+    ) -> None:  # fmt: skip
+        """Work on some rows and columns of spaces, and rows of heads.
+
+        It is written down once for all that are as many and lie alike.
+        """
+        if any(each.inner for each in heads):
+            work()
+            return
+        core, (row, rows, columns, height) = self._core, sizes
+        key = rows, columns, height, job.first, job.last, job.slot, job.turn
+        places = [space.first(core, job, row, columns) for space in spaces]
+        for each in heads:
+            at = (*self._call.rows_at(each, job), (row, each.token))
+            places.append(each.tensor.window(at, (), ()))
+        core.alike(key, [work], places)
 
     # -- rows of scores --------------------------------------------------------------------------
 

@@ -48,6 +48,11 @@ class Space:
         """The matrix of a job, whose rows follow each other closely."""
         return GmMatrix(self.tensor, ((self._start(core, job), 1),), round_up(columns, _GRAIN))
 
+    def first(self, core: Core, job: Job, row: Place, columns: int) -> GmSlice:
+        """The first element of a row."""
+        places = ((self._start(core, job), 1), (row, round_up(columns, _GRAIN)))
+        return self.tensor.window(places, (), ())
+
     def window(self, core: Core, job: Job, row: Place, rows: int, columns: int) -> GmSlice:
         """Some rows of it, in whole blocks as they lie there.
 

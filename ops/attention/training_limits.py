@@ -105,7 +105,7 @@ def _sizes_in_range(a: Asked) -> Finding:
 
 
 def _kept(a: Asked) -> Finding:
-    found = a.call.arguments.get(a.names.get("keepprob", ""))
+    found = a.arguments.get(a.names.get("keepprob", ""))
     if not isinstance(found, int | float) or 0 < found <= 1:
         return None
     return f"{a.name('keepprob')} should be above 0 and at most 1, but is {found}."
@@ -146,7 +146,7 @@ def _mask(a: Asked) -> Finding:
         return f"{name} should have 2 or 4 axes, but has sizes {sizes(shape)}."
     if mode in _COMPRESSED or mode == _PREFIXES:
         rows = _PREFIX_ROWS if mode == _PREFIXES else _TRIANGLE
-        flat = len(shape) == 2 or "Grad" in a.call.contract.name or shape[2:] == (queries, keys)
+        flat = len(shape) == 2 or "Grad" in a.interface or shape[2:] == (queries, keys)
         if shape[-2:] == (rows, _TRIANGLE) and flat:
             return None
         wanted = f"{name} should have sizes [{rows}, {_TRIANGLE}] with sparseMode {mode}"

@@ -30,7 +30,7 @@ _PREFIX_COMPRESSED = 6  # a sparse mode
 
 
 def _together(a: Asked) -> Finding:
-    if not any(a.call.is_given(a.name(word)) for word in _ROPES):
+    if not any(a.arguments.get(a.name(word)) is not None for word in _ROPES):
         return None
     for word, name in _NEEDED.items():
         if word not in a.names:
@@ -46,7 +46,7 @@ def _alone(a: Asked) -> Finding:
     for word in ("query", "key", "value", *_ROPES):
         if a.kind(word) not in (None, BFLOAT16):
             return f"{a.name(word)} should be BFLOAT16 with a rope, but is {a.kind(word)}."
-    kept, mode = a.call.arguments.get(a.names.get("keepprob", "")), a.whole("sparsemode", 0)
+    kept, mode = a.arguments.get(a.names.get("keepprob", "")), a.whole("sparsemode", 0)
     if isinstance(kept, int | float) and kept < 1:
         return f"{a.name('keepprob')} should be 1 with a rope, but is {kept}."
     if mode == _PREFIX_COMPRESSED:

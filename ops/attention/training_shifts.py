@@ -28,7 +28,7 @@ _LEFT, _RIGHT, _BAND_LAST, _BAND_FIRST = 2, 3, 7, 8  # sparse modes
 
 
 def _is_gradient(a: Asked) -> bool:
-    return "Grad" in a.call.contract.name
+    return "Grad" in a.interface
 
 
 def _kind_of_shift(a: Asked) -> Finding:
@@ -126,7 +126,7 @@ def _packed_shift(a: Asked, shape: tuple[int, ...]) -> Finding:
 
 def _dropped(a: Asked) -> Finding:
     shape, lengths = a.shape("dropmask"), a.lengths
-    keep = a.call.arguments.get(a.names.get("keepprob", ""))
+    keep = a.arguments.get(a.names.get("keepprob", ""))
     if shape is None and _is_gradient(a) and isinstance(keep, int | float) and keep < 1:
         return f"{a.name('keepprob')} {keep} needs dropMaskOptional."
     if shape is None or not lengths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from copy import copy
 from dataclasses import replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
@@ -117,6 +118,14 @@ class Conv2D(Kernel):
         run = geometry.window.run * geometry.lanes * job.dtype.itemsize
         return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathered_bytes=run))
 
+    def for_numbers(self) -> Kernel:
+        """One block does what all do, one after the other, unless it makes more of results."""
+        if self.epilogue is not None:
+            return self
+        alone = copy(self)
+        alone.block_dim = 1
+        return alone
+
     def block_kind(self, block_idx: int) -> Hashable:
         """Images, channels and positions of a core, and what matters of where these begin."""
         shares = self.tiling.shares(block_idx)
@@ -164,11 +173,16 @@ class Conv2D(Kernel):
                 out.totals.store(columns, sharers)
 
     def _shares(self, core: Core, *, alike: bool) -> Iterator[Share]:
-        """What a core does, as a loop over packed groups where what they do is `alike`."""
-        shares = self.tiling.shares(core.get_block_idx())
-        if len(shares) < 2 or not alike:
-            yield from shares
-            return
+        """What a core does, as loops over packed groups where what they do is `alike`."""
+        alone = self.block_dim == 1
+        for block in range(self.tiling.block_dim) if alone else (core.get_block_idx(),):
+            shares = self.tiling.shares(block)
+            if len(shares) < 2 or not alike:
+                yield from shares
+            else:
+                yield from self._in_loop(core, shares)
+
+    def _in_loop(self, core: Core, shares: list[Share]) -> Iterator[Share]:
         geometry, first = self.geometry, shares[0]
         seen = first.images * (geometry.group_slices * prod(geometry.plane) * geometry.lanes
             + first.rows * (first.columns + geometry.depth)) * FLOAT.itemsize  # fmt: skip
@@ -203,7 +217,7 @@ class Conv2D(Kernel):
             bias = GmMatrix(filled_up(self.bias, channels), ((column, 1),), 0)
         a = self._feature_map(share)
         sizes = share.rows, share.columns, geometry.depth
-        return Product(c, a, b, *sizes, bias, share.images, column=column)
+        return Product(c, a, b, *sizes, bias, share.images, column=column, keeps_b=True)
 
     def _feature_map(self, share: Share) -> Factor:
         """The images as rows of positions."""

@@ -69,6 +69,8 @@ def _blocks(profile: Profile, shape: Shape, found: Found) -> MatmulTiling:
     lanes = buffers.block_bytes // size
     base_m, base_n = tiles.m0 * cube.fractal_m, tiles.n0 * cube.fractal_n
     base_k = round_up(tiles.k0 * lanes, grain)  # whole fractals, whichever way they lie
+    if 2 * max(base_m, base_n) * base_k * size > buffers.l0a_bytes:
+        base_k -= grain
     keep_a = tiles.ka * lanes >= shape.k and found.columns > tiles.n0
     keep_b = tiles.kb * lanes >= shape.k and found.rows > tiles.m0 and not keep_a
     room = buffers.l1_bytes - ((buffers.bias_table_bytes or 0) if shape.has_bias else 0)

@@ -88,7 +88,7 @@ class DequantMatMul(MatMul):
             yield from side.rectangle(share, index)
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return tuple((size, len(shares)) for size, shares in self.by_size(block_idx).items())
+        return self.partition.sizes(block_idx)
 
     def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, those of one size in a loop."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, TPosition, TQue
-from npusim.ascendc.loops import dealt
+from npusim.ascendc.loops import Dealt
 from npusim.ascendc.task import made
 from npusim.ops.matmul import dealt_blocks
 from npusim.ops.matmul.kernel import MatMul, shape_of
@@ -67,21 +67,48 @@ class _Turn(NamedTuple):
     rows: int
     columns: int
 
-    def tiles(self, core: int, cores: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """First rows and columns of a core's tiles, by their size."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        wide = ceil(self.plain.columns / self.columns)
-        total = ceil(self.plain.rows / self.rows) * wide
-        each, more = divmod(total, cores)
-        first = core * each + min(core, more)
-        for tile in range(first, first + each + (core < more)):
-            row, column = tile // wide * self.rows, tile % wide * self.columns
-            size = (
-                min(self.rows, self.plain.rows - row),
-                min(self.columns, self.plain.columns - column),
+    def sizes(self, core: int, cores: int) -> dict[tuple[int, int], int]:
+        """How many tiles of each size a core has, in the order in which they come."""
+        (first, last), (high, wide) = self._tiles(core, cores), self._grid
+        low, narrow = self.plain.rows % self.rows, self.plain.columns % self.columns
+        bottom, edge = (high - 1) * wide, wide - 1 - first % wide
+        corner = int(first < last == high * wide)
+        below, beside = max(0, last - max(first, bottom)), last // wide - first // wide
+        found: dict[tuple[int, int], int] = {}
+        for _, number, *size in sorted(
+            (
+                (first + (not edge), last - first - below - beside + corner, *self[2:]),
+                (first + edge, beside - corner, self.rows, narrow or self.columns),
+                (max(first, bottom), below - corner, low or self.rows, self.columns),
+                (last, corner, low or self.rows, narrow or self.columns),
             )
-            found.setdefault(size, []).append((row, column))
+        ):
+            if number:
+                found[size[0], size[1]] = found.get((size[0], size[1]), 0) + number
         return found
+
+    def tiles(self, core: int, cores: int) -> dict[tuple[int, int], NDArray[np.int64]]:
+        """First rows and columns of a core's tiles, by their size."""
+        places = np.arange(*self._tiles(core, cores))
+        row, column = np.divmod(places, self._grid[1])
+        starts = np.stack([row * self.rows, column * self.columns])
+        rows = np.minimum(self.rows, self.plain.rows - starts[0])
+        columns = np.minimum(self.columns, self.plain.columns - starts[1])
+        return {
+            size: starts[:, (rows == size[0]) & (columns == size[1])]
+            for size in self.sizes(core, cores)
+        }
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Tiles on top of each other, and side by side."""
+        return ceil(self.plain.rows / self.rows), ceil(self.plain.columns / self.columns)
+
+    def _tiles(self, core: int, cores: int) -> tuple[int, int]:
+        """A core's first tile, and the one behind its last: row after row of them."""
+        each, more = divmod(prod(self._grid), cores)
+        first = core * each + min(core, more)
+        return first, first + each + (core < more)
 
 
 class FractalsFirst(MatMul):
@@ -140,11 +167,9 @@ class FractalsFirst(MatMul):
         return self._turned(block_idx, unit.sub_block)
 
     def _turned(self, block: int, lane: int) -> Hashable:
-        """What a vector core turns."""
-        return tuple(
-            tuple((size, len(places)) for size, places in self._tiles(each, block, lane))
-            for each in self.turns
-        )
+        """How many tiles of which size a vector core turns."""
+        number = lane * self.block_dim + block
+        return tuple(tuple(each.sizes(number, self.vectors).items()) for each in self.turns)
 
     def process(self, core: Core) -> Iterator[Barrier | CoreWait]:  # type: ignore[override]
         """Vector cores, then cube cores."""
@@ -160,21 +185,19 @@ class FractalsFirst(MatMul):
             self._turn(core, each, *queues)
         yield core.sync_all()
 
-    def _tiles(
-        self, turn: _Turn, block: int, lane: int
-    ) -> list[tuple[tuple[int, int], list[tuple[int, int]]]]:
-        return list(turn.tiles(lane * self.block_dim + block, self.vectors).items())
-
     def _turn(self, core: Core, turn: _Turn, ins: TQue, outs: TQue) -> None:
         """Bring, move apart and store one tile after the other."""
         plain, fractals = turn.plain, turn.fractals
         dtype, lanes, high = plain.tensor.dtype, fractals.lanes, fractals.rows
         source, target = plain.tensor.view(plain.tensor.numel), fractals.tensor
-        place = core.get_block_idx(), core.get_sub_block_idx()
-        for (rows, columns), places in self._tiles(turn, *place):
-            blocks, table = ceil(columns / lanes), np.array(places, np.int64)
-            for number in core.loop(len(places)):
-                row, column = (dealt(number, table[:, axis]) for axis in (0, 1))
+        place = core.get_sub_block_idx() * self.block_dim + core.get_block_idx()
+        line, size = core.profile.memory.l2_line_bytes, dtype.itemsize
+        for (rows, columns), starts in turn.tiles(place, self.vectors).items():
+            blocks, dealt = ceil(columns / lanes), [Dealt(each) for each in starts]
+            lying = dealt[0].alike(line, plain.columns * size), dealt[1].alike(line, size)
+            alike = source.buffer.number, rows, columns, lying
+            for number in core.loop(starts.shape[1], alike=alike):
+                row, column = (each.at(number) for each in dealt)
                 window = source.window(
                     ((row, plain.columns), (column, 1)), (rows, columns), (plain.columns, 1)
                 )
@@ -201,10 +224,9 @@ def _turn_of(profile: Profile, plain: Operand, cores: int) -> _Turn:
     fractals = Operand.of(replace(tensor, format=Format.FRACTAL_NZ))
     columns = min(wide, _TILE_BYTES // size)
     most = max(_FEWEST_ROWS, min(profile.buffers.ub_bytes // 2 // size // columns, high))
-    ways = range(_FEWEST_ROWS, most + 1)
-    across = ceil(wide / columns)
-    rows = min(ways, key=lambda each: (ceil(ceil(high / each) * across / cores) * each, -each))
-    return _Turn(plain, fractals, rows, columns)
+    ways = np.arange(most, _FEWEST_ROWS - 1, -1)
+    rounds = -(-high // ways) * -(-wide // columns)
+    return _Turn(plain, fractals, int(ways[np.argmin(-(rounds // -cores) * ways)]), columns)
 
 
 def _apart(rows: int, columns: int, shape: tuple[int, ...]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
-from npusim.ascendc.loops import dealt
+from npusim.ascendc.loops import Dealt
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.scalars import Scalar
 from npusim.library.epilogue import Epilogue
@@ -86,11 +86,9 @@ class MatMul(Kernel):
         self._wide: dict[int, GlobalTensor] = {}
 
     def block_kind(self, block_idx: int) -> Hashable:
-        """Matrices, rows and columns of a core."""
-        if self.partition.window is not None:
-            return tuple((size, len(each)) for size, each in self.by_size(block_idx).items())
-        shares = self.partition.shares(block_idx)
-        return tuple((share.count, share.rows, share.columns) for share in shares)
+        """Matrices, rows and columns of a core's rectangles."""
+        found = self.partition
+        return found.order(block_idx) if found.window is None else found.sizes(block_idx)
 
     def process(self, core: Core) -> None:
         """One product after the other of this core's part."""
@@ -138,32 +136,23 @@ class MatMul(Kernel):
 
     def in_loops(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, those of one size in a loop."""
-        for (count, *_), shares in self.by_size(core.get_block_idx()).items():
+        for (count, rows, columns), starts in self.partition.by_size(core.get_block_idx()).items():
             if count > 1:
-                for share in shares:
+                for begin, row, column in starts.T.tolist():
+                    share = Share(begin, count, row, rows, column, columns)
                     yield from self.matrices_of(core, share)
                 continue
-            table = np.array([(each.first, each.row, each.column) for each in shares], np.int64)
-            for turn in core.loop(len(shares), sequential=True):
-                first, row, column = (dealt(turn, table[:, axis]) for axis in range(3))
-                yield replace(shares[0], row=row, column=column), first
-
-    def by_size(self, block: int) -> dict[tuple[int, int, int], list[Share]]:
-        """A core's rectangles by matrices, rows and columns, the largest first.
-
-        So cores with as many of each are alike, in whichever order they get them.
-        """
-        found: dict[tuple[int, int, int], list[Share]] = {}
-        for share in self.partition.shares(block):
-            found.setdefault((share.count, share.rows, share.columns), []).append(share)
-        return dict(sorted(found.items(), reverse=True))
+            dealt = [Dealt(each) for each in starts]
+            for turn in core.loop(starts.shape[1], sequential=True):
+                first, row, column = (each.at(turn) for each in dealt)
+                yield Share(int(starts[0, 0]), count, row, rows, column, columns), first
 
     def matrices_of(self, core: Core, share: Share) -> Iterator[tuple[Share, Place]]:
         """A rectangle of some matrices, one after the other."""
-        if share.count == 1:
+        if share.matrices == 1:
             yield share, share.first
             return
-        for index in core.loop(share.count):
+        for index in core.loop(share.matrices):
             yield share, index + share.first
 
     def product(self, core: Core, share: Share, index: Place) -> Product:

@@ -104,10 +104,8 @@ class SplitMatMul(Kernel):
     def block_kind(self, block_idx: int) -> Hashable:
         """What the cube core multiplies, and how much each vector core adds up."""
         part, place = divmod(block_idx, self.grid)
-        shares = self.split.partition.shares(place)
-        sizes = tuple((share.rows, share.columns) for share in shares)
         return (
-            sizes,
+            self.split.partition.order(place),
             self._depth(part),
             part == 0,
             self._sums(block_idx, 0),

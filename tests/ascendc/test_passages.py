@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Hashable, Sequence
 
-    from npusim.ascendc.recorder import Passage
+    from npusim.ascendc.passages import Passage, Setting
+    from npusim.ascendc.recorder import Body
     from npusim.engine.program import Transfer
 
 PRODUCT = {"self": "fp16[700,1500]", "mat2": "fp16[1500,900]", "cubeMathType": 0}
@@ -32,13 +33,20 @@ ATTENTION = {
     "headNum": 5, "inputLayout": "BNSD", "scaleValue": 0.088, "keepProb": 1.0,
     "preTokens": 2147483647, "nextTokens": 2147483647, "innerPrecise": 0, "sparseMode": 0,
 }  # fmt: skip
+RAGGED = {
+    "query": "fp16[2,12,2052,64]", "key": ["fp16[2,12,1301,64]"], "value": ["fp16[2,12,1301,64]"],
+    "numHeads": 12, "numKeyValueHeads": 12, "scaleValue": 0.1, "inputLayout": "BNSD",
+}  # fmt: skip
 A2, INFERENCE, TRAINING = "Ascend910B3", "Ascend310P3", "Ascend910A"
 CALLS = (
     ("aclnnMatmul", PRODUCT, (A2, INFERENCE, TRAINING)),
     ("aclnnMatmul", TURNED, (A2, INFERENCE, TRAINING)),
     ("aclnnConvolution", CONVOLUTION, (A2, INFERENCE)),
     ("aclnnFlashAttentionScore", ATTENTION, (A2,)),
+    ("aclnnFusedInferAttentionScoreV3", RAGGED, (A2,)),
 )
+
+WIDTHS = (7, 100, 1023, 9000, 70_001)  # of rows, which fit many times, and not at all
 
 
 def told(
@@ -80,11 +88,11 @@ def test_what_is_repeated_is_what_is_written_down_each_time(
     repeated: list[int] = []
     repeat = Recorder.repeat
 
-    def noting(recorder: Recorder, passage: Passage, times: int) -> None:
+    def noting(recorder: Recorder, passage: Passage, times: int, setting: Setting) -> None:
         repeated.append(times)
-        repeat(recorder, passage, times)
+        repeat(recorder, passage, times, setting)
 
-    def plainly(_: Core, __: Hashable, works: Sequence[Callable[[], object]]) -> int:
+    def plainly(_: Core, __: Hashable, works: Sequence[Callable[[], object]], *___: object) -> int:
         for work in works:
             work()
         return 0
@@ -92,6 +100,35 @@ def test_what_is_repeated_is_what_is_written_down_each_time(
     monkeypatch.setitem(mistakes._files, __file__, mistakes._LANGUAGE_CODE)  # no line of a kernel
     monkeypatch.setattr(Recorder, "repeat", noting)
     short, duration_us = told(monkeypatch, chip, op, call)
-    assert sum(repeated) or call is not CONVOLUTION
+    assert sum(repeated) > (call is RAGGED) * 20 or call is PRODUCT or call is TURNED
     monkeypatch.setattr(Core, "alike", plainly)
+    assert told(monkeypatch, chip, op, call) == (short, pytest.approx(duration_us, rel=1e-12))
+
+
+@pytest.mark.parametrize("chip", [A2, INFERENCE, TRAINING])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("op", ["aclnnSoftmax", "aclnnSoftmaxBackward", "aclnnLayerNorm"])
+def test_a_body_that_another_core_has_written_down_is_the_one_that_it_would_write(
+    op: str, width: int, chip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, line = f"fp16[{1 + 20_000_000 // width},{width}]", f"fp16[{width}]"
+    call = {
+        "aclnnSoftmax": {"self": x, "dim": 1},
+        "aclnnSoftmaxBackward": {"gradOutput": x, "output": x, "dim": 1},
+        "aclnnLayerNorm": {
+            "input": x, "normalizedShape": [width], "weightOptional": line, "biasOptional": line,
+            "eps": 1e-5,
+        },
+    }[op]  # fmt: skip
+    known: list[int] = []
+    repeat = Recorder.repeat_body
+
+    def noting(recorder: Recorder, body: Body, count: int, depth: int) -> None:
+        known.append(count)
+        repeat(recorder, body, count, depth)
+
+    monkeypatch.setattr(Recorder, "repeat_body", noting)
+    short, duration_us = told(monkeypatch, chip, op, call)
+    assert known
+    monkeypatch.setattr(Core, "_only_writes_down", False)
     assert told(monkeypatch, chip, op, call) == (short, pytest.approx(duration_us, rel=1e-12))

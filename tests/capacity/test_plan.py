@@ -576,6 +576,11 @@ def test_a_close_call_is_undecided_and_says_what_would_decide_it() -> None:
     assert "undecided between 3 and 4 cards" in said.text
     assert "p95 with 3 working cards is" in said.why
     assert "requests in each run (simulation.max_requests) would decide it" in said.why
+    count = replace(product.count, budget_spent=True)  # before any of these was asked for long
+    decided = tuple(one for one in product.by_cards if one.holds is not None)
+    spent = replace(product, count=count, by_cards=decided)
+    (said,) = verdicts(replace(result, products=(spent,)))
+    assert "was spent before the count was decided" in said.why
 
 
 def test_a_count_stands_with_one_card_fewer_and_one_more() -> None:

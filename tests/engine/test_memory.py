@@ -40,7 +40,10 @@ def flow(cores: int, ceiling: float, miss: float, write: bool = False) -> Wanted
 
 
 def shares(wanted: list[Wanted], bandwidths: Demand) -> list[float]:
-    claims = [Claim.of(each.cores, each.ceiling, each.demand) for each in wanted]
+    asked = [tuple(item for item in each.demand.items() if item[1]) for each in wanted]
+    claims = [
+        Claim(each.cores, each.ceiling, asks) for each, asks in zip(wanted, asked, strict=True)
+    ]
     flows = [Flow(1000.0, claim, None) for claim in claims]
     share(flows, bandwidths)
     return [each.rate for each in flows]
@@ -127,7 +130,7 @@ def finish_times(starts: list[tuple[float, float, float]], hbm: float) -> list[f
 
     def move(index: int, begin: float, nbytes: float, ceiling: float):  # type: ignore[no-untyped-def]
         yield env.timeout(begin)
-        memory.add(nbytes, Claim.of(1, ceiling, {"hbm": 1.0}), index)
+        memory.add(nbytes, Claim(1, ceiling, (("hbm", 1.0),)), index)
         memory.settle()
 
     for index, each in enumerate(starts):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from npusim import Model
 from npusim.hardware import load_profile
 from npusim.model import read_model, retime
-from npusim.values.errors import ArgumentError, FileError
+from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from support.commands import npusim
 from support.networks import Network, encoder
 
@@ -80,6 +81,7 @@ def test_a_larger_batch_takes_longer_and_serves_more(file: Path) -> None:
         ("--precision fp8", "unknown precision mode 'fp8'"),
         ("--without Nothing", "unknown pass 'Nothing'"),
         ("--fast Gelu,Tanh", "unknown implementation 'Tanh'"),
+        ("--fast=", "unknown implementation ''"),
         ("--batch 0", "batch"),
         ("--batch a", "names no batches"),
         ("--within soon", "is no time"),
@@ -104,6 +106,34 @@ def test_lists_of_operators_aren_t_compiled(
     said = npusim(capsys, f"model {listed} -s {CHIP} --no-fuse")
     assert said.code == 2
     assert "only networks are compiled" in said.err
+
+
+@pytest.mark.parametrize("verb", ["model {} ", "check --model {}"])
+def test_profiles_aren_t_compiled_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    rows = tmp_path / "kernel_details.csv"
+    rows.write_text("Step Id,Name,Type,Accelerator Core,Duration(us)\n1,a,Add,AI_VECTOR_CORE,2\n")
+    for option in ("--aipp", "--fast none", "--precision origin"):
+        said = npusim(capsys, f"{verb.format(rows)} -s {CHIP} {option}")
+        assert said.code == 2
+        assert "only networks are compiled" in said.err
+
+
+def test_faster_implementations_can_be_asked_for_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = Network()
+    file = network.save(tmp_path / "net.onnx", network.node("Sigmoid", "x"))
+    slow, fast = (
+        Model.read(file, fast=each).estimate(CHIP).duration_us for each in ((), ("Sigmoid",))
+    )
+    assert fast < slow
+    told = npusim(capsys, f"model {file} -s {CHIP} --fast Sigmoid --json").json["answers"]
+    assert told[0]["duration_us"] == fast
+    assert npusim(capsys, f"check --model {file} -s {CHIP} --fast Sigmoid").code == 0
+    with pytest.raises(UnknownNameError, match="implementation"):
+        Model.read(file, fast=("Tanh",))
 
 
 def test_a_node_that_can_t_be_compiled_is_named(tmp_path: Path) -> None:

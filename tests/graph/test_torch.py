@@ -105,6 +105,8 @@ def test_a_captured_graph_needs_no_host(file: Path, capsys: pytest.CaptureFixtur
     [
         (f"-s {CHIP} --batch 65", "exported for 1 to 64, not for 65"),
         (f"-s {CHIP} --mode om", "for an offline model"),
+        (f"-s {CHIP} --aipp", "runs call by call"),
+        (f"-s {CHIP} --fast none", "runs call by call"),
         ("-s 310p3 --mode graph", "replays no captured graphs"),
         (f"-s {CHIP} --shape x=1,3,9,9", "not [1,3,9,9]"),
     ],

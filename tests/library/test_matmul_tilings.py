@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise, product
-from math import prod
+from math import lcm, prod
+from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npusim import TensorSpec
@@ -52,7 +54,7 @@ def found_for(
 def assert_all_results_once(found: Partition) -> None:
     shape = found.shape
     shares = [share for core in range(found.block_dim) for share in found.shares(core)]
-    cells = sum(share.count * share.rows * share.columns for share in shares)
+    cells = sum(share.matrices * share.rows * share.columns for share in shares)
     assert cells == shape.batch * shape.m * shape.n
     assert len({(each.first, each.row, each.column) for each in shares}) == len(shares)
     assert all(share.rows > 0 and share.columns > 0 for share in shares)
@@ -287,6 +289,64 @@ def test_the_third_version_deals_blocks_of_one_size(
     assert len({each.column for each in first}) <= 6
 
 
+def in_turn(found: Partition) -> list[tuple[int, int]]:
+    """Rows and columns of a matrix's rectangles, walked through window by window."""
+    _, high, wide = found.grid
+    tall, broad = found.window or (high, 1)
+    places = []
+    for band, row in enumerate(range(0, high, tall)):
+        rows = range(row, min(row + tall, high))
+        firsts = range(0, wide, broad)
+        for first in reversed(firsts) if band % 2 else firsts:
+            columns = range(first, min(first + broad, wide))
+            around = lcm(len(rows), len(columns))  # where a diagonal would come to its start again
+            for step in range(len(rows) * len(columns)):
+                along = (step + step // around) % len(columns)
+                places.append((rows[step % len(rows)], columns[along]))
+    return places
+
+
+@given(
+    edges=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    base=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    batch=st.integers(1, 30),
+    groups=st.integers(1, 30),
+    cores=st.integers(1, 30),
+    window=st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
+)
+def test_rectangles_are_counted_without_walking_through_them(
+    edges: tuple[int, int],
+    base: tuple[int, int],
+    batch: int,
+    groups: int,
+    cores: int,
+    window: tuple[int, int] | None,
+) -> None:
+    (m, n), (rows, columns) = edges, base
+    chip, shape = load_profile(CHIPS[0]), Shape(batch, m, n, 64, False, False, False, FLOAT16, 2)
+    blocks = partition(chip, shape).blocks
+    found = Partition(shape, min(batch, groups), rows, columns, blocks, cores, window)
+    places = [(row * rows, column * columns) for row, column in in_turn(found)]
+    whole = [place for _ in range(found.groups) for place in places]
+    for core in range(found.block_dim):
+        shares = found.shares(core)
+        assert [(each.row, each.column) for each in shares] == whole[core :: found.block_dim]
+        by_size = sorted(Counter(each[1::2] for each in shares).items(), reverse=True)
+        assert found.sizes(core) == tuple(by_size)
+        for size, starts in found.by_size(core).items():
+            assert starts.T.tolist() == [[*each[::2]] for each in shares if each[1::2] == size]
+    assert_all_results_once(found)
+
+
+def test_rectangles_of_the_largest_products_are_counted_at_once() -> None:
+    shape = Shape(1, 2**30 - 1, 2**30 - 1, 64, False, False, False, FLOAT16, 2)
+    blocks = partition(load_profile(CHIPS[0]), shape._replace(m=256, n=256)).blocks
+    found = Partition(shape, 1, 2**14, 2**14, blocks, 24, (4, 6))  # 2^32 of them
+    start = process_time()
+    assert sum(number for core in range(24) for _, number in found.sizes(core)) == 2**32
+    assert process_time() - start < 1.0
+
+
 def test_large_products_stay_in_windows_that_l2_holds() -> None:
     """Of the 400 MiB of 8192 x 8192 x 8192, 100 MiB are in use at a time (CalcTile)."""
     chip = load_profile("Ascend910B2")
@@ -341,6 +401,7 @@ def test_rows_that_are_no_whole_blocks_go_another_way() -> None:
     )
 
 
+@example(m=257, k=97, n=241, turned=(False, True), bias=True, wide=True)  # 3 parts of k in L0
 @given(
     m=st.integers(257, 6000),
     k=st.integers(17, 300),

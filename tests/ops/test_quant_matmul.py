@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.ascendc import Kernel, trace
-from npusim.ascendc.loops import IndexArray, LoopIndex, dealt
+from npusim.ascendc.loops import Dealt, IndexArray, LoopIndex
+from npusim.ascendc.reuse import EVER_NEW
 from npusim.ascendc.task import Task
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of, kernels_on
@@ -38,27 +39,31 @@ def test_numbers_that_are_dealt_tell_how_often_they_come_again(
     numbers: list[int], unit: int
 ) -> None:
     table = unit * np.array(numbers, np.int64)
-    found = dealt(LoopIndex(0, 0, len(table), len(table)), table)
+    found = Dealt(table).at(LoopIndex(0, 0, len(table), len(table)))
     if len(set(numbers)) == 1:
         assert found == table[0]
         return
     assert isinstance(found, IndexArray)
     np.testing.assert_array_equal(found.values, table)
-    places, period = found.cycle
-    assert places == len(set(numbers))
-    assert 1 <= period < len(table)
+    if len(set(numbers)) == len(numbers):
+        assert found.cycle == EVER_NEW
+    else:
+        places, period = found.cycle
+        assert places == len(set(numbers))
+        assert 1 <= period < len(table)
     assert found.unit % unit == 0
     assert not (table % found.unit).any()
 
 
 @pytest.mark.parametrize(
-    ("numbers", "cycle"), [((0, 1, 2) * 5, (3, 3)), ((7, 7, 7, 8, 8, 8), (2, 1)), ((3, 1), (2, 1))]
+    ("numbers", "cycle"),
+    [((0, 1, 2) * 5, (3, 3)), ((7, 7, 7, 8, 8, 8), (2, 1)), ((3, 1), EVER_NEW)],
 )
 def test_numbers_that_come_again_after_as_many_iterations(
     numbers: tuple[int, ...], cycle: tuple[int, int]
 ) -> None:
     index = LoopIndex(0, 0, len(numbers), len(numbers))
-    found = dealt(index, np.array(numbers, np.int64))
+    found = Dealt(np.array(numbers, np.int64)).at(index)
     assert isinstance(found, IndexArray)
     assert found.cycle == cycle
 

@@ -304,32 +304,37 @@ class Copies(Issuer):
         cycle that the other end takes or gives. Rows may be ``turned`` into fractals.
         """
         elements, bursts = runs or gm.bursts()
-        run_bytes = elements * gm.tensor.dtype.itemsize
+        tensor = gm.tensor
+        run_bytes = elements * tensor.dtype.itemsize
         sharers = self._atomic_sharers if write else 0.0
-        path = self._path(path_name)
-        line = self.profile.memory.l2_line_bytes
+        path, line = self._path(path_name), self.costs.line_bytes
         grain = line if runs else gm.grain_bytes(line)
-        sizes = path, run_bytes, bursts
         if matrix:
-            cost = self.costs.matrix_copy(*sizes, grain, atomic_sharers=sharers, turned=turned)
+            cost = self.costs.matrix_copy(
+                path, run_bytes, bursts, grain, atomic_sharers=sharers, turned=turned
+            )
         else:
-            cost = self._plain_copy(*sizes, gm, None if write else grain)
+            cost = self._plain_copy(path, run_bytes, bursts, gm, None if write else grain)
         transfer = Transfer(
-            gm.tensor.buffer.number,
+            tensor.buffer.number,
             write,
             run_bytes * bursts,
             cost.traffic_bytes,
             min(cost.bytes_per_cycle, most),
-            atomic=sharers > 0,
-            path=path_name,
-            shared_cost=cost.shared_cost,
-            rate_fraction=cost.rate_fraction,
-            bypasses_l2=gm.tensor.past_l2 and not write,
-            setup_cycles=cost.setup_cycles,
+            None,  # reuse_bytes
+            sharers > 0,
+            path_name,
+            (),  # reuses
+            cost.shared_cost,
+            cost.rate_fraction,
+            tensor.past_l2 and not write,
+            cost.setup_cycles,
         )
-        cycles = cost.cycles + (copies - 1) * path.setup_cycles
-        cycles += waits * (path.setup_cycles + path.latency_cycles)
-        if not write:
+        cycles = cost.cycles
+        if copies > 1 or waits:
+            cycles += (copies - 1) * path.setup_cycles
+            cycles += waits * (path.setup_cycles + path.latency_cycles)
+        if not write and self._load_sharers != 1.0:
             cycles += self.costs.taking_turns(self._load_sharers)
         latency = cost.latency_cycles + latency_cycles
         told = _told(gm, bursts, run_bytes, transfer)

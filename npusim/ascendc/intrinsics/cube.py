@@ -60,7 +60,7 @@ class Cube(Copies):
             if dst.dtype.itemsize == 1 and transpose == (dst.memory == "L0A"):
                 nbytes /= self.profile.cube.turned_byte_fraction
             cycles = self.costs.on_chip(path, nbytes)
-            self.recorder.emit(Pipe.MTE1, name, cycles, detail=_shape(dst))
+            self.recorder.emit(Pipe.MTE1, name, cycles, None, _shape(dst))
         if self.numerics:
             values = src.values(dst.depth)
             dst.alias(values.swapaxes(-1, -2) if transpose else values)
@@ -96,7 +96,7 @@ class Cube(Copies):
             )
         if self.recording:
             cycles = self.costs.mmad(dtypes[0], m, n, k)
-            self.recorder.emit(Pipe.CUBE, "mad", cycles, detail=f"{dtypes[0]} {m}x{k}x{n}")
+            self.recorder.emit(Pipe.CUBE, "mad", cycles, None, f"{dtypes[0]} {m}x{k}x{n}")
         if self.numerics:
             depth = self.depth
             target = c.target(depth, whole=not accumulate)

@@ -157,9 +157,13 @@ class _Seen:
             raise KernelError(self._kernel, problem)
         *outer, columns, lanes = tile.shape
         wide = columns + padding.left + padding.right
-        found = np.zeros((*outer[:-1], last - first, wide, lanes), tile.dtype)
-        if inside[0] < inside[1]:
-            rows = tile[..., inside[0] - held[0] : inside[1] - held[0], :, :]
-            place = slice(inside[0] - first, inside[1] - first)
-            found[..., place, padding.left : padding.left + columns, :] = rows
+        shape = (*outer[:-1], last - first, wide, lanes)
+        if inside[0] >= inside[1]:
+            return np.zeros(shape, tile.dtype)
+        found = np.empty(shape, tile.dtype)
+        place = slice(inside[0] - first, inside[1] - first)
+        found[..., : place.start, :, :] = found[..., place.stop :, :, :] = 0
+        found[..., : padding.left, :] = found[..., padding.left + columns :, :] = 0
+        rows = tile[..., inside[0] - held[0] : inside[1] - held[0], :, :]
+        found[..., place, padding.left : padding.left + columns, :] = rows
         return found

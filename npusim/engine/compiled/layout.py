@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +98,10 @@ class Layout:
         for index, group in enumerate(groups):
             cluster = clusters[_key(index, group)]
             issues.append(False)
-            for pipe, steps in projected(group.program).items():
+            lines = projected(group.program)
+            if not self._barriers_in_loops:  # all pipes have them
+                self._barriers_in_loops = any(map(_meets_in_loop, islice(lines.values(), 1)))
+            for pipe, steps in lines.items():
                 issues[-1] |= self._add(pipe, steps, cluster, group, treated)
                 self.first_step.append(len(self._steps))
                 self.pipes.append(pipe)
@@ -145,37 +149,43 @@ class Layout:
         treated: Treatments,
     ) -> bool:
         """Add the steps of a pipe; whether some of its work waits inside it."""
-        all_steps, all_waits, all_sets, claims = self._steps, self._waits, self._sets, self._claims
+        all_waits, all_sets, claims = self._waits, self._sets, self._claims
         base, delays, number = cluster.base, group.program.delays, len(self.first_step)
+        size, work, told, pack_set = group.size, _WORK, self._steps.append, _SET.pack
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
-        issues, depth = False, 0
+        issues, waited, set_before = False, len(all_waits), len(all_sets)
+        first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
         for step in steps:
-            if step.kind is not _WORK:
-                depth += (step.kind is _ENTER) - (step.kind is _TURN)
-                self._barriers_in_loops |= step.kind is _MEET and depth > 0
-                all_steps.append(_packed(step.kind, step.iterations, step.target))
+            kind = step.kind
+            if kind is not work:
+                told(_packed(kind, step.iterations, step.target))
                 continue
-            waits, sets = step.waits, step.sets
-            first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
-            if step.mover is not None:
-                first = step.mover.first_cycles
-                nbytes, claimed, latency, unit = moved_by(step.mover, group.size, treated)
+            waits, sets, mover = step.waits, step.sets, step.mover
+            if mover is not None:
+                first = mover.first_cycles
+                nbytes, claimed, latency, unit = moved_by(mover, size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
                 if unit:
                     issues, flags = True, usual | _UNIT_FLAG
-            all_steps.append(
+            waiting, setting = len(waits), len(sets)
+            told(
                 _pack(
-                    step.cycles, first, nbytes, latency, 0, _WORK, flags, claim,
-                    len(step.parts), len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
+                    step.cycles, first, nbytes, latency, 0, work, flags, claim,
+                    len(step.parts), waited, waiting, set_before, setting, -1, 0,
                 )
             )  # fmt: skip
-            if waits:
+            if waiting:
                 all_waits += [base + flag for flag in waits]
-            for flag in sets:
-                delay = latency + delays.get(flag, 0.0)
-                all_sets.append(_SET.pack(delay, base + flag, 0))
-                cluster.setters.append((flag, (number, delay)))
+                waited += waiting
+            if setting:
+                for flag in sets:
+                    delay = latency + delays.get(flag, 0.0)
+                    all_sets.append(pack_set(delay, base + flag, 0))
+                    cluster.setters.append((flag, (number, delay)))
+                set_before += setting
+            if mover is not None:
+                first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
         return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:
@@ -184,32 +194,46 @@ class Layout:
             "steps": array("B", b"".join(self._steps)),
             "waits": array("i", self._waits),
             "sets": array("B", b"".join(self._sets)),
-            "claims": array("B", b"".join(map(self._told, self._claims))),
+            "claims": array("B", b"".join(self._told())),
         }
 
     def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
         held: list[float] = []
         held_first, first_flag = [0], [0]
-        loose: list[bool] = []
+        loose = array("i")
         for cluster in clusters:
             late = unordered(cluster.setters)
-            for flag in range(cluster.flags):
+            for flag in range(cluster.flags) if cluster.held else ():
                 held += cluster.held.get(flag, ())
                 held_first.append(len(held))
-                loose.append(flag in late)
+            held_first += [len(held)] * (len(loose) + cluster.flags + 1 - len(held_first))
+            loose += array("i", (0,)) * cluster.flags
+            for flag in late:
+                loose[cluster.base + flag] = 1
             first_flag.append(len(loose))
         return {
             "first_flag": array("i", first_flag),
-            "unordered": array("i", loose),
+            "unordered": loose,
             "held_first": array("i", held_first),
             "held": array("d", held),
         }
 
-    def _told(self, claim: Claim) -> bytes:
-        names = self._machine.rates.bandwidths
-        held = dict(claim.loads), dict(claim.most)
-        told = [each.get(name, 0.0) for each in held for name in names]
-        return _CLAIM.pack(claim.ceiling, *told)
+    def _told(self) -> Iterator[bytes]:
+        """The claims, one after the other."""
+        names = tuple(self._machine.rates.bandwidths)
+        for claim in self._claims:
+            held = dict(claim.loads), dict(claim.most)
+            told = [each.get(name, 0.0) for each in held for name in names]
+            yield _CLAIM.pack(claim.ceiling, *told)
+
+
+def _meets_in_loop(steps: Sequence[Step]) -> bool:
+    depth = 0
+    for step in steps:
+        depth += (step.kind is _ENTER) - (step.kind is _TURN)
+        if depth and step.kind is _MEET:
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)

@@ -185,6 +185,10 @@ def cards_of(cards: CardCount) -> str:
 
 def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
     """What an undecided count hangs on."""
+    if each.count and each.count.budget_spent:
+        return say("{board}: {spent} before the count was decided.").format(
+            board=say(each.board.name), spent=_spent(result)
+        )
     objective = result.plan.objective
     fewest = each.count.perhaps if each.count else 0
     nearest = next(one for one in each.by_cards if one.cards >= fewest and one.holds is None)
@@ -194,10 +198,6 @@ def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
         else say(" is {latency_us}").format(latency_us=interval(nearest.latency_us))
     )
     wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
-    if each.count and each.count.budget_spent:
-        return say("{board}: {spent} before the count was decided.").format(
-            board=say(each.board.name), spent=_spent(result)
-        )
     longer = (
         say("about {up_to_two} requests in each run (simulation.max_requests)").format(
             up_to_two=_up_to_two(wanted)

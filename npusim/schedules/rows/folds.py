@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.folds import Fold
+    from npusim.ascendc.loops import LoopIndex
 
 PLANE_BYTES = 512  # that a repeat of vnchwconv turns
 
@@ -52,12 +53,18 @@ def fold_each_row(
     if rows == 1 or (at_once and not singly):
         return core.reduce(fold, dst, src)
 
+    def fold_row(row: LoopIndex) -> None:
+        core.reduce(fold, dst[row], src[row])
+
     def one_by_one() -> None:
+        if not for_one_shape:
+            key = fold.name, src.dtype, columns
+            for row in core.loop(rows):
+                core.alike(key, (partial(fold_row, row),))
+            core.wrote(dst)
+            return
         moved = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
         for row in core.loop(rows):
-            if not for_one_shape:
-                core.reduce(fold, dst[row], src[row])
-                continue
             moved.wait()  # what the row before left is still being read
             left = LocalTensor(core, dst.dtype, (), dst.buffer, (dst.slot, "left"))
             core.whole_reduce(fold, left, src[row], drained=True)

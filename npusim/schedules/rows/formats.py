@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.folds import LARGEST, SMALLEST, Fold
 from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.block_split import fullest_share
-from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.rows.formula import Form, forms_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
 from npusim.schedules.runner import apply_step
 from npusim.values.arithmetic import round_up
@@ -196,8 +196,8 @@ class FractalLayout(_NestedLayout):
         return value.view(batches, 1, rows, 1)
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
-        forms = [form_of(source) for source in step.sources]
-        mixed = form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms)
+        *forms, made = forms_of(step)
+        mixed = made is Form.TILE and any(form is not Form.TILE for form in forms)
         if not mixed and not self.by_lanes:
             super().apply(core, step, dst, sources)
             return
@@ -205,7 +205,7 @@ class FractalLayout(_NestedLayout):
             self.beside(core, source, form) if mixed else source
             for source, form in zip(sources, forms, strict=True)
         ]
-        if self.by_lanes and form_of(step.target) is Form.TILE:
+        if self.by_lanes and made is Form.TILE:
             for form in forms:
                 if form is not Form.TILE:  # what stands beside the tile is repeated to one
                     core.record_vector("ub2ub", dst, dst.row_elements, rows=dst.rows)

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.conversions import device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.folds import LARGEST, SUM, Fold
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.rounding import RoundMode
-from npusim.schedules.buffers import BufferPlan
+from npusim.schedules.buffers import BufferPlan, endings
 from npusim.schedules.formula import Call, Formula, Share, Step, Term
 from npusim.values.errors import KernelError
 
@@ -138,17 +139,33 @@ def form_of(term: Term) -> Form:
     return term.form if isinstance(term, Value) else Form.TILE
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+@lru_cache(maxsize=1 << 12)
+def forms_of(step: Step) -> tuple[Form, ...]:
+    """The forms of what a step takes and, at the end, of what it makes."""
+    return (*map(form_of, step.sources), form_of(step.target))
+
+
+class Pass(NamedTuple):
     """One time that the tiles of a row go by.
 
     ``before`` are steps on columns that come first, ``steps`` those on each tile; ``results`` are
-    the tiles to be stored.
+    the values to be stored. ``taken`` are what steps take, ``ended`` what nobody takes after each,
+    ``plan`` are the buffers of the tiles between.
     """
 
     before: tuple[Step, ...]
     steps: tuple[Step, ...]
-    results: tuple[Term, ...]
+    results: frozenset[Term]
+    taken: frozenset[Term]
+    ended: list[tuple[Term, ...]]
+    plan: BufferPlan
+
+    @classmethod
+    def of(cls, before: Sequence[Step], steps: Sequence[Step], results: Sequence[Term]) -> Pass:
+        """A pass of these steps."""
+        taken = frozenset([source for step in steps for source in step.sources])
+        plan = buffer_plan(steps, [each for each in results if form_of(each) is Form.TILE])
+        return cls(tuple(before), tuple(steps), frozenset(results), taken, endings(steps), plan)
 
 
 def buffer_plan(steps: Sequence[Step], results: Sequence[Term]) -> BufferPlan:
@@ -195,7 +212,7 @@ class Passes:
             roots = {*tiles, *(fold.sources[0] for fold in folds)}
             needed = {id(step) for step in (*_needed(steps, roots), *folds)}
             chosen = tuple([step for step in steps if id(step) in needed])
-            found.passes.append(Pass(found.after + before, chosen, tuple(tiles)))
+            found.passes.append(Pass.of(found.after + before, chosen, tiles))
             found.after = ()
         return found
 

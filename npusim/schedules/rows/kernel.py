@@ -94,6 +94,8 @@ class RowKernel(Kernel):
         self.many_variants = generated
         for_one_shape = profile.software.compiled_for_shape
         self.depth = self.buffer_num if for_one_shape else self.row.depth
+        loaded = {bound.form for bound in self.program.operands}
+        self.layout.loads_columns = Form.COLUMN in loaded
         self.layout.plan(self.need())
         self.block_dim = self.layout.block_dim
         self.independent = self.layout.computes_together

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
@@ -19,7 +19,7 @@ from npusim.schedules.rows.folds import (
     spread_strips,
     turn_planes,
 )
-from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.rows.formula import Form, forms_of
 from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import spread_column
 from npusim.values.arithmetic import divisors, round_up
@@ -75,6 +75,7 @@ class RowLayout(ABC):
         self.generated = generated  # whether a compiler wrote the kernel
         self.whole = True  # whether whole rows are in UB
         self.alone = False  # whether no core has more than one, by a schedule of its own
+        self.loads_columns = False
         self.chunk = columns  # elements of a row in UB
         self.block_dim = 1
 
@@ -143,17 +144,18 @@ class RowLayout(ABC):
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
         """An instruction element by element; operands of another form stand beside the tile."""
-        forms = [form_of(source) for source in step.sources]
-        if form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms):
+        *forms, made = forms_of(step)
+        if made is Form.TILE and forms.count(Form.TILE) < len(forms):
             given = [
                 source if form is Form.TILE else self.beside(core, source, form)
                 for source, form in zip(sources, forms, strict=True)
             ]
             apply_step(core, step, dst, given)
             return
-        # Rows with their padding are one run.
-        run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
-        apply_step(core, step, dst.as_run(run), [each.as_run(run) for each in sources])
+        if len(dst.shape) > 1:  # rows with their padding are one run
+            run = self.padded(dst) if made is Form.TILE else dst.numel
+            dst, sources = dst.as_run(run), [each.as_run(run) for each in sources]
+        apply_step(core, step, dst, sources)
 
 
 class RowsLayout(RowLayout):
@@ -256,10 +258,14 @@ class RowsLayout(RowLayout):
         return self.ragged and self.generated and older
 
     def block_kind(self, block: int) -> Hashable:
-        return self._count(block)
+        return min(self.share, self.rows - block * self.share)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
-        for first, count in core.tiles(*self.stretch(core.get_block_idx()), self.tile_rows):
+        start, length = self.stretch(core.get_block_idx())
+        # Where a column begins decides how its runs lie in lines; rows begin at multiples of one.
+        line = self.profile.memory.l2_line_bytes
+        alike = gcd(line, start, self.tile_rows) if self.loads_columns else 0
+        for first, count in core.tiles(start, length, self.tile_rows, alike=alike):
             yield Piece((first,), count)
 
     def pieces_of_blocks(self, core: Core) -> Iterator[Piece]:
@@ -273,7 +279,8 @@ class RowsLayout(RowLayout):
 
     def stretch(self, block: int) -> tuple[int, int]:
         """The first row of a block, and how many it has."""
-        return block * self.share, self._count(block)
+        first = block * self.share
+        return first, min(self.share, self.rows - first)
 
     def elements(self, form: Form) -> int:
         rows, row = self.tile_rows, self._wide(self.chunk)
@@ -295,7 +302,8 @@ class RowsLayout(RowLayout):
         step = self.columns if tensor.strides is None else tensor.strides[0]
         places = (*((row, step) for row in rows), (begin, 1))
         source = tensor.window(places, (piece.rows, length), (step, 1))
-        return source.by_rows() if self.ragged and piece.rows > 1 else source
+        source.rows_apart = self.ragged and piece.rows > 1
+        return source
 
     def space(self, core: Core, form: Form, tile: LocalTensor) -> None:
         if self.spaced and form is Form.TILE:
@@ -320,7 +328,7 @@ class RowsLayout(RowLayout):
             spread_strips(core, dst, column)
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
-        forms = [form_of(term) for term in (*step.sources, step.target)]
+        forms = forms_of(step)
         if not self.one_by_one or Form.COLUMN not in forms:
             super().apply(core, step, dst, sources)
             return
@@ -360,6 +368,3 @@ class RowsLayout(RowLayout):
 
     def _wide(self, length: int) -> int:
         return round_up(length, self._step)
-
-    def _count(self, block: int) -> int:
-        return min(self.share, self.rows - block * self.share)

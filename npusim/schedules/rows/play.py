@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import Fold
@@ -37,10 +38,12 @@ class RowRun:
     ) -> None:
         self.core, self.layout, self.program = core, layout, program
         self.depth, self._in_place = depth, in_place
-        self._reserve_queues()
-        self._reserve_buffers()
+        sizes = {form: layout.elements(form) for form in (Form.TILE, Form.COLUMN, Form.LINE)}
+        self._reserve_queues(sizes)
+        self._reserve_buffers(sizes)
         self.runner = Runner(core, program.steps, self._apply, columns=layout.columns)
         self.lines: Values = {}
+        self._given = self._operands(Form.TILE, Form.COLUMN)
         self.totals: Values = {}  # what the pieces of rows so far are folded into
         if layout.whole:
             self._prepare_lines()
@@ -65,9 +68,9 @@ class RowRun:
 
     # -- buffers -----------------------------------------------------------------------------------
 
-    def _reserve_queues(self) -> None:
+    def _reserve_queues(self, sizes: dict[Form, int]) -> None:
         self.queues: dict[Term, TQue] = {}
-        program, layout = self.program, self.layout
+        program = self.program
         sides = ((program.operands, TPosition.VECIN), (program.results, TPosition.VECOUT))
         for side, position in sides:
             for bound in side:
@@ -75,27 +78,21 @@ class RowRun:
                 queue = self.queues[bound.term] = TQue(
                     position, slots, f"{'xy'[position is TPosition.VECOUT]}{bound.index}"
                 )
-                size = layout.elements(bound.form) * bound.width
-                self.core.pipe.init_buffer(queue, slots, size)
+                self.core.pipe.init_buffer(queue, slots, sizes[bound.form] * bound.width)
 
-    def _reserve_buffers(self) -> None:
+    def _reserve_buffers(self, sizes: dict[Form, int]) -> None:
         layout, program, core = self.layout, self.program, self.core
-        plans = (program.whole,) if layout.whole else tuple(program.pieces)
-        widths = [0] * max((len(plan.widths) for plan in plans), default=0)
-        for plan in plans:
-            for place, width in enumerate(plan.widths):
-                widths[place] = max(widths[place], width)
+        passes = (program.whole,) if layout.whole else program.passes.passes
+        plans = [each.plan.widths for each in passes]
+        widths = [max(each) for each in zip_longest(*plans, fillvalue=0)]
         self.temps = [TBuf(f"t{index}") for index in range(len(widths))]
         for buffer, width in zip(self.temps, widths, strict=True):
-            core.pipe.init_buffer(buffer, 1, layout.elements(Form.TILE) * width)
+            core.pipe.init_buffer(buffer, 1, sizes[Form.TILE] * width)
         self.small: dict[Term, TBuf] = {}
-        for number, step in enumerate(program.steps):
-            form = form_of(step.target)
-            if form is not Form.TILE:
-                slots = COLUMN_SLOTS if form is Form.COLUMN else 1
-                buffer = self.small[step.target] = TBuf(f"{form}{number}")
-                size = layout.elements(form) * step.target.dtype.itemsize
-                core.pipe.init_buffer(buffer, slots, size)
+        for number, term, form in program.small:
+            slots = COLUMN_SLOTS if form is Form.COLUMN else 1
+            buffer = self.small[term] = TBuf(f"{form}{number}")
+            core.pipe.init_buffer(buffer, slots, sizes[form] * term.dtype.itemsize)
         # Columns lie side by side in one buffer, as everything does where a core has a single row.
         several = len(self.queues) + len(self.temps) + bool(self.small)
         core.pipe.count_as(1 if layout.alone else several)
@@ -105,21 +102,15 @@ class RowRun:
         place = (Piece((0,), 1), 0, self.layout.columns)
         for bound in self._operands(Form.LINE):
             self.lines[bound.term] = self._load(bound, place)
-        for step in self.program.steps:
-            if form_of(step.target) is Form.LINE:
-                self.runner.step(step, self.lines, self._target(place))
+        for step in self.program.lines:
+            self.runner.step(step, self.lines, self._target(place))
 
     # -- rows that fit -----------------------------------------------------------------------------
 
     def _whole(self, piece: Piece) -> None:
-        place = (piece, 0, self.layout.columns)
-        values = dict(self.lines)
-        waiting = self._load_all(self._operands(Form.TILE, Form.COLUMN), place, values)
-        steps = [step for step in self.program.steps if form_of(step.target) is not Form.LINE]
-        results = self.program.results_terms
-        self._run(
-            steps, values, place, self._target(place, self.program.whole, results), waiting, results
-        )
+        place, values = (piece, 0, self.layout.columns), dict(self.lines)
+        waiting = self._load_all(self._given, place, values)
+        self._run(self.program.whole, values, place, waiting)
 
     # -- rows that don't fit -----------------------------------------------------------------------
 
@@ -128,31 +119,29 @@ class RowRun:
         everything = (piece, 0, self.layout.columns)
         columns: Values = {}
         waiting = self._load_all(self._operands(Form.COLUMN), everything, columns)
-        for each, plan in zip(self.program.passes.passes, self.program.pieces, strict=True):
+        for each in self.program.passes.passes:
             self._columns(each.before, columns, everything)
             for step in each.steps:
                 if step.call is FOLD:
                     total = self.totals[step.target] = self._small(step.target, everything, 0)
                     self.core.duplicate(total, _fold_of(step).neutral_in(total.dtype))
             for begin, length in self.layout.chunks(self.core):
-                self._chunk((piece, begin, length), each, plan, columns)
+                self._chunk((piece, begin, length), each, columns)
             columns.update(self.totals)
             self.totals.clear()
         self._columns(self.program.passes.after, columns, everything)
         for term, tensor in waiting.items():
             self.queues[term].free_tensor(tensor)
 
-    def _chunk(self, place: Place, each: Pass, plan: BufferPlan, columns: Values) -> None:
+    def _chunk(self, place: Place, each: Pass, columns: Values) -> None:
         values = dict(columns)
-        needed = {source for step in each.steps for source in step.sources}
-        bounds = [b for b in self._operands(Form.TILE, Form.LINE) if b.term in needed]
+        bounds = [b for b in self._operands(Form.TILE, Form.LINE) if b.term in each.taken]
         waiting = self._load_all(bounds, place, values)
-        target = self._target(place, plan, each.results)
-        self._run(each.steps, values, place, target, waiting, each.results)
+        self._run(each, values, place, waiting)
 
     def _columns(self, steps: Sequence[Step], columns: Values, place: Place) -> None:
         """Steps on columns alone, and their results."""
-        results = self.program.results_terms
+        results = self.program.whole.results
         for step in steps:
             self.runner.step(step, columns, self._target(place, None, results))
             if step.target in results:
@@ -160,24 +149,19 @@ class RowRun:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        steps: Sequence[Step],
-        values: Values,
-        place: Place,
-        target: Target,
-        waiting: Values,
-        results: Collection[Term],
-    ) -> None:
+    def _run(self, work: Pass, values: Values, place: Place, waiting: Values) -> None:
         """Steps in their order; tiles are given back, and results stored, after their last use."""
+        freed = {} if self._in_place else waiting
+        results = work.results
 
         def used(term: Term) -> None:
-            if term in waiting and not self._in_place:
+            if term in freed:
                 self.queues[term].free_tensor(waiting.pop(term))
             if term in results:
                 self._store(term, values[term], place)
 
-        self.runner.run(steps, values, target, used)
+        target = self._target(place, work.plan, results)
+        self.runner.run(work.steps, values, target, used, work.ended)
         for term, tensor in waiting.items():
             self.queues[term].free_tensor(tensor)
 
@@ -199,14 +183,20 @@ class RowRun:
 
         Into queues, the plan's buffers, or small ones of their own.
         """
+        piece, _, length = place
+        shapes: dict[Form, tuple[int, ...]] = {}
+        places = {} if plan is None else plan.places
 
         def find(term: Term, sources: list[LocalTensor]) -> LocalTensor:  # noqa: ARG001 - forms tell
-            shape = self._shape(term, place)
+            form = form_of(term)
+            shape = shapes.get(form)
+            if shape is None:
+                shape = shapes[form] = self.layout.shape(form, piece, length)
             if term in queued:
                 return self.queues[term].alloc_tensor(term.dtype, *shape)
-            if plan is not None and form_of(term) is Form.TILE:
-                return self.temps[plan.places[term]].get(term.dtype, *shape)
-            return self._small(term, place, int(term in self.totals))
+            if term in places:
+                return self.temps[places[term]].get(term.dtype, *shape)
+            return self.small[term].get(term.dtype, *shape, part=int(term in self.totals))
 
         return find
 
@@ -217,7 +207,8 @@ class RowRun:
 
     def _load(self, bound: Bound, place: Place) -> LocalTensor:
         source = self.layout.place(bound.tensor, bound.form, *place)
-        value = self.queues[bound.term].copy_in(source, self._shape(bound.term, place))
+        shape = self.layout.shape(bound.form, place[0], place[2])
+        value = self.queues[bound.term].copy_in(source, shape)
         self.layout.space(self.core, bound.form, value)
         return value
 
@@ -230,11 +221,9 @@ class RowRun:
     def _operands(self, *forms: Form) -> list[Bound]:
         return [bound for bound in self.program.operands if bound.form in forms]
 
-    def _shape(self, term: Term, place: Place) -> tuple[int, ...]:
-        return self.layout.shape(form_of(term), place[0], place[2])
-
     def _small(self, term: Term, place: Place, part: int) -> LocalTensor:
-        return self.small[term].get(term.dtype, *self._shape(term, place), part=part)
+        shape = self.layout.shape(form_of(term), place[0], place[2])
+        return self.small[term].get(term.dtype, *shape, part=part)
 
 
 def _fold_of(step: Step) -> Fold:

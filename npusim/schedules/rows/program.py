@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.schedules.formula import Quantity, Recorded, Step, Term
-from npusim.schedules.rows.formula import Form, Passes, RowFormula, buffer_plan, form_of
+from npusim.schedules.rows.formula import Form, Pass, Passes, RowFormula, form_of
 from npusim.schedules.rows.layouts import Need
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor
-    from npusim.schedules.buffers import BufferPlan
     from npusim.values.dtypes import DType
 
 Results = tuple[Term | None, ...]
@@ -26,23 +25,15 @@ Tensors = Sequence["GlobalTensor | None"]
 _known: Recorded[_Recorded] = Recorded()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Bound:
-    """A tensor, its value in the formula, and the value's form."""
+    """A tensor, its value in the formula, what that consists of, and the bytes of an element."""
 
     index: int
     tensor: GlobalTensor
     term: Term
-
-    @property
-    def form(self) -> Form:
-        """What the value consists of."""
-        return form_of(self.term)
-
-    @property
-    def width(self) -> int:
-        """Bytes of an element."""
-        return self.tensor.dtype.itemsize
+    form: Form
+    width: int
 
 
 class _Given(NamedTuple):
@@ -55,22 +46,28 @@ class _Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A formula's steps, the values of its operands and results, and its plans of buffers."""
+    """A formula's steps, the values of its operands and results, and the passes over its tiles.
+
+    ``lines`` are the steps that are made of lines alone, ``small`` those on no tile, with the form
+    of their results and their numbers; ``needs`` is what queues of so many slots need of UB.
+    """
 
     terms: Results
     stored: Results
     steps: list[Step]
     used: frozenset[Term]
     passes: Passes
-    whole: BufferPlan
-    pieces: list[BufferPlan]
+    whole: Pass
+    lines: tuple[Step, ...]
+    small: tuple[tuple[int, Term, Form], ...]
+    needs: dict[int, Need]
 
 
 class RowProgram:
     """A formula's steps on a kernel's tensors, and which buffers they take.
 
-    ``whole`` is the plan for rows that fit into UB, ``pieces`` are those of the passes over rows
-    that don't. ``follows_from`` is all that it is made from, for who compares kernels.
+    ``whole`` is the pass over rows that fit into UB, ``passes`` are those over rows that don't.
+    ``follows_from`` is all that it is made from, for who compares kernels.
     """
 
     def __init__(
@@ -99,18 +96,19 @@ class RowProgram:
         self.operands = [each for each in _bound(inputs, found.terms) if each.term in found.used]
         self.results = _bound(outputs, found.stored)
         self.by_term = {bound.term: bound for bound in (*self.operands, *self.results)}
-        self.passes, self.whole, self.pieces = found.passes, found.whole, found.pieces
-
-    @property
-    def results_terms(self) -> frozenset[Term]:
-        """The values that are stored."""
-        return frozenset(bound.term for bound in self.results)
+        self.passes, self.whole = found.passes, found.whole
+        self.lines, self.small, self._needs = found.lines, found.small, found.needs
 
     def need(self, depth: int) -> Need:
         """UB for queues of ``depth`` slots and buffers of their own for everything between."""
+        if depth not in self._needs:
+            self._needs[depth] = self._need(depth)
+        return self._needs[depth]
+
+    def _need(self, depth: int) -> Need:
         tiles = [each.width for each in (*self.operands, *self.results) if each.form is Form.TILE]
-        plans = (self.whole, *self.pieces)
-        own = max(plan.bytes_per_element for plan in plans)
+        passes = (self.whole, *self.passes.passes)
+        own = max(each.plan.bytes_per_element for each in passes)
         return Need(depth * sum(tiles) + own, self._row_bytes(depth), self._place_bytes())
 
     def _row_bytes(self, depth: int) -> float:
@@ -122,7 +120,7 @@ class RowProgram:
         return lines + self._own_bytes(Form.LINE)
 
     def _own_bytes(self, form: Form) -> int:
-        return sum(s.target.dtype.itemsize for s in self.steps if form_of(s.target) is form)
+        return sum(term.dtype.itemsize for _, term, own in self.small if own is form)
 
 
 def _recorded(
@@ -170,12 +168,20 @@ def _record(
     steps = _wanted(formula.steps, stored)
     used = frozenset(source for step in steps for source in step.sources)
     wanted = [term for term in stored if term is not None]
-    tiles = [term for term in wanted if form_of(term) is Form.TILE]
-    passes = Passes.of(steps, wanted)
-    pieces = [buffer_plan(each.steps, each.results) for each in passes.passes]
-    return _Recorded(
-        tuple(terms), tuple(stored), steps, used, passes, buffer_plan(steps, tiles), pieces
+    forms = [form_of(step.target) for step in steps]
+    sides: tuple[list[Step], list[Step]] = ([], [])
+    for step, form in zip(steps, forms, strict=True):
+        sides[form is Form.LINE].append(step)
+    small = tuple(
+        (number, step.target, form)
+        for number, (step, form) in enumerate(zip(steps, forms, strict=True))
+        if form is not Form.TILE
     )
+    whole = Pass.of((), sides[False], wanted)
+    return _Recorded(
+        tuple(terms), tuple(stored), steps, used, Passes.of(steps, wanted), whole,
+        lines=tuple(sides[True]), small=small, needs={},
+    )  # fmt: skip
 
 
 def _number(tensor: GlobalTensor | None) -> Quantity | None:
@@ -187,7 +193,7 @@ def _number(tensor: GlobalTensor | None) -> Quantity | None:
 
 def _bound(tensors: Tensors, terms: Sequence[Term | None]) -> list[Bound]:
     return [
-        Bound(index, tensor, term)
+        Bound(index, tensor, term, form_of(term), tensor.dtype.itemsize)
         for index, (tensor, term) in enumerate(zip(tensors, terms, strict=True))
         if tensor is not None and term is not None
     ]

@@ -399,6 +399,8 @@ class Core(
                 after = self._last_written, set(self._unread)
                 passages[key] = None if noted is None else Passage(noted, setting, *after)
             again, known = len(works) - done, passages[key]
+            if not (again or self.recorder.takes_note):
+                return 0
             if known is not None and not known.comes_again:
                 known = passages[key] = None
             if again and known is not None:

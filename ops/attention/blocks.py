@@ -9,6 +9,7 @@ ops-transformer attention/flash_attention_score/op_host/flash_attention_score_ti
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -150,12 +151,11 @@ class Dealing:
         loads = np.array([_load(each) for each in shapes])
         spans = [(first * self.lanes, last * self.lanes) for first, last in self.stretches]
         first, last = max(spans, key=lambda span: int(loads[numbers[slice(*span)]].sum()))
-        own = numbers[first:last]
-        own = np.concatenate([own, np.full(-len(own) % self.lanes, -1)]).reshape(-1, self.lanes)
-        pairs, counts = np.unique(own, axis=0, return_counts=True)
+        own = numbers[first:last].tolist()
+        pairs = Counter(tuple(own[at : at + self.lanes]) for at in range(0, len(own), self.lanes))
         kinds: dict[tuple[bool, bool], list[tuple[list[Shape], int]]] = {}
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            members = [shapes[number] for number in pair if number >= 0]
+        for pair, count in sorted(pairs.items()):
+            members = [shapes[number] for number in pair]
             whole = len(members) == self.lanes and all(each.rows == self.rows for each in members)
             several = any(each.rounds > 1 for each in members)
             kinds.setdefault((several, whole), []).append((members, count))

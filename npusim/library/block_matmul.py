@@ -170,7 +170,7 @@ class BlockMatmul:
         """The product that is worked on from now on."""
         self._operands = (product.a, product.b)
         sides = [(each.dtype, each.moves_as) for each in self._operands]
-        self._alike = self._l0.que.flags, self._hf32, *sides
+        self._alike = self._l0.que.flags, self._hf32, self._step_operations, *sides
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
         self._scale = product.scale
         self._stack, self._keeps_b = product.stack, product.keeps_b

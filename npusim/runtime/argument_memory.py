@@ -126,7 +126,7 @@ def _new(tensor: GlobalTensor) -> NDArray[Any]:
     return _kept.empty(count, held)
 
 
-class _Kept:
+class KeptMemory:
     """Memory of results between tasks, for later calls once nobody looks at it any more.
 
     The system clears each page of new memory, which takes longer than most kernels' work on it.
@@ -156,4 +156,4 @@ class _Kept:
             return found.view(dtype)
 
 
-_kept = _Kept()
+_kept = KeptMemory()

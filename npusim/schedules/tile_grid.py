@@ -13,6 +13,7 @@ from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.loops import IndexArray, LoopIndex
 from npusim.schedules.broadcasting import broadcast
 from npusim.values.arithmetic import round_up
 
@@ -268,7 +269,10 @@ def whole_axes(
 def _piece(parts: tuple[Part, ...], number: Index) -> Piece:
     """The tile of a number among those of its kind."""
     indices = taken_apart(number, [part.count for part in parts])
-    starts = [index * part.extent + part.start for part, index in zip(parts, indices, strict=True)]
+    starts: list[Index] = []
+    for part, index in zip(parts, indices, strict=True):
+        start = index if part.extent == 1 else index * part.extent
+        starts.append(start + part.start if part.start else start)
     return Piece(_extent(parts), tuple(starts))
 
 
@@ -291,11 +295,16 @@ def taken_apart(number: Index, counts: Sequence[int]) -> list[Index]:
     after = prod(counts)
     if after == max(counts, default=1):
         return [number if count > 1 else 0 for count in counts]
-    indices: list[Index] = []
-    for count in counts:
-        after //= count
-        indices.append(number // after % count if count > 1 else 0)
-    return indices
+    axes = [(after := after // count, count) for count in counts]
+    if not isinstance(number, LoopIndex):
+        return [number // after % count if count > 1 else 0 for after, count in axes]
+    values, depth, key = number.values(), number.depth, number.key  # the same, at once
+    return [
+        IndexArray(depth, values // after % count, ((key, "//", after), "%", count))
+        if count > 1
+        else 0
+        for after, count in axes
+    ]
 
 
 def _cut(

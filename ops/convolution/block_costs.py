@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npusim.library.matmul_tiling import MatmulTiling
-from npusim.ops.convolution.block_sizes import EDGES, Part, Sizes, fitting
+from npusim.ops.convolution.block_sizes import Sizes
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -80,17 +80,13 @@ class BlockCosts:
         l2_bytes = profile.memory.l2_bytes
         room = (l2_bytes - results * job.out_bytes) / self._size
         self._a_in_l2, self._b_in_l2 = given <= room, weights <= l2_bytes / self._size
-        self._parts = [Part.of(profile, geometry, grid) for grid in grids]
-        self._bases = [fitting(profile, job, part) for part in self._parts]
-        self._sizes = Sizes.of(job, self._parts, self._bases)
-        self._ends = np.cumsum([len(bases) for bases in self._bases])
+        self._sizes = Sizes.of(profile, job, grids)
 
     def usual(self, place: int) -> float:
         """Cycles with the first blocks of a grid that fit."""
-        cycles, bases = self._rows(place, self._cycles[0]), self._bases[place]
-        usual = fitting(self._profile, self._job, self._parts[place], EDGES[2:4])
-        for wanted in (usual, bases):
-            chosen = cycles[[base in wanted for base in bases]]
+        mine, cycles = self._sizes.place == place, self._cycles[0]
+        for rows in (mine & self._sizes.usual[:, 0], mine):
+            chosen = cycles[rows]
             if (fits := chosen < inf).any():
                 return float(chosen[fits][0])
         return inf
@@ -100,26 +96,22 @@ class BlockCosts:
 
         Where memory is what all wait for, those of them that are done first without.
         """
-        cycles, without = (self._rows(place, each) for each in self._cycles)
+        cycles, without = self._cycles
+        cycles = np.where(self._sizes.place[:, None] == place, cycles, inf)
         least = min(limit, float(cycles.min(initial=inf)))
         alike = (cycles < limit) & (cycles <= _ALIKE * least)
         if not alike.any():
             return limit, None
         row, way = divmod(int(np.where(alike, without, inf).argmin()), alike.shape[1])
-        return least, self._tiling(place, row, way)
+        return least, self._tiling(row, way)
 
-    def _rows(self, place: int, values: NDArray[Any]) -> NDArray[Any]:
-        """Those of a grid."""
-        end = self._ends[place]
-        return values[end - len(self._bases[place]) : end]
-
-    def _tiling(self, place: int, row: int, way: int) -> MatmulTiling:
-        """The blocks of a grid of a size that take a way."""
-        base_m, base_n, base_k = self._bases[place][row]
-        ways = self._ways
-        depth_1, panels, a_bytes, wide = (
-            int(self._rows(place, each)[row, way]) for each in self._in_l1[1:]
+    def _tiling(self, row: int, way: int) -> MatmulTiling:
+        """The blocks of a size that take a way."""
+        sizes, ways = self._sizes, self._ways
+        base_m, base_n, base_k = (
+            int(each[row, 0]) for each in (sizes.base_m, sizes.base_n, sizes.base_k)
         )
+        depth_1, panels, a_bytes, wide = (int(each[row, way]) for each in self._in_l1[1:])
         return MatmulTiling(
             base_m,
             base_n,

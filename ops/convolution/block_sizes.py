@@ -13,15 +13,16 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from npusim.hardware.profile import Profile
     from npusim.ops.convolution.geometry import Geometry
     from npusim.values.dtypes import DType
 
-EDGES = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
-
-Base = tuple[int, int, int]  # rows, columns and depth of blocks in L0
+_FRACTALS = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
+_USUAL = slice(2, 4)  # of them, for a first look
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,57 +104,68 @@ class Part(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Sizes of blocks of parts, a row each: what they see of a slice of channels, and how many."""
+    """Sizes of blocks that fit into L0, a row each.
 
+    The ``place`` of a grid, a core's part on it, rows, columns and depth of blocks, bytes that one
+    sees of a slice of channels, whether it is looked at first, and how many there are.
+    """
+
+    place: NDArray[Any]
     part: Part
     base_m: NDArray[Any]
     base_n: NDArray[Any]
     base_k: NDArray[Any]
     slice_bytes: NDArray[Any]
+    usual: NDArray[Any]
     tall: NDArray[Any]
     broad: NDArray[Any]
 
     @classmethod
-    def of(cls, job: Job, parts: list[Part], bases: list[list[Base]]) -> Sizes:
-        """Those of a list of each part."""
-        rows = list[tuple[Any, ...]]()
-        for part, sizes in zip(parts, bases, strict=True):
-            highs = {base_m for base_m, _, _ in sizes}
-            seen = {base_m: _slice_bytes(job, part, base_m) for base_m in highs}
-            rows += [(*part, *base, seen[base[0]]) for base in sizes]
-        table = np.array(rows, float).reshape(-1, len(Part._fields) + 4).T[:, :, None]
-        *numbers, base_m, base_n, base_k, slice_bytes = table
-        whole = Part(*numbers)
-        tall, broad = np.ceil(whole.m / base_m), np.ceil(whole.n / base_n)
-        return cls(whole, base_m, base_n, base_k, slice_bytes, tall, broad)
+    def of(cls, profile: Profile, job: Job, grids: list[Grid]) -> Sizes:
+        """Those of all grids, one after the other."""
+        parts = [Part.of(profile, job.geometry, grid) for grid in grids]
+        rows = [row for place, part in enumerate(parts) for row in _rows(profile, job, place, part)]
+        table = np.array(rows, float).T
+        buffers, size = profile.buffers, job.dtype.itemsize
+        grain, lanes = profile.cube.fractal_m, buffers.block_bytes // size
+        deep = max(grain, lanes)  # of pieces that are turned on their way into L0B
+        in_l0 = np.minimum(buffers.l0a_bytes // table[1], buffers.l0b_bytes // table[2])
+        base_k = in_l0 // (2 * size) // deep * deep
+        fits = base_k > 0
+        base_k = np.minimum(base_k, round_up(round_up(job.geometry.depth, lanes), deep))
+        place, base_m, base_n, slice_bytes, usual = table[:, fits, None]
+        part = Part(*np.array(parts, float)[place[:, 0].astype(int)].T[:, :, None])
+        tall, broad = np.ceil(part.m / base_m), np.ceil(part.n / base_n)
+        last = usual > 0, tall, broad
+        return cls(place[:, 0], part, base_m, base_n, base_k[fits, None], slice_bytes, *last)
 
 
-def fitting(profile: Profile, job: Job, part: Part, edges: tuple[int, ...] = EDGES) -> list[Base]:
-    """Rows, columns and depth of blocks that fit into L0; ``edges`` are theirs in fractals."""
-    buffers, size, found = profile.buffers, job.dtype.itemsize, list[Base]()
-    grain, lanes = profile.cube.fractal_m, buffers.block_bytes // size
-    deep = max(grain, lanes)  # of pieces that are turned on their way into L0B
+def _rows(profile: Profile, job: Job, place: int, part: Part) -> Iterator[tuple[int, ...]]:
+    """Place, rows and columns of blocks, the bytes that they see, and whether they are usual."""
+    buffers, grain = profile.buffers, profile.cube.fractal_m
+    deep = max(grain, buffers.block_bytes // job.dtype.itemsize)
     table = buffers.bias_table_bytes if job.has_bias else None
     widest = min(part.n, (table or part.n * FLOAT.itemsize) // FLOAT.itemsize)
     results = buffers.l0c_bytes // FLOAT.itemsize
-    whole_k = round_up(round_up(job.geometry.depth, lanes), deep)
-    high = _edges(part.m, edges, grain)
-    for base_n in _within(_edges(part.n, edges, deep), widest, deep):
-        for base_m in _within(high, results // base_n, grain):
-            in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n)
-            base_k = in_l0 // (2 * size) // deep * deep
-            if base_k:
-                found.append((base_m, base_n, min(whole_k, base_k)))
-    return found
+    high, wide = _edges(part.m, grain), _edges(part.n, deep)
+    seen: dict[int, int] = {}
+    usual = _within(wide[_USUAL], widest, deep)
+    for base_n in _within(wide, widest, deep):
+        most = results // base_n
+        those = _within(high[_USUAL], most, grain) if base_n in usual else []
+        for base_m in _within(high, most, grain):
+            if base_m not in seen:
+                seen[base_m] = _slice_bytes(job, part, base_m)
+            yield place, base_m, base_n, seen[base_m], base_m in those
 
 
-def _edges(total: int, edges: tuple[int, ...], grain: int) -> list[tuple[int, int]]:
+def _edges(total: int, grain: int) -> list[tuple[int, int]]:
     """Edges of blocks that cut a total as evenly as fractals allow, with the longest that each is.
 
     The longest come first.
     """
     whole = ceil(total / grain)
-    return [(each * grain, ceil(whole / ceil(whole / each)) * grain) for each in edges]
+    return [(each * grain, ceil(whole / ceil(whole / each)) * grain) for each in _FRACTALS]
 
 
 def _within(edges: list[tuple[int, int]], most: int, least: int) -> list[int]:

@@ -191,6 +191,11 @@ class BlockedCopy(Kernel):
         self.kind, self.itemsize = src.dtype, src.dtype.itemsize
         self.block = profile.buffers.block_bytes // self.itemsize
         self.division = self.grid = self._repeated(self.tiled(profile))
+        # Axes as they follow each other: images, channels (slices of them), places; C0 channels.
+        plain, blocked = self.layout.plain, (*self.layout.blocked, 1)
+        self._plain_order = sorted(range(3), key=lambda axis: (-plain[axis], axis))
+        self._packed_order = [*sorted(range(3), key=lambda axis: -blocked[axis]), 3]
+        self._packed_steps = tuple([blocked[axis] for axis in self._packed_order])
         # One that is compiled for a shape starts all cores; else the tiling says how many.
         compiled, cores = profile.software.compiled_for_shape, profile.cores.vector_cores
         self.block_dim = cores if compiled else self.grid.used_cores
@@ -220,14 +225,12 @@ class BlockedCopy(Kernel):
         core.pipe.init_buffer(in_que, self.depth, half)
         core.pipe.init_buffer(out_que, self.depth, half)
         read_parameters(core, PARAMETERS)
-        order, packed_order = self._orders()
         for whole in self.grid.pieces(core):
             piece: Piece = whole
             outer: Index = 0
             if self.layout.outer[0] > 1:
                 piece, outer = Piece(whole.shape[1:], whole.starts[1:]), whole.starts[0]
-            plain = self.plain_cut(order, piece, outer)
-            packed = self.packed_cut(packed_order, piece, outer)
+            plain, packed = self.plain_cut(piece, outer), self.packed_cut(piece, outer)
             source, target = (plain, packed) if self.forward else (packed, plain)
             x = in_que.copy_in(source)
             out = out_que.alloc_tensor(self.kind, *target.shape)
@@ -247,14 +250,7 @@ class BlockedCopy(Kernel):
 
     # -- both sides of a tile ---------------------------------------------------------------------
 
-    def _orders(self) -> tuple[tuple[int, ...], str]:
-        """The axes as they follow each other on either side: n, c, s, and b inside slices."""
-        layout = self.layout
-        plain = sorted(range(3), key=lambda axis: (-layout.plain[axis], axis))
-        packed = sorted("ncs", key=lambda axis: -layout.blocked["ncs".index(axis)])
-        return tuple(plain), "".join(packed) + "b"
-
-    def plain_cut(self, order: tuple[int, ...], piece: Piece, outer: Index = 0) -> GmSlice:
+    def plain_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the plain tensor; neighbouring axes that it covers are one run.
 
         Rows that whole blocks don't step between are loaded by an instruction each where the kernel
@@ -262,7 +258,7 @@ class BlockedCopy(Kernel):
         (weights of a layout detector on 910B2). Source: CANN 8.1.RC1, impl/dynamic/trans_data.py,
         which generates those of NC1HWC0 and, in float32, of FRACTAL_Z.
         """
-        steps, sizes = self.layout.plain, self.layout.sizes
+        steps, sizes, order = self.layout.plain, self.layout.sizes, self._plain_order
         shape = [piece.shape[axis] for axis in order]
         strides = [steps[axis] for axis in order]
         places = (*zip(piece.starts, steps, strict=True), (outer, self.layout.outer[1]))
@@ -277,21 +273,16 @@ class BlockedCopy(Kernel):
         generated = maps or (fractals and self.kind is FLOAT)
         return cut.by_rows(singly=self.forward and generated)
 
-    def packed_cut(self, order: str, piece: Piece, outer: Index = 0) -> GmSlice:
+    def packed_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the blocked tensor, with the zeros behind its last images and places."""
         layout = self.layout
         images, channels, places = self._padded(piece.shape)
         n_step, c_step, s_step = layout.blocked
-        axes = {
-            "n": (images, n_step),
-            "c": (-(-channels // layout.c0), c_step),
-            "s": (places, s_step),
-            "b": (layout.c0, 1),
-        }
+        sizes = images, -(-channels // layout.c0), places, layout.c0
         n, c, s = piece.starts
         where = (n, n_step), (c, c_step // layout.c0), (s, s_step), (outer, layout.outer[2])
-        shape, steps = zip(*[axes[axis] for axis in order], strict=True)
-        return self.packed.window(where, shape, steps)
+        shape = tuple([sizes[axis] for axis in self._packed_order])
+        return self.packed.window(where, shape, self._packed_steps)
 
     def _padded(self, shape: tuple[int, ...]) -> Sizes:
         """A tile's sizes on the blocked side; a load leaves out what is padding."""
@@ -309,11 +300,11 @@ class BlockedCopy(Kernel):
         self, shape: tuple[int, ...], out: tuple[int, ...], depth: int, values: NDArray[Any]
     ) -> NDArray[Any]:
         """The numbers of a tile in the other order, behind ``depth`` axes of loops."""
-        order, packed = self._orders()
+        order = self._plain_order
         images, channels, places = self._padded(shape)
         slices = ceil(channels / self.layout.c0)
         wide = (images, slices, self.layout.c0, places)
-        into = ["ncbs".index(axis) for axis in packed]
+        into = [(0, 1, 3, 2)[axis] for axis in self._packed_order]
         stack = values.shape[:depth]
         if self.forward:
             plain = values.reshape(*stack, *(shape[axis] for axis in order))
@@ -327,7 +318,7 @@ class BlockedCopy(Kernel):
         plain = _turned(packed_values, depth, [into.index(axis) for axis in range(4)])
         plain = plain.reshape(*stack, images, slices * self.layout.c0, places)
         cut = plain[..., :channels, :]
-        return _turned(cut, depth, list(order)).reshape(*stack, *out)
+        return _turned(cut, depth, order).reshape(*stack, *out)
 
 
 def _turned(values: NDArray[Any], depth: int, order: list[int]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec, load_profile
+from npusim.ascendc import Core
 from npusim.operators.registry import op_types
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import streams
@@ -230,7 +231,10 @@ def is_known_again(kernel: Kernel, profile: Profile) -> bool:
 
 
 def agrees(op_type: str, chip: str, examples: int) -> None:
-    """Tasks of an operator on a chip with few cores, by both players."""
+    """Tasks of an operator on a chip with few cores, by both players.
+
+    The reference plays what every core has written down by itself, instruction by instruction.
+    """
 
     @settings(max_examples=examples, deadline=None)
     @given(data=st.data())
@@ -241,7 +245,10 @@ def agrees(op_type: str, chip: str, examples: int) -> None:
         except KernelError:  # this chip doesn't have it
             return
         compiled = run_tasks(made, profile).runs
-        for run, reference in zip(compiled, run_tasks(made, profile, exact=True).runs, strict=True):
+        with pytest.MonkeyPatch.context() as patch:  # nothing is written down for something else
+            patch.setattr(Core, "_only_writes_down", False)
+            played = run_tasks(made, profile, exact=True).runs
+        for run, reference in zip(compiled, played, strict=True):
             assert_alike(run, reference)
 
     both()

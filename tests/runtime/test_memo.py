@@ -201,6 +201,15 @@ def test_a_kernel_is_traced_once_for_equal_calls(monkeypatch: pytest.MonkeyPatch
     assert len(traced) > len(first.tasks)
 
 
+def test_calls_on_streams_of_their_own_keep_runs_alone() -> None:
+    device, (shape, other, _) = Device(CHIP), SHAPES
+    multiply(device, shape)
+    alone = device.memo.held_bytes
+    stream = device.create_stream()
+    device.estimate("aclnnMul", stream=stream, self=other, other=other, out=other)
+    assert 0 < 5 * alone < device.memo.held_bytes - alone
+
+
 def test_streams_of_other_memory_find_in_l2_what_is_there() -> None:
     """Equal calls on other memory: L2 knows it by other numbers than the streams."""
     x, y, z, u, v, w = (TensorSpec((1 << 20,), "float16") for _ in range(6))

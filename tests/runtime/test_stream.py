@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
+from npusim.runtime.argument_memory import KeptMemory
 from npusim.values.errors import ArgumentError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
 
@@ -157,3 +158,19 @@ def test_a_stream_of_another_chip_is_refused() -> None:
         multiply(one, full(), full(), full(), other.create_stream())
     same = Device("Ascend910A")
     assert multiply(one, full(), full(), full(), same.create_stream()) > 0
+
+
+def test_memory_between_tasks_is_used_again_once_nobody_looks_at_it() -> None:
+    kept, count = KeptMemory(), 1 << 20
+    first = kept.empty(count, np.dtype(np.float32))
+    place, part = first.ctypes.data, first[5:9].reshape(2, 2)
+    part[:] = 7
+    del first
+    other = kept.empty(count, np.dtype(np.int32))
+    other[:] = 1
+    assert (part == 7).all(), "somebody looks at a part of it"
+    del part
+    assert kept.empty(count - 1, np.dtype(np.float32)).ctypes.data == place
+    assert kept.empty(count // 4, np.dtype(np.float32)).ctypes.data != place, "it is far too large"
+    held = [kept.empty(8 * count, np.dtype(np.float32)) for _ in range(3)]
+    assert len({each.ctypes.data for each in held}) == 3, "more than is kept"

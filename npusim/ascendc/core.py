@@ -384,21 +384,22 @@ class Core(
         moves is counted from ``places``, one in each buffer, which may be others for another one,
         on any core of the kernel; those come one by one, and where numbers are found elsewhere.
         """
-        origins = {each.tensor.buffer.number: each.origin() for each in places}
+        line, done = self.costs.line_bytes, 0
+        begins = [each.begins(line) for each in places]
+        origins = {lies[0]: origin for origin, lies in begins}
         apart = not places or (self.scheduling and len(origins) == len(places))
-        done = 0
         if apart and self._only_writes_down:
             passages, place = self.costs.passages, site() or self.recorder.home
             setting = Setting(origins, self.pipe.flags, self.depth, place)
             if places:
-                line = self.costs.line_bytes
-                lie = (each.lies(line) for each in places)
-                key = key, self.unit.kind, self._last_written, *lie
+                key = key, self.unit.kind, self._last_written, *[lies for _, lies in begins]
             if key not in passages:
                 noted, done = self.recorder.passage(works[0]), 1
                 after = self._last_written, set(self._unread)
                 passages[key] = None if noted is None else Passage(noted, setting, *after)
             again, known = len(works) - done, passages[key]
+            if not (again or self.recorder.takes_note):
+                return 0
             if known is not None and not known.comes_again:
                 known = passages[key] = None
             if again and known is not None:

@@ -119,15 +119,15 @@ class GmSlice(PlacedNumbers):
             for depth in self.depths
         }
 
-    def origin(self) -> Origin:
-        """Where what is counted from its first element begins."""
-        return Origin(self._base, self._items, self.moves)
+    def begins(self, line_bytes: int) -> tuple[Origin, tuple[int, ...]]:
+        """Where what is counted from its first element begins, and how that lies.
 
-    def lies(self, line_bytes: int) -> tuple[int, ...]:
-        """Its buffer and the part of a line that it begins at: equal where copies take as long."""
+        The second is equal where copies take as long: its buffer, and where in a line it begins.
+        """
         itemsize = self.tensor.dtype.itemsize
-        apart = gcd(line_bytes, *(step * itemsize for step in self._strides))
-        return self.tensor.buffer.number, self._base * itemsize % line_bytes, apart
+        apart = gcd(line_bytes, *[step * itemsize for step in self._strides])
+        lies = self.tensor.buffer.number, self._base * itemsize % line_bytes, apart
+        return Origin(self._base, self._items, self.moves), lies
 
     def pattern(self, loops: Sequence[LoopIndex]) -> tuple[object, ...]:
         """As :attr:`key`, but equal in all turns of ``loops`` that move it evenly."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from npusim.engine.program import Instruction, Pipe, Transfer
-
 if TYPE_CHECKING:
     from npusim.ascendc.reuse import Cycle
+    from npusim.engine.program import Instruction, Pipe, Transfer
 
 Item = tuple[object, ...]  # of a slice's key: what moves it, and by how many elements
 Key = tuple[int, int, tuple[Item, ...], tuple[int, ...], tuple[int, ...]]
@@ -135,13 +134,6 @@ class Passage:
             return not isinstance(event, Again) or event.passage.comes_again
         around = {loop: cycle for loop, cycle in event.moves.items() if loop < depth}
         return origin is not None and around == origin.moves
-
-    def instruction(self, event: Emitted, setting: Setting) -> Instruction:
-        """The same one; what stood for the line that came to the passage stands for that one."""
-        each, transfer = event
-        site = setting.place if each.site == self.setting.place else each.site
-        return Instruction(each.pipe, each.name, each.cycles, transfer, (), (), each.detail, site,
-                           each.latency, each.unit_flag)  # fmt: skip
 
     def key(self, key: Key, setting: Setting) -> Key:
         """The memory that is loaded in another setting."""

@@ -128,6 +128,11 @@ class Recorder:
         found, self._noted = self._noted, around
         return found
 
+    @property
+    def takes_note(self) -> bool:
+        """Whether what is written down is a part of a passage."""
+        return self._noted is not None
+
     def note(self, event: Event | None) -> None:
         """What came last is one event of the passage around it; None ends that."""
         if event is None:
@@ -149,14 +154,20 @@ class Recorder:
             self._repeat(passage, 1, setting)
             self.leave_loop(times, 0)  # which moves nothing
             return
-        flags = dict(zip(passage.setting.flags, setting.flags, strict=False))
-        deeper = setting.depth - passage.setting.depth
+        own, flags, place = passage.setting, setting.flags, setting.place
+        numbers = None if flags is own.flags else dict(zip(own.flags, flags, strict=False))
+        deeper = setting.depth - own.depth
         for each in passage.events:
             if isinstance(each, Emitted):
-                last = passage.instruction(each, setting)
+                made, transfer = each
+                site = place if made.site == own.place else made.site
+                last = Instruction(made.pipe, made.name, made.cycles, transfer, (), (),
+                                   made.detail, site, made.latency, made.unit_flag)  # fmt: skip
                 self._emit(last)
             elif isinstance(each, Flagged):
-                (self.set_flag if each.sets else self.wait_flag)(each.pipe, flags[each.flag])
+                pipe, flag, sets = each
+                number = flag if numbers is None else numbers[flag]
+                (self.set_flag if sets else self.wait_flag)(pipe, number)
             elif isinstance(each, Loaded):
                 moves = passage.moves(each.moves, each.key[0], setting)
                 self.load(last, passage.key(each.key, setting), moves)

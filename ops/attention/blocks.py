@@ -9,6 +9,7 @@ ops-transformer attention/flash_attention_score/op_host/flash_attention_score_ti
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from npusim.ops.attention.masks import Mask
@@ -89,11 +92,18 @@ class Dealing:
         for sequence, size in enumerate(self.lengths):
             asked = (size, self.mask.bands[sequence])
             if asked not in seen:
-                shapes = [self._shape(sequence, row) for row in range(0, size[0], self.rows)]
+                shapes = self._shapes(sequence, range(0, size[0], self.rows))
                 numbers = [known.setdefault(each, len(known)) for each in shapes]
                 seen[asked] = np.tile(np.array(numbers, np.intp), self.heads)
             parts.append(seen[asked])
         return np.concatenate(parts), list(known)
+
+    def _shapes(self, sequence: int, firsts: range) -> list[Shape]:
+        """Those of a head's blocks; where nothing is masked, all but the last are alike."""
+        if self.mask.tensor is None and len(firsts) > 1:
+            whole, last = self._shape(sequence, 0), self._shape(sequence, firsts[-1])
+            return [whole] * (len(firsts) - 1) + [last]
+        return [self._shape(sequence, first) for first in firsts]
 
     @cached_property
     def _starts(self) -> NDArray[np.intp]:
@@ -147,15 +157,15 @@ class Dealing:
         mean of what differs among them.
         """
         numbers, shapes = self._table
-        loads = np.array([_load(each) for each in shapes])
-        spans = [(first * self.lanes, last * self.lanes) for first, last in self.stretches]
-        first, last = max(spans, key=lambda span: int(loads[numbers[slice(*span)]].sum()))
-        own = numbers[first:last]
-        own = np.concatenate([own, np.full(-len(own) % self.lanes, -1)]).reshape(-1, self.lanes)
-        pairs, counts = np.unique(own, axis=0, return_counts=True)
+        loads = np.array([_load(each) for each in shapes])[numbers]
+        firsts = [first * self.lanes for first, _ in self.stretches]
+        most = int(np.add.reduceat(loads, firsts).argmax())
+        first, last = (each * self.lanes for each in self.stretches[most])
+        own = numbers[first:last].tolist()
+        pairs = Counter(tuple(own[at : at + self.lanes]) for at in range(0, len(own), self.lanes))
         kinds: dict[tuple[bool, bool], list[tuple[list[Shape], int]]] = {}
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            members = [shapes[number] for number in pair if number >= 0]
+        for pair, count in sorted(pairs.items()):
+            members = [shapes[number] for number in pair]
             whole = len(members) == self.lanes and all(each.rows == self.rows for each in members)
             several = any(each.rounds > 1 for each in members)
             kinds.setdefault((several, whole), []).append((members, count))
@@ -209,7 +219,7 @@ def _load(shape: Shape) -> int:
 
 def _dealt(loads: NDArray[np.int64], cores: int) -> list[int]:
     """Where stretches end that are as even as they can be, for up to ``cores`` of them."""
-    ends = np.cumsum(loads)
+    ends = np.cumsum(loads).tolist()
     most, mean_load = int(loads.max()), ceil(ends[-1] / cores)
     low, high = max(most, mean_load), mean_load + most  # what is cut there is longer than the mean
     while low < high:
@@ -221,10 +231,10 @@ def _dealt(loads: NDArray[np.int64], cores: int) -> list[int]:
     return _cuts(ends, low)
 
 
-def _cuts(ends: NDArray[np.int64], most: int) -> list[int]:
+def _cuts(ends: Sequence[int], most: int) -> list[int]:
     """Stretches of at most that load each, as long as they can be."""
     cuts, done = [0], 0
     while cuts[-1] < len(ends):
         cuts.append(bisect_right(ends, done + most))
-        done = int(ends[cuts[-1] - 1])
+        done = ends[cuts[-1] - 1]
     return cuts

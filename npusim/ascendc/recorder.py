@@ -191,7 +191,10 @@ class Recorder:
         pipe = instruction.pipe
         if self._noted is not None:
             self._noted.append(Emitted(instruction, instruction.transfer))
-        self.allowance.take()
+        turn = self.allowance.turns[-1]
+        turn.instructions += 1
+        if turn.instructions >= turn.next_look:
+            self.allowance.look(turn)
         frame = self._frames[-1]
         if pipe is _SCALAR:
             frame.behind_scalar.update(self._others)

@@ -261,9 +261,11 @@ def _rounds(
 
     A launch of more blocks than there are cores, ``apart``, goes in rounds.
     """
+    if kernel.block_dim <= apart:
+        return {(blocks[0],): tuple(blocks) for blocks in kinds.values()}
     kind = {block: blocks[0] for blocks in kinds.values() for block in blocks}
     found: dict[tuple[int, ...], list[int]] = {}
-    for core in range(min(apart, kernel.block_dim)):
+    for core in range(apart):
         rounds = tuple(kind[block] for block in range(core, kernel.block_dim, apart))
         found.setdefault(rounds, []).append(core)
     return {rounds: tuple(members) for rounds, members in found.items()}

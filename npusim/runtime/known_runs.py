@@ -121,9 +121,8 @@ class _Again:
 
 def _ranges(blocks: tuple[int, ...]) -> list[list[int]]:
     """Blocks as runs of neighbours: the first of each and the one behind its last."""
-    first, last = blocks[0], blocks[-1]
-    if last - first == len(blocks) - 1:  # as most are
-        return [[first, last + 1]]
+    if blocks and blocks[-1] - blocks[0] == len(blocks) - 1:  # as most are
+        return [[blocks[0], blocks[-1] + 1]]
     found: list[list[int]] = []
     for block in blocks:
         if found and found[-1][1] == block:

@@ -132,7 +132,7 @@ class Contents:
         self.parts.append(f"{{{sorted(told)}}}")
 
     def _tell_mapping(self, values: Any) -> None:
-        self.tell_all("map", [each for item in values.items() for each in item])
+        self.tell_all("map", (tuple(values), *values.values()))
 
     def _tell_code(self, value: Any) -> None:
         self.parts.append(_code(value))
@@ -167,7 +167,9 @@ def _dataclass(kind: type) -> Callable[[Any, Any], None]:
 
     def tell(contents: Contents, value: Any) -> None:
         held = [getattr(value, each) for each in names]
-        if (frozen and all(map(_is_small, held))) or contents.is_new(value):
+        if frozen and not follows and _PLAIN.issuperset(map(type, held)):
+            contents.parts.append(f"{name}{held}")
+        elif (frozen and all(map(_is_small, held))) or contents.is_new(value):
             source = value.follows_from if follows else None
             contents.tell_all(name, held if source is None else (source,))
 

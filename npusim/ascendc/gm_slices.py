@@ -201,14 +201,15 @@ class GmSlice(PlacedNumbers):
 
     def _runs(self, run: int, axis: int) -> tuple[int, int]:
         """Runs of ``run`` elements behind ``axis``, put together as far as they are one."""
-        stop = len(self.shape) - 1 if self.rows_apart else 0
-        while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
+        shape, steps = self.shape, self.steps
+        stop = len(shape) - 1 if self.rows_apart else 0
+        while axis > stop and (steps[axis - 1] == run or shape[axis - 1] == 1):
             axis -= 1
-            run *= self.shape[axis]
+            run *= shape[axis]
         runs = 1
         for before in range(axis):  # one of stride zero is loaded once, and read again on the chip
-            if self.steps[before]:
-                runs *= self.shape[before]
+            if steps[before]:
+                runs *= shape[before]
         return run, runs
 
     def grain_bytes(self, line_bytes: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from npusim.ascendc.allowance import Allowance
@@ -69,7 +69,10 @@ class Body(NamedTuple):
         frame = self.frame
         body = _copied(frame.body, copies)
         touches = [
-            replace(each, instruction=copies.get(id(each.instruction))) for each in frame.touches
+            Touch(
+                copies.get(id(each.instruction)), each.buffer, each.nbytes, each.moves, each.fresh
+            )
+            for each in frame.touches
         ]
         frame = Frame(body, frame.last, frame.behind_scalar, touches)
         moved, first = self.moved.copied(), dict(self.first_touch)
@@ -87,7 +90,7 @@ def _copied(nodes: Sequence[Node], copies: dict[int, Instruction]) -> list[Node]
         if isinstance(node, Loop):
             found.append(Loop(node.count, _copied(node.body, copies)))
         elif isinstance(node, Instruction) and node.transfer is not None:
-            found.append(copies.setdefault(id(node), replace(node)))
+            found.append(copies.setdefault(id(node), node.copied()))
         else:
             found.append(node)
     return found

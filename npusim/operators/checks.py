@@ -7,7 +7,6 @@ prints (hicann/ops-math, operator error check header), so that a search for it f
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 MADE_FOR_OTHERS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What Python raises in a rule or a plan that wasn't made for such ranks, sizes or numbers."""
 
-_LOG = logging.getLogger(__name__)
-
 
 def note(what: str, error: Exception) -> None:
     """Tell developers (DEBUG) which mistake of ours an *unknown* hides; fuzzers listen."""
-    _LOG.debug("%s raised", what, exc_info=error)
+    import logging  # for mistakes of ours
+
+    logging.getLogger(__name__).debug("%s raised", what, exc_info=error)
 
 
 class Objection(NamedTuple):

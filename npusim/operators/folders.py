@@ -12,6 +12,7 @@ import pkgutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -150,8 +151,16 @@ def _state(folders: Iterable[str]) -> list[str]:
     ours = [Path(place) for place in import_module(PACKAGE).__path__]
     names = [each.rpartition(".")[2] for each in folders]
     rooms = [Path(__file__).parent, *(place / name for place in ours for name in names)]
-    files = sorted(file for room in rooms for file in room.glob("*.py"))
-    return [f"{file} {(about := file.stat()).st_size} {about.st_mtime_ns}" for file in files]
+    return sorted(line for room in rooms for line in _states(room))
+
+
+def _states(room: Path) -> Iterator[str]:
+    """The modules of a folder, each with its size and time; none of one that isn't there."""
+    with suppress(FileNotFoundError), os.scandir(room) as entries:
+        for each in entries:
+            if each.name.endswith(".py"):
+                about = each.stat()
+                yield f"{each.path} {about.st_size} {about.st_mtime_ns}"
 
 
 @cache

@@ -11,7 +11,6 @@ import numpy as np
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import ai_cpu_function
 from npusim.operators.tasks import kernels_on
-from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.values.dtypes import dtype
 from npusim.values.errors import UnsupportedIntrinsicError
 
@@ -62,6 +61,8 @@ def _asked(task: Task) -> tuple[set[str], Dtypes]:
 
 def _ai_cpu_kernels(task: Task, compute: Callable[..., Any]) -> tuple[Kernel, ...]:
     """The task as the AI CPUs do it; results that are left out are as it makes them of ones."""
+    from npusim.schedules.on_ai_cpu import OnAiCpu  # few tasks are
+
     row = OnAiCpu(task.op_type, compute, attributes=task.attributes)
     outputs = task.outputs
     if not outputs:

@@ -81,6 +81,7 @@ class BlockCosts:
         room = (l2_bytes - results * job.out_bytes) / self._size
         self._a_in_l2, self._b_in_l2 = given <= room, weights <= l2_bytes / self._size
         self._sizes = Sizes.of(profile, job, grids)
+        self._whole_a = self._sizes.slice_bytes * self._seen(self._k)
 
     def usual(self, place: int) -> float:
         """Cycles with the first blocks of a grid that fit."""
@@ -177,20 +178,20 @@ class BlockCosts:
         if self._job.has_bias:
             room -= buffers.bias_table_bytes or 0
         whole_b = sizes.base_n * np.ceil(self._k / sizes.base_k) * sizes.base_k * self._size
-        whole_a = sizes.slice_bytes * self._seen(self._k)
         tile_a, tile_b = sizes.slice_bytes * ways.seen, sizes.base_n * ways.step * self._size
         streamed = np.where(ways.only_a, 0, tile_a) + np.where(ways.keep_b, 0, tile_b)
-        kept = np.where(ways.only_a, whole_a, 0) + np.where(ways.keep_b, whole_b, 0)
+        kept = np.where(ways.only_a, self._whole_a, 0) + np.where(ways.keep_b, whole_b, 0)
         left = room - np.where(ways.alone, 1, 2) * streamed
         fits, most = self._first_that_fit(kept <= left), np.maximum(1, left[:, :1] // whole_b)
         of_b, of_a = sizes.broad * sizes.part.groups, sizes.tall * sizes.part.images
         several = np.where(ways.only_a, of_a > 1, of_b > np.where(ways.both, most, 1))
         panels = np.where(2 * kept <= left, 1 + (several | (kept == 0)), 1)
-        depth_1 = np.clip((room - kept * panels) // streamed, 2, _TILES_AHEAD)
-        depth_1 = np.where(ways.both, 2, np.where(ways.alone, 1, depth_1))
+        ahead = np.floor((room - kept * panels) / streamed)
+        most_ahead = np.where(ways.both, 2, np.where(ways.alone, 1, _TILES_AHEAD))
+        depth_1 = np.minimum(np.maximum(ahead, 2), most_ahead)
         columns = np.ceil(sizes.broad / np.minimum(sizes.broad, most // panels[:, :1]))
         wide = np.where(ways.both, np.ceil(sizes.broad / columns), 1)
-        return _InL1(fits, depth_1, panels, np.where(ways.keep_a, whole_a, tile_a), wide)
+        return _InL1(fits, depth_1, panels, np.where(ways.keep_a, self._whole_a, tile_a), wide)
 
     def _first_that_fit(self, fits: NDArray[Any]) -> NDArray[Any]:
         """Those of the first kind of steps that fit, single tiles where no others do."""
@@ -234,8 +235,7 @@ class BlockCosts:
         last = self._out(sizes.base_m * sizes.base_n // self._grain**2, 1)
         around = in_l1.a_bytes / self._a_rate + step_b / self._rate + last
         # What L2 has no room for comes from memory again.
-        once_a = tall * self._seen(self._k) * sizes.slice_bytes
-        read_a = once_a if self._a_in_l2 else of_a
+        read_a = tall * self._whole_a if self._a_in_l2 else of_a
         read_b = np.minimum(of_b, whole_b) if self._b_in_l2 else of_b
         memory = (read_a + read_b + part.m * part.n * self._job.out_bytes) / part.hbm
         turns = part.images * part.groups

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,8 @@ def library() -> ctypes.CDLL | None:
     try:
         loaded = ctypes.CDLL(str(next(here / name for name in _NAMES if (here / name).exists())))
     except (StopIteration, OSError):  # it wasn't built, or for another machine
+        import logging
+
         logging.getLogger("npusim").warning(
             "the compiled player is missing: kernels are played by SimPy, which takes far longer. "
             "It is built where npusim is installed beside a C compiler (%s=1: no warning)",

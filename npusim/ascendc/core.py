@@ -389,10 +389,11 @@ class Core(
         origins = {lies[0]: origin for origin, lies in begins}
         apart = not places or (self.scheduling and len(origins) == len(places))
         if apart and self._only_writes_down:
-            passages, place = self.costs.passages, site() or self.recorder.home
-            setting = Setting(origins, self.pipe.flags, self.depth, place)
+            passages, flags = self.costs.passages, self.pipe.flags
+            setting = Setting(origins, flags, self.depth, site() or self.recorder.home)
             if places:
-                key = key, self.unit.kind, self._last_written, *[lies for _, lies in begins]
+                core = self.unit.kind, len(flags), self._last_written
+                key = key, *core, *[lies for _, lies in begins]
             if key not in passages:
                 noted, done = self.recorder.passage(works[0]), 1
                 after = self._last_written, set(self._unread)

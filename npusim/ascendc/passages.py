@@ -121,6 +121,10 @@ class Passage:
             )
         return self._comes_again
 
+    def stands_as(self, setting: Setting) -> bool:
+        """Whether it comes again on a core with as many queues."""
+        return self.comes_again and len(self.setting.flags) == len(setting.flags)
+
     def _begins(self, event: Event) -> bool:
         """Whether an event that moves something does so as its origin says."""
         origins, _, depth, _ = self.setting
@@ -131,7 +135,7 @@ class Passage:
         elif isinstance(event, Stored):
             origin = origins.get(event.transfer.buffer)
         else:
-            return not isinstance(event, Again) or event.passage.comes_again
+            return not isinstance(event, Again) or event.passage.stands_as(self.setting)
         around = {loop: cycle for loop, cycle in event.moves.items() if loop < depth}
         return origin is not None and around == origin.moves
 

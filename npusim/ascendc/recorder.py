@@ -152,7 +152,8 @@ class Recorder:
             self.leave_loop(times, 0)  # which moves nothing
             return
         own, flags, place = passage.setting, setting.flags, setting.place
-        numbers = None if flags is own.flags else dict(zip(own.flags, flags, strict=False))
+        same = flags is own.flags or not setting.origins  # what moves nothing tells its flags apart
+        numbers = None if same else dict(zip(own.flags, flags, strict=False))
         deeper = setting.depth - own.depth
         for each in passage.events:
             if isinstance(each, Emitted):

@@ -20,7 +20,7 @@ _BETWEEN = 1_024  # instructions from a look at the clock to the next
 
 
 @dataclass(slots=True)
-class _Turn:
+class Turn:
     """What the code has been given since a turn of its innermost loop began."""
 
     since: float = 0.0  # when the clock was first looked at: to ask it takes longer than all else
@@ -31,36 +31,30 @@ class _Turn:
 
 
 class Allowance:
-    """Counts what the code of one core asks for."""
+    """What the code of one core asks for, in the ``turns`` around it."""
 
     def __init__(self) -> None:
-        self._turns = [_Turn()]
-
-    def take(self) -> None:
-        """One more instruction; raises KernelError if the code doesn't seem to end."""
-        turn = self._turns[-1]
-        turn.instructions += 1
-        if turn.instructions >= turn.next_look:
-            self._look(turn)
+        self.turns = [Turn()]
 
     def begin_loop(self) -> None:
         """What follows are turns of a loop that ends."""
-        self._turns.append(_Turn())
+        self.turns.append(Turn())
 
     def next_turn(self) -> None:
         """The loop's next turn begins."""
-        last = self._turns[-1]
-        self._turns[-1] = _Turn(before=last.before + last.instructions)
+        last = self.turns[-1]
+        self.turns[-1] = Turn(before=last.before + last.instructions)
 
     def end_loop(self) -> None:
         """The loop is over; of many in a turn the instructions count after all."""
-        inner, outer = self._turns.pop(), self._turns[-1]
+        inner, outer = self.turns.pop(), self.turns[-1]
         outer.loops += 1
         if outer.loops > MOST_LOOPS:
             outer.instructions += inner.before + inner.instructions
-            self._look(outer)
+            self.look(outer)
 
-    def _look(self, turn: _Turn) -> None:
+    def look(self, turn: Turn) -> None:
+        """Raise KernelError if the code doesn't seem to end; asked from ``next_look`` on."""
         if turn.instructions < turn.next_look:
             return
         turn.next_look = turn.instructions + _BETWEEN

@@ -32,6 +32,17 @@ _NONE: Final[dict[int, Any]] = {}  # of a slice's loops; what has some has a dic
 class GmSlice(PlacedNumbers):
     """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
 
+    rows_apart = singly = skips = False
+    whole_blocks = 0
+    raw = False  # its places are given in elements of memory
+    # Loops by their depth, where some move it otherwise than evenly: with an offset for every
+    # iteration, and how often one comes again; turn by turn, by elements from one to the next.
+    _irregular: dict[int, NDArray[np.int64]] = _NONE
+    _cycles: dict[int, Cycle] = _NONE
+    _turned: dict[int, int] = _NONE
+    _computed: tuple[tuple[Scalar, int], ...] = ()  # by the scalar unit, and strides
+    _items: tuple[Item, ...] = ()
+
     def __init__(
         self,
         tensor: Held,
@@ -42,21 +53,9 @@ class GmSlice(PlacedNumbers):
         self.tensor = tensor
         self.shape = shape
         self.steps = steps
-        self.rows_apart = False
-        self.singly = False
-        self.skips = False
-        self.whole_blocks = 0
-        self.raw = False  # its places are given in elements of memory
         self._base = tensor.start
-        # Loops by their depth: those with an index and the elements between iterations, those
-        # with an offset for every iteration and how often one comes again, and those that are
-        # executed turn by turn, with the elements between turns.
+        # Those that move it evenly, and the elements from an iteration to the next.
         self._affine: dict[int, tuple[LoopIndex, int]] = {}
-        self._irregular: dict[int, NDArray[np.int64]] = _NONE
-        self._cycles: dict[int, Cycle] = _NONE
-        self._turned: dict[int, int] = _NONE
-        self._computed: tuple[tuple[Scalar, int], ...] = ()  # by the scalar unit, and strides
-        self._items: tuple[Item, ...] = ()
         self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
             if type(item) is int:  # as most are
@@ -202,14 +201,15 @@ class GmSlice(PlacedNumbers):
 
     def _runs(self, run: int, axis: int) -> tuple[int, int]:
         """Runs of ``run`` elements behind ``axis``, put together as far as they are one."""
-        stop = len(self.shape) - 1 if self.rows_apart else 0
-        while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
+        shape, steps = self.shape, self.steps
+        stop = len(shape) - 1 if self.rows_apart else 0
+        while axis > stop and (steps[axis - 1] == run or shape[axis - 1] == 1):
             axis -= 1
-            run *= self.shape[axis]
+            run *= shape[axis]
         runs = 1
         for before in range(axis):  # one of stride zero is loaded once, and read again on the chip
-            if self.steps[before]:
-                runs *= self.shape[before]
+            if steps[before]:
+                runs *= shape[before]
         return run, runs
 
     def grain_bytes(self, line_bytes: int) -> int:

@@ -208,9 +208,12 @@ class Dealt:
     def __init__(self, table: NDArray[np.int64]) -> None:
         numbers = table.tolist()
         last = {number: place for place, number in enumerate(numbers)}
-        self._table, self._only = table, numbers[0] if len(last) == 1 else None
-        self._cycle, self._unit = (0, 0), gcd(*last)
-        if self._only is None and (again := len(numbers) - len(last)):
+        self._table, self._cycle, self._unit = table, (0, 0), 0
+        self._only = numbers[0] if len(last) == 1 else None
+        if self._only is not None:
+            return
+        self._unit = gcd(*last)
+        if again := len(numbers) - len(last):
             first = {number: place for place, number in reversed([*enumerate(numbers)])}
             between = (sum(last.values()) - sum(first.values())) / again
             self._cycle = len(last), max(1, round(between))

@@ -37,12 +37,13 @@ class Queue:
 
     def _hold_up(self, nodes: Sequence[Node], turns: int, left: list[float]) -> None:
         for node in nodes:
-            if type(node) is Loop:
-                if node.count > 0:
-                    self._hold_up(node.body, turns * node.count, left)
-            elif type(node) is Instruction and (transfer := node.transfer) is not None:
+            if type(node) is Instruction:
+                if (transfer := node.transfer) is None:
+                    continue
                 write, share = transfer.write, left[transfer.write]
                 if share and self.spread_bytes:
                     share *= 1.0 - exp(-turns * transfer.traffic_bytes / self.spread_bytes)
                 left[write] -= share
                 node.first_cycles = share * (self.store_cycles if write else self.load_cycles)
+            elif type(node) is Loop and node.count > 0:
+                self._hold_up(node.body, turns * node.count, left)

@@ -79,21 +79,21 @@ class TPipe:
 
         Raises BufferOverflowError, and KernelError for numbers that no buffer has.
         """
-        place = place_of(buffer.position)
+        core, memory = self._core, buffer.memory
         depth = buffer.depth if isinstance(buffer, TQue) else 0
-        most = max(1, self._core.capacity_bytes(place))
+        most = max(1, core.capacity_bytes(memory))
         whole = type(num) is type(nbytes) is type(depth) is int or all(
             isinstance(each, Integral) for each in (num, nbytes, depth)
         )
         if not (whole and 1 <= num <= most and nbytes >= 0 and 0 <= depth <= most):
             raise KernelError(
-                self._core.kernel_name,
+                core.kernel_name,
                 f"init_buffer of {num} slots of {nbytes} bytes for a queue of depth {depth}",
                 "Give one slot or more, of as many bytes as a tile has, and a depth of 1 or 2.",
             )
-        slot = round_up(nbytes, self._core.block_bytes)
-        buffer.start = self.reserve(place, num * slot, buffer.name, slots=num)
-        buffer.attach(self._core, num, slot)
+        slot = round_up(nbytes, core.block_bytes)
+        buffer.start = self.reserve(memory, num * slot, buffer.name, slots=num)
+        buffer.attach(core, num, slot)
         self._reserved += 1
         self.reserved = max(self.reserved, self._reserved)
         if isinstance(buffer, TQue):

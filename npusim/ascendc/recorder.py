@@ -85,10 +85,7 @@ def _copied(nodes: Sequence[Node], copies: dict[int, Instruction]) -> list[Node]
         if type(node) is Loop:
             found.append(Loop(node.count, _copied(node.body, copies)))
         elif type(node) is Instruction and node.transfer is not None:
-            copies[id(node)] = Instruction(
-                node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
-                node.detail, node.site, node.latency, node.unit_flag,
-            )  # fmt: skip
+            copies[id(node)] = node.copied()
             found.append(copies[id(node)])
         else:
             found.append(node)
@@ -217,7 +214,10 @@ class Recorder:
         pipe = instruction.pipe
         if self._noted is not None:
             self._noted.append(Emitted(instruction, instruction.transfer))
-        self.allowance.take()
+        turn = self.allowance.turns[-1]
+        turn.instructions += 1
+        if turn.instructions >= turn.next_look:
+            self.allowance.look(turn)
         frame = self._frames[-1]
         if pipe is _SCALAR:
             frame.behind_scalar.update(self._others)

@@ -115,6 +115,8 @@ def _moved(node: Node, first: int) -> Node:
     if isinstance(node, Loop):
         return Loop(node.count, [_moved(each, first) for each in node.body])
     if isinstance(node, Instruction):
-        waits, sets = (tuple(flag + first for flag in each) for each in (node.waits, node.sets))
-        return replace(node, waits=waits, sets=sets)
+        moved = node.copied()
+        moved.waits = tuple([flag + first for flag in node.waits])
+        moved.sets = tuple([flag + first for flag in node.sets])
+        return moved
     return node

@@ -101,6 +101,13 @@ class Instruction:
     unit_flag: bool = False
     first_cycles: float = 0.0
 
+    def copied(self) -> Instruction:
+        """Another one that does the same."""
+        return Instruction(
+            self.pipe, self.name, self.cycles, self.transfer, self.waits, self.sets, self.detail,
+            self.site, self.latency, self.unit_flag, self.first_cycles,
+        )  # fmt: skip
+
     @property
     def is_marker(self) -> bool:
         """True for an entry that only sets flags and takes no time."""

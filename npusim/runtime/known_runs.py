@@ -38,9 +38,6 @@ class KnownRun:
     ) -> None:
         self._memo, self._again, self._given = memo, again, described.given
         self._buffers = described.buffers
-        self._state = l2.holding(
-            {each: nbytes for each in self._buffers if (nbytes := l2.resident_bytes(each))}
-        )
         self._key: bytes | None = None
         if memo is not None and memo.limit_bytes:
             held = [l2.resident_bytes(each) for each in self._buffers]
@@ -55,7 +52,7 @@ class KnownRun:
             asked, *told = json.loads(line)
             if asked and self._given:  # numbers that may be others
                 return None
-            run = self._of(told)
+            run = self._of(told, l2)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):  # not what we wrote
             return None
         for buffer, nbytes in run.touched.items():
@@ -84,9 +81,10 @@ class KnownRun:
         self._memo.keep_run(self._key, json.dumps(told, separators=(",", ":")).encode())
         return run
 
-    def _of(self, told: list[Any]) -> KernelRun:
+    def _of(self, told: list[Any], l2: L2State) -> KernelRun:
         cycles, launch, jumped, memory, traffic, touched, records = told
-        again = _Again(self._again, self._state)
+        resident = {each: nbytes for each in self._buffers if (nbytes := l2.resident_bytes(each))}
+        again = _Again(self._again, l2.holding(resident))
         return KernelRun(
             cycles,
             launch,
@@ -123,6 +121,8 @@ class _Again:
 
 def _ranges(blocks: tuple[int, ...]) -> list[list[int]]:
     """Blocks as runs of neighbours: the first of each and the one behind its last."""
+    if blocks and blocks[-1] - blocks[0] == len(blocks) - 1:  # as most are
+        return [[blocks[0], blocks[-1] + 1]]
     found: list[list[int]] = []
     for block in blocks:
         if found and found[-1][1] == block:

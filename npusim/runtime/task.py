@@ -121,6 +121,8 @@ def play(
         if numerics:
             compute(kernel, profile)
     late = _cycles_for_cpus(kernel, profile, l2)
+    if not late:
+        return run
     return replace(run, cycles=run.cycles + late, launch_cycles=run.launch_cycles + late)
 
 

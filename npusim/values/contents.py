@@ -175,7 +175,9 @@ def _dataclass(kind: type) -> Callable[[Any, Any], None]:
 
     def tell(contents: Contents, value: Any) -> None:
         held = [getattr(value, each) for each in names]
-        if (frozen and all(map(_is_small, held))) or contents.is_new(value):
+        if frozen and not follows and _PLAIN.issuperset(map(type, held)):
+            contents.parts.append(f"{name}{held}")
+        elif (frozen and all(map(_is_small, held))) or contents.is_new(value):
             source = value.follows_from if follows else None
             contents.tell_all(name, held if source is None else (source,))
 

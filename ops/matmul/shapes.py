@@ -167,24 +167,29 @@ class Partition:
         (groups, high, wide), shape, (rows, columns) = self.grid, self.shape, self._window
         group, place = divmod(number, high * wide)
         band, place = divmod(place, rows * wide)
-        tall = rows - (band * rows + rows > high) * (band * rows + rows - high)
+        tall = _least(rows, high - band * rows)
         back = band % 2
         first = (place + back * (tall * wide - 1 - 2 * place)) // (tall * columns) * columns
-        broad = columns - (first + columns > wide) * (first + columns - wide)
+        broad = _least(columns, wide - first)
         place = place - tall * (first + back * (wide - 2 * first - broad))
         row = band * rows + place % tall
         column = first + (place + place // np.lcm(tall, broad)) % broad
         each, more = divmod(shape.batch, groups)
         return (
-            group * each + np.minimum(group, more),
+            group * each + _least(group, more),
             each + (group < more),
             row * self.rows,
-            np.minimum(self.rows, shape.m - row * self.rows),
+            _least(self.rows, shape.m - row * self.rows),
             column * self.columns,
-            np.minimum(self.columns, shape.n - column * self.columns),
+            _least(self.columns, shape.n - column * self.columns),
         )
 
     @property
     def _window(self) -> tuple[int, int]:
         """Rows and columns of it; without one it is one column after the other."""
         return self.window or (self.grid[1], 1)
+
+
+def _least(one: Any, other: Any) -> Any:
+    """The lesser of two numbers, or of each of those in arrays."""
+    return one - (one > other) * (one - other)

@@ -120,6 +120,24 @@ def test_a_body_that_another_core_has_written_down_is_the_one_that_it_would_writ
             "eps": 1e-5,
         },
     }[op]  # fmt: skip
+    assert_a_body_is_what_another_core_would_write(monkeypatch, chip, op, call)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(3843, 2020, 3120), (1776, 3344, 2290), (1489, 1613, 3140), (2044, 3465, 1302)]
+)
+def test_tiles_that_another_core_has_turned_are_those_that_it_would_turn(
+    sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ragged rows of a product, which vector cores turn into fractals first."""
+    m, k, n = sizes
+    call = {"self": f"fp16[{m},{k}]", "mat2": f"fp16[{k},{n}]", "cubeMathType": 0}
+    assert_a_body_is_what_another_core_would_write(monkeypatch, A2, "aclnnMatmul", call)
+
+
+def assert_a_body_is_what_another_core_would_write(
+    monkeypatch: pytest.MonkeyPatch, chip: str, op: str, call: dict[str, Any]
+) -> None:
     known: list[int] = []
     repeat = Recorder.repeat_body
 

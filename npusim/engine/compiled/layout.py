@@ -220,11 +220,14 @@ class Layout:
 
     def _told(self) -> Iterator[bytes]:
         """The claims, one after the other."""
-        names = tuple(self._machine.rates.bandwidths)
+        places = {name: place for place, name in enumerate(self._machine.rates.bandwidths)}
         for claim in self._claims:
-            held = dict(claim.loads), dict(claim.most)
-            told = [each.get(name, 0.0) for each in held for name in names]
-            yield _CLAIM.pack(claim.ceiling, *told)
+            loads, most = [0.0] * len(places), [0.0] * len(places)
+            for name, amount in claim.loads:
+                loads[places[name]] = amount
+            for name, amount in claim.most:
+                most[places[name]] = amount
+            yield _CLAIM.pack(claim.ceiling, *loads, *most)
 
 
 def _meets_in_loop(steps: Sequence[Step]) -> bool:

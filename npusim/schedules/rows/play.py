@@ -61,10 +61,11 @@ class RowRun:
             self._in_chunks(piece)
 
     def free_lines(self) -> None:
-        """Lines are kept until the last row is done."""
+        """Lines are kept until the last row is done; then there are no more steps."""
         for term, queue in self.queues.items():
             if term in self.lines:
                 queue.free_tensor(self.lines[term])
+        del self.runner  # it knows this, and this it: only a search for garbage finds both
 
     # -- buffers -----------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class BuildPlayer(build_ext):
             )
         if self.compiler.compiler_type != "msvc":
             for each in self.extensions:  # to the same bits as Python: no fused multiply-add
-                each.extra_compile_args = ["-O2", "-ffp-contract=off", "-fvisibility=hidden"]
+                each.extra_compile_args = ["-O3", "-ffp-contract=off", "-fvisibility=hidden"]
                 each.libraries = ["m"]
         super().build_extensions()
 

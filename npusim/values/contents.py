@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, lru_cache, partial
+from itertools import chain
 from types import CodeType, EllipsisType, FunctionType, GenericAlias, MethodType, NoneType
 from typing import Any, ClassVar
 
@@ -59,25 +60,23 @@ class Contents:
         kind = type(value)
         if kind in _PLAIN:
             self.parts.append(repr(value))
-            return
-        way = self.ways.get(kind)
-        if way is None:
-            way = self.ways[kind] = self.way_of(kind)
-        way(self, value)
+        else:
+            (self.ways.get(kind) or self.way_of(kind))(self, value)
 
     def tell_all(self, what: str, values: Iterable[Any]) -> None:
         """Add what several values say together."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise TypeError("too deep")
-        parts = self.parts
-        parts.append(f"{what}(")
+        add, ways = self.parts.append, self.ways
+        add(f"{what}(")
         for each in values:
-            if type(each) in _PLAIN:  # most of them, and a call takes longer
-                parts.append(repr(each))
-            else:
-                self.tell(each)
-        parts.append(")")
+            kind = type(each)
+            if kind in _PLAIN:
+                add(repr(each))
+            else:  # as `tell` has it, and a call takes longer
+                (ways.get(kind) or self.way_of(kind))(self, each)
+        add(")")
         self._depth -= 1
 
     def is_new(self, value: object) -> bool:
@@ -91,7 +90,7 @@ class Contents:
 
     @classmethod
     def way_of(cls, kind: type) -> Callable[[Any, Any], None]:
-        """How values of a type are told."""
+        """How values of a type are told, and will be."""
         ways: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
             (_ATOMS, cls._tell_atom),
             ((tuple, list), cls._tell_list),
@@ -105,7 +104,9 @@ class Contents:
             (np.ndarray, cls._tell_array),
         )
         other = _dataclass(kind) if is_dataclass(kind) else cls.tell_other
-        return next((way for kinds, way in ways if issubclass(kind, kinds)), other)
+        way = next((way for kinds, way in ways if issubclass(kind, kinds)), other)
+        cls.ways[kind] = way
+        return way
 
     def tell_other(self, value: Any) -> None:
         """Add what a value of any other type says."""
@@ -132,15 +133,15 @@ class Contents:
         self.parts.append(f"{{{sorted(told)}}}")
 
     def _tell_mapping(self, values: Any) -> None:
-        plain, others = {}, []
-        for key, each in values.items():
-            if type(each) in _PLAIN and type(key) in _PLAIN:
-                plain[key] = each
-            else:
-                others += [key, each]
+        plain = {
+            key: each
+            for key, each in values.items()
+            if type(each) in _PLAIN and type(key) in _PLAIN
+        }
         self.parts.append(repr(plain))  # most of them, at once
-        if others:
-            self.tell_all("map", others)
+        if len(plain) < len(values):
+            others = (pair for pair in values.items() if pair[0] not in plain)
+            self.tell_all("map", chain.from_iterable(others))
 
     def _tell_code(self, value: Any) -> None:
         self.parts.append(_code(value))

@@ -6,6 +6,7 @@ import math
 import operator
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,8 +40,9 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     step = 1
     for size in reversed(shape):
         strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+        if size > 1:
+            step *= size
+    return tuple(strides[::-1])
 
 
 def broadcastable(shape: Sequence[int], to: Sequence[int]) -> bool:
@@ -192,7 +194,7 @@ class TensorSpec:
         (rows, columns), (down, right) = self.shape[-2:], self.strides[-2:]
         return down == 1 and right == rows and min(rows, columns) > 1
 
-    @property
+    @cached_property
     def storage_bytes(self) -> int:
         """Bytes from the start of the storage to the end of the last element."""
         if self.is_empty:
@@ -268,7 +270,7 @@ def _integers(what: str, values: Iterable[int]) -> tuple[int, ...]:
         raise ArgumentError(
             say("{what} has more than {most_axes} entries").format(what=what, most_axes=MOST_AXES)
         )
-    if any(number < 0 for number in numbers):
+    if numbers and min(numbers) < 0:
         raise ArgumentError(
             say("{what} can't be negative, got {numbers}").format(what=what, numbers=list(numbers))
         )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.engine.machine import MemoryRates
     from npusim.engine.simulate import KernelRun, Traffic
 
@@ -33,16 +35,18 @@ def l2_cycles(traffic: Traffic, rates: MemoryRates) -> float:
     return max(traffic.l2_read_bytes / rates.l2_read, traffic.l2_written_bytes / rates.l2_write)
 
 
-def verdict(run: KernelRun) -> str:
-    """``compute bound``, ``memory bound`` or ``latency bound: <...> caused``, by :data:`RULE`."""
-    ratios = run.busy_ratios()
-    busy = {pipe: ratios.get(pipe, 0.0) for pipe in Pipe}
-    compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
+def verdict(run: KernelRun, ratios: Mapping[Pipe, float] | None = None) -> str:
+    """``compute bound``, ``memory bound`` or ``latency bound: <...> caused``, by :data:`RULE`.
+
+    ``ratios`` are the busy ratios of the run, for who has them.
+    """
+    busy = run.busy_ratios() if ratios is None else ratios
+    compute = max(busy.get(Pipe.VECTOR, 0.0), busy.get(Pipe.CUBE, 0.0)) * _occupancy(run)
     memory = run.memory_cycles / run.core_cycles if run.core_cycles > 0 else 0.0
     if max(compute, memory) > BOUND_RATIO:
         return "compute bound" if compute >= memory else "memory bound"
-    busiest = max(Pipe, key=lambda pipe: busy[pipe])
-    if busy[busiest] < BOUND_RATIO:
+    busiest = max(Pipe, key=lambda pipe: busy.get(pipe, 0.0))
+    if busy.get(busiest, 0.0) < BOUND_RATIO:
         return "latency bound: pipeline caused"
     return f"latency bound: {'compute' if busiest in _COMPUTE else 'memory'} caused"
 

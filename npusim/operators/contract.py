@@ -128,8 +128,9 @@ class Call:
     def given(self, *names: str) -> Iterator[tuple[str, TensorSpec]]:
         """Name and description of those tensors that are there."""
         for name in names:
-            if self.arguments.get(name) is not None:
-                yield name, self.spec(name)
+            value = self.arguments.get(name)
+            if value is not None:
+                yield name, value.spec if isinstance(value, TensorArg) else self.tensor(name).spec
 
     def ints(self, name: str) -> tuple[int, ...]:
         """The entries of an aclIntArray."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
@@ -71,7 +72,7 @@ class StandardCall(CallParameters):
             return f"A sequence of standard operators ({family})."
         return f"Standard operator, kernel {self.operator.name} ({family})."
 
-    @property
+    @cached_property
     def _host(self) -> Callable[..., Any] | None:
         """The function of an interface that queues more than its operator."""
         if self.interface and self.interface.host:

@@ -243,6 +243,8 @@ class Chain:
 
     def lifetimes(self) -> Iterator[tuple[GmBuffer, int, int]]:
         """(buffer, first task, last task) of every intermediate that some task uses."""
+        if not self._intermediates:
+            return
         used: dict[int, tuple[int, int]] = {}
         for index, task in enumerate(self.tasks):
             for tensor in (*task.reads, *task.writes):

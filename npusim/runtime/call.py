@@ -62,4 +62,5 @@ def get_workspace_size(
     """
     expect({} if assume is None else assume, Mapping, "assume")
     call, chain = planned(contract, profile, arguments, numerics=numerics, assume=assume)
-    return chain.workspace_bytes(), Executor(call, chain, chain.workspace_bytes(), numerics)
+    nbytes = chain.workspace_bytes()
+    return nbytes, Executor(call, chain, nbytes, numerics)

@@ -218,7 +218,6 @@ def _place(profile: Profile, block: int, unit: Unit) -> tuple[int, int]:
     return block // per_cube, 1 + block % per_cube
 
 
-def pipe_ratios(run: KernelRun) -> dict[str, float]:
-    """Busy ratio of every pipe that the kernel uses."""
-    ratios = run.busy_ratios()
+def pipe_ratios(ratios: Mapping[Pipe, float]) -> dict[str, float]:
+    """Busy ratio of every pipe that the kernel uses, by their names in their order."""
     return {str(pipe): ratios[pipe] for pipe in Pipe if pipe in ratios}

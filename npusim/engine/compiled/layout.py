@@ -153,39 +153,33 @@ class Layout:
         base, delays, number = cluster.base, group.program.delays, len(self.first_step)
         size, work, told, pack_set = group.size, _WORK, self._steps.append, _SET.pack
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
-        issues, waited, set_before = False, len(all_waits), len(all_sets)
-        first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+        note, issues = cluster.setters.append, False
         for step in steps:
             kind = step.kind
             if kind is not work:
                 told(_packed(kind, step.iterations, step.target))
                 continue
-            waits, sets, mover = step.waits, step.sets, step.mover
-            if mover is not None:
+            first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+            if (mover := step.mover) is not None:
                 first = mover.first_cycles
                 nbytes, claimed, latency, unit = moved_by(mover, size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
                 if unit:
                     issues, flags = True, usual | _UNIT_FLAG
-            waiting, setting = len(waits), len(sets)
+            waits, sets = step.waits, step.sets
             told(
                 _pack(
-                    step.cycles, first, nbytes, latency, 0, work, flags, claim,
-                    len(step.parts), waited, waiting, set_before, setting, -1, 0,
+                    step.cycles, first, nbytes, latency, 0, work, flags, claim, len(step.parts),
+                    len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
                 )
             )  # fmt: skip
-            if waiting:
-                all_waits += [base + flag for flag in waits]
-                waited += waiting
-            if setting:
-                for flag in sets:
-                    delay = latency + delays.get(flag, 0.0)
-                    all_sets.append(pack_set(delay, base + flag, 0))
-                    cluster.setters.append((flag, (number, delay)))
-                set_before += setting
-            if mover is not None:
-                first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+            for flag in waits:
+                all_waits.append(base + flag)
+            for flag in sets:
+                delay = latency + delays[flag] if flag in delays else latency
+                all_sets.append(pack_set(delay, base + flag, 0))
+                note((flag, (number, delay)))
         return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:

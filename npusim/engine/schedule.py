@@ -12,8 +12,6 @@ from enum import IntEnum
 
 from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
 
-_PIPES = tuple(Pipe)
-
 
 class Kind(IntEnum):
     """What a step does."""
@@ -63,13 +61,6 @@ class Step:
 _MEETING, _END = Step(_MEET), Step(_STOP)  # of all pipes, since they are all alike
 
 
-def pipes_of(program: Program) -> tuple[Pipe, ...]:
-    """The pipes a program uses, in the order of :class:`Pipe`."""
-    used: set[Pipe] = set()
-    _note_pipes(program.body, used)
-    return tuple([pipe for pipe in _PIPES if pipe in used])
-
-
 def projected(program: Program) -> dict[Pipe, list[Step]]:
     """What each of its pipes executes of a program that doesn't change any more."""
     found: dict[Pipe, list[Step]] = {pipe: [] for pipe in program.totals().pipes}
@@ -77,14 +68,6 @@ def projected(program: Program) -> dict[Pipe, list[Step]]:
     for steps in found.values():
         steps.append(_END)
     return found
-
-
-def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
-    for node in nodes:
-        if type(node) is Instruction:
-            used.add(node.pipe)
-        elif type(node) is Loop:
-            _note_pipes(node.body, used)
 
 
 def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:

@@ -177,7 +177,7 @@ class Layout:
             for flag in waits:
                 all_waits.append(base + flag)
             for flag in sets:
-                delay = latency + delays[flag] if flag in delays else latency
+                delay = latency + delays.get(flag, 0.0)
                 all_sets.append(pack_set(delay, base + flag, 0))
                 note((flag, (number, delay)))
         return issues

@@ -7,7 +7,7 @@ one pipe with no flag and no memory traffic between them share a burst.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
@@ -49,16 +49,17 @@ class Step:
     """
 
     kind: Kind
-    waits: tuple[int, ...] = ()
-    cycles: float = 0.0
-    sets: tuple[int, ...] = ()
-    parts: list[Part] = field(default_factory=list)
+    waits: tuple[int, ...]
+    cycles: float
+    sets: tuple[int, ...]
+    parts: list[Part]
     mover: Instruction | None = None
     iterations: int = 0
     target: int = -1
 
 
-_MEETING, _END = Step(_MEET), Step(_STOP)  # of all pipes, since they are all alike
+# Of all pipes, since they are all alike.
+MEETING, _END = Step(_MEET, (), 0.0, (), []), Step(_STOP, (), 0.0, (), [])
 
 
 def projected(program: Program) -> dict[Pipe, list[Step]]:
@@ -99,7 +100,7 @@ def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
                     _close(steps, place + 1, node.count)
         else:
             for steps in found.values():
-                steps.append(_MEETING)
+                steps.append(MEETING)
 
 
 def _open(steps: list[Step], marks: bool) -> Step | None:

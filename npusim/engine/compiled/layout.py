@@ -6,12 +6,12 @@ import ctypes
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, chain, islice, repeat
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import Pipe
-from npusim.engine.schedule import Kind, Step, projected
+from npusim.engine.schedule import MEETING, Kind, Step, projected
 from npusim.engine.state import Flags
 from npusim.engine.streams import moved_by, unordered
 
@@ -192,24 +192,19 @@ class Layout:
         }
 
     def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
-        held: list[float] = []
-        held_first, first_flag = [0], [0]
-        loose = array("i")
+        held: list[Sequence[float]] = []
+        first_flag, loose = [0], array("i")
         for cluster in clusters:
-            late = unordered(cluster.setters)
-            for flag in range(cluster.flags) if cluster.held else ():
-                held += cluster.held.get(flag, ())
-                held_first.append(len(held))
-            held_first += [len(held)] * (len(loose) + cluster.flags + 1 - len(held_first))
+            held += map(cluster.held.get, range(cluster.flags), repeat(()))
             loose += array("i", (0,)) * cluster.flags
-            for flag in late:
+            for flag in unordered(cluster.setters):
                 loose[cluster.base + flag] = 1
             first_flag.append(len(loose))
         return {
             "first_flag": array("i", first_flag),
             "unordered": loose,
-            "held_first": array("i", held_first),
-            "held": array("d", held),
+            "held_first": array("i", accumulate(map(len, held), initial=0)),
+            "held": array("d", chain.from_iterable(held)),
         }
 
     def _told(self) -> Iterator[bytes]:
@@ -226,7 +221,7 @@ class Layout:
 
 def _meets_in_loop(steps: Sequence[Step]) -> bool:
     depth = 0
-    for step in steps:
+    for step in steps if MEETING in steps else ():
         depth += (step.kind is _ENTER) - (step.kind is _TURN)
         if depth and step.kind is _MEET:
             return True

@@ -21,7 +21,7 @@ def add_issue(nodes: list[Node], each: float) -> None:
     issued, scalar = 0, Pipe.SCALAR
     for place, node in enumerate(nodes):
         if type(node) is Instruction and node.pipe is not scalar:
-            if node.name or not node.is_marker:
+            if node.name or node.cycles or node.transfer is not None:  # no `is_marker`, quicker
                 issued += 1
             continue
         if issued:

@@ -7,11 +7,12 @@ stand in that line. Whoever has stood in it once finds it gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
+from typing import TYPE_CHECKING
 
-from npusim.engine.program import Instruction, Loop, Node
+if TYPE_CHECKING:
+    from npusim.engine.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +27,18 @@ class Queue:
     store_cycles: float
     spread_bytes: float
 
-    def hold_up(self, nodes: Sequence[Node]) -> float:
-        """Let the first transfers of a core's ``nodes`` wait; how many cycles its loads do.
+    def hold_up(self, program: Program) -> float:
+        """Let the first transfers of a core's ``program`` wait; how many cycles its loads do.
 
         Those in loops wait in their first turn, for what all their turns bring.
         """
         left = [1.0, 1.0]  # of the waits: of loads, of stores
-        self._hold_up(nodes, 1, left)
+        for mover, times in program.totals().movers:
+            if (transfer := mover.transfer) is None or not times:
+                continue
+            write, share = transfer.write, left[transfer.write]
+            if share and self.spread_bytes:
+                share *= 1.0 - exp(-times * transfer.traffic_bytes / self.spread_bytes)
+            left[write] -= share
+            mover.first_cycles = share * (self.store_cycles if write else self.load_cycles)
         return (1.0 - left[False]) * self.load_cycles
-
-    def _hold_up(self, nodes: Sequence[Node], turns: int, left: list[float]) -> None:
-        for node in nodes:
-            if type(node) is Instruction:
-                if (transfer := node.transfer) is None:
-                    continue
-                write, share = transfer.write, left[transfer.write]
-                if share and self.spread_bytes:
-                    share *= 1.0 - exp(-turns * transfer.traffic_bytes / self.spread_bytes)
-                left[write] -= share
-                node.first_cycles = share * (self.store_cycles if write else self.load_cycles)
-            elif type(node) is Loop and node.count > 0:
-                self._hold_up(node.body, turns * node.count, left)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 
 from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
-from npusim.engine.schedule import pipes_of
 
 
 def in_rounds(
@@ -55,7 +54,8 @@ def _gates(
     scalar unit of a core needs none for itself.
     """
     used = [
-        {pipe: None for program in programs for pipe in pipes_of(program)} | {Pipe.SCALAR: None}
+        {pipe: None for program in programs for pipe in program.totals().pipes}
+        | {Pipe.SCALAR: None}
         for programs in zip(*blocks, strict=True)
     ]
     gates: list[tuple[int, ...]] = []
@@ -85,7 +85,7 @@ def _begun(
 
     Loads wait ``ahead`` cycles less.
     """
-    pipes = {Pipe.SCALAR: None} | dict.fromkeys(pipes_of(program))
+    pipes = {Pipe.SCALAR: None} | dict.fromkeys(program.totals().pipes)
     flags = [_flag(program, 0) for _ in pipes]
     program.delays |= {
         flag: fetching - ahead if pipe is Pipe.MTE2 else fetching
@@ -95,7 +95,7 @@ def _begun(
     gates = [
         Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(pipes, flags, strict=True)
     ]
-    program.body = [head, *gates, *program.body]
+    program.put_first([head, *gates])
     return program
 
 

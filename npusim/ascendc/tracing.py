@@ -300,7 +300,7 @@ def _queue(blocks: Iterable[Block], queue: Queue | None) -> dict[int, float]:
     found: dict[int, float] = {}
     if queue is not None:
         for program in (core.recorder.program for block in blocks for core in block.cores):
-            found[id(program)] = queue.hold_up(program.body)
+            found[id(program)] = queue.hold_up(program)
     return found
 
 

@@ -26,6 +26,9 @@ class Pipe(StrEnum):
     FIXP = "FIXP"
 
 
+_PIPES = tuple(Pipe)
+
+
 class Reuse(NamedTuple):
     """Executions of a transfer that touch bytes which the same core has touched before.
 
@@ -156,47 +159,58 @@ class Program:
         return found
 
     def totals(self) -> Totals:
-        """What a program does in all that doesn't change any more: found once."""
+        """What a program does in all that changes by :meth:`put_first` alone: found once."""
         if self._totals is None:
-            used, moved = set[Pipe](), dict[Transfer, int]()
-            found = _add_up(self.body, 1, used, moved)
-            self._totals = Totals(*found, moved, tuple([pipe for pipe in Pipe if pipe in used]))
+            self._totals = Totals(0, 0.0, [], set()).plus(self.body, 1)
         return self._totals
+
+    def put_first(self, nodes: list[Node]) -> None:
+        """Put ``nodes`` that move nothing in front of everything else."""
+        self.body = [*nodes, *self.body]
+        if self._totals is not None:
+            self._totals = self._totals.plus(nodes, 1)
 
 
 class Totals(NamedTuple):
     """How many ``instructions`` a program has, and the ``cycles`` of all their executions.
 
-    ``moved`` are its different transfers in their order, with how often they run; ``pipes`` are
-    those it uses, in the order of :class:`Pipe`.
+    ``movers`` are those that move something, with how often they run; ``used`` are their pipes.
     """
 
     instructions: int
     cycles: float
-    moved: dict[Transfer, int]
-    pipes: tuple[Pipe, ...]
+    movers: list[tuple[Instruction, int]]
+    used: set[Pipe]
 
+    @property
+    def pipes(self) -> tuple[Pipe, ...]:
+        """The pipes that it uses, in the order of :class:`Pipe`."""
+        return tuple([pipe for pipe in _PIPES if pipe in self.used])
 
-def _add_up(
-    nodes: list[Node], times: int, used: set[Pipe], moved: dict[Transfer, int]
-) -> tuple[int, float]:
-    """How many instructions there are, and their cycles.
-
-    ``used`` gets their pipes, and ``moved`` what they move.
-    """
-    count, cycles = 0, 0.0
-    for node in nodes:
-        if type(node) is Instruction:
-            count += 1
-            used.add(node.pipe)
-            cycles += node.cycles * times + node.first_cycles
-            if (transfer := node.transfer) is not None:
+    @property
+    def moved(self) -> dict[Transfer, int]:
+        """Its different transfers in their order, with how often they run."""
+        moved: dict[Transfer, int] = {}
+        for mover, times in self.movers:
+            if (transfer := mover.transfer) is not None:
                 moved[transfer] = moved.get(transfer, 0) + times
-        elif type(node) is Loop:
-            more, spent = _add_up(node.body, times * node.count, used, moved)
-            count += more
-            cycles += spent
-    return count, cycles
+        return moved
+
+    def plus(self, nodes: list[Node], times: int) -> Totals:
+        """These with so many runs of ``nodes``."""
+        count, cycles, movers, used = self
+        for node in nodes:
+            if type(node) is Instruction:
+                count += 1
+                cycles += node.cycles * times
+                used.add(node.pipe)
+                if node.transfer is not None:
+                    movers.append((node, times))
+            elif type(node) is Loop:
+                count, cycles, *_ = Totals(count, cycles, movers, used).plus(
+                    node.body, times * node.count
+                )
+        return Totals(count, cycles, movers, used)
 
 
 def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:

@@ -7,12 +7,10 @@ one pipe with no flag and no memory traffic between them share a burst.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
-
-_PIPES = tuple(Pipe)
 
 
 class Kind(IntEnum):
@@ -51,23 +49,17 @@ class Step:
     """
 
     kind: Kind
-    waits: tuple[int, ...] = ()
-    cycles: float = 0.0
-    sets: tuple[int, ...] = ()
-    parts: list[Part] = field(default_factory=list)
+    waits: tuple[int, ...]
+    cycles: float
+    sets: tuple[int, ...]
+    parts: list[Part]
     mover: Instruction | None = None
     iterations: int = 0
     target: int = -1
 
 
-_MEETING, _END = Step(_MEET), Step(_STOP)  # of all pipes, since they are all alike
-
-
-def pipes_of(program: Program) -> tuple[Pipe, ...]:
-    """The pipes a program uses, in the order of :class:`Pipe`."""
-    used: set[Pipe] = set()
-    _note_pipes(program.body, used)
-    return tuple([pipe for pipe in _PIPES if pipe in used])
+# Of all pipes, since they are all alike.
+MEETING, _END = Step(_MEET, (), 0.0, (), []), Step(_STOP, (), 0.0, (), [])
 
 
 def projected(program: Program) -> dict[Pipe, list[Step]]:
@@ -79,51 +71,43 @@ def projected(program: Program) -> dict[Pipe, list[Step]]:
     return found
 
 
-def _note_pipes(nodes: Sequence[Node], used: set[Pipe]) -> None:
-    for node in nodes:
-        if type(node) is Instruction:
-            used.add(node.pipe)
-        elif type(node) is Loop:
-            _note_pipes(node.body, used)
-
-
 def _project(found: dict[Pipe, list[Step]], nodes: Sequence[Node]) -> None:
     for node in nodes:
         if type(node) is Instruction:
-            steps, moves = found[node.pipe], node.transfer is not None
-            marks = not (moves or node.name or node.cycles)  # as `is_marker` says, quicker
-            # A marker only adds flags to set at the same moment.
-            if not node.waits and (last := _open(steps, moves, marks)) is not None:
-                last.cycles += node.cycles
-                last.sets += node.sets
-                if not marks:
-                    last.parts.append(node)
+            steps, waits, cycles = found[node.pipe], node.waits, node.cycles
+            if node.transfer is not None:
+                steps.append(Step(_WORK, waits, cycles, node.sets, [node], node))
                 continue
-            parts: list[Part] = [] if marks else [node]
-            mover = node if moves else None
-            steps.append(Step(_WORK, node.waits, node.cycles, node.sets, parts, mover))
+            marks = not (cycles or node.name)  # as `is_marker` says, quicker
+            # A marker only adds flags to set at the same moment.
+            if waits or (last := _open(steps, marks)) is None:
+                steps.append(Step(_WORK, waits, cycles, node.sets, [] if marks else [node], None))
+                continue
+            last.sets += node.sets
+            if not marks:
+                last.cycles += cycles
+                last.parts.append(node)
         elif type(node) is Loop:
-            enter = Step(_ENTER, iterations=node.count)
-            begun = []
+            enter = Step(_ENTER, (), 0.0, (), [], None, node.count)
+            begun = [*map(len, found.values())]
             for steps in found.values():
                 steps.append(enter)
-                begun.append((steps, len(steps)))
             _project(found, node.body)
-            for steps, first in begun:
-                if len(steps) == first:
+            for steps, place in zip(found.values(), begun, strict=True):
+                if steps[-1] is enter:
                     steps.pop()
                 else:
-                    _close(steps, first, node.count)
+                    _close(steps, place + 1, node.count)
         else:
             for steps in found.values():
-                steps.append(_MEETING)
+                steps.append(MEETING)
 
 
-def _open(steps: list[Step], moves: bool, marks: bool) -> Step | None:
+def _open(steps: list[Step], marks: bool) -> Step | None:
     """The burst that goes on with what waits for no flag; None where another begins."""
     if not steps or (last := steps[-1]).kind is not _WORK:
         return None
-    return last if marks or not (moves or last.sets or last.mover is not None) else None
+    return last if marks or not (last.sets or last.mover is not None) else None
 
 
 def _close(steps: list[Step], first: int, count: int) -> None:
@@ -136,12 +120,12 @@ def _close(steps: list[Step], first: int, count: int) -> None:
         or only.mover is not None
         or (only.kind is not _WORK)
     ):
-        steps.append(Step(_TURN, iterations=count, target=first))
+        steps.append(Step(_TURN, (), 0.0, (), [], None, count, first))
         return
     del steps[first - 1 :]
     only.cycles *= count
     only.parts = [Repeat(count, tuple(only.parts))]
-    if (last := _open(steps, False, False)) is None:
+    if (last := _open(steps, False)) is None:
         steps.append(only)
     else:
         last.cycles += only.cycles

@@ -68,8 +68,8 @@ def unordered(setters: Iterable[tuple[int, object]]) -> frozenset[int]:
 
     Several pipes set them, or one at different distances: what is set later may arrive earlier.
     """
-    first: dict[int, object] = {}
-    return frozenset(flag for flag, setter in setters if first.setdefault(flag, setter) != setter)
+    told = set(setters)
+    return frozenset([flag for flag, _ in told.difference(dict(told).items())])
 
 
 def moved_by(

@@ -198,7 +198,7 @@ def test_the_first_transfers_wait_once_and_the_longer_the_more_they_move(
 ) -> None:
     inner = [Loop(3, [moved(nbytes, write=False)]), moved(nbytes, write=True)]
     program = Program([Loop(turns, inner), Loop(0, [moved(nbytes, write=False)])])
-    waited = Queue(1000.0, 400.0, 12_288).hold_up(program.body)
+    waited = Queue(1000.0, 400.0, 12_288).hold_up(program)
     found = program.instructions()
     waits = {
         write: sum(each.first_cycles for each, _ in found if each.transfer.write == write)
@@ -212,7 +212,7 @@ def test_the_first_transfers_wait_once_and_the_longer_the_more_they_move(
 
 def test_the_first_of_all_waits_for_everything_where_nothing_spreads_it() -> None:
     first, last = moved(32, write=False), moved(64, write=True)
-    Queue(1000.0, 400.0, 0).hold_up([Loop(3, [first, moved(32, write=False), last])])
+    Queue(1000.0, 400.0, 0).hold_up(Program([Loop(3, [first, moved(32, write=False), last])]))
     assert (first.first_cycles, last.first_cycles) == (1000.0, 400.0)
 
 

@@ -6,12 +6,12 @@ import ctypes
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, chain, islice, repeat
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.program import Pipe
-from npusim.engine.schedule import Kind, Step, projected
+from npusim.engine.schedule import MEETING, Kind, Step, projected
 from npusim.engine.state import Flags
 from npusim.engine.streams import moved_by, unordered
 
@@ -153,39 +153,33 @@ class Layout:
         base, delays, number = cluster.base, group.program.delays, len(self.first_step)
         size, work, told, pack_set = group.size, _WORK, self._steps.append, _SET.pack
         usual = _IN_MTE1 if pipe is Pipe.MTE1 else 0
-        issues, waited, set_before = False, len(all_waits), len(all_sets)
-        first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+        note, issues = cluster.setters.append, False
         for step in steps:
             kind = step.kind
             if kind is not work:
                 told(_packed(kind, step.iterations, step.target))
                 continue
-            waits, sets, mover = step.waits, step.sets, step.mover
-            if mover is not None:
+            first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+            if (mover := step.mover) is not None:
                 first = mover.first_cycles
                 nbytes, claimed, latency, unit = moved_by(mover, size, treated)
                 if claimed is not None:
                     claim = claims.setdefault(claimed, len(claims))
                 if unit:
                     issues, flags = True, usual | _UNIT_FLAG
-            waiting, setting = len(waits), len(sets)
+            waits, sets = step.waits, step.sets
             told(
                 _pack(
-                    step.cycles, first, nbytes, latency, 0, work, flags, claim,
-                    len(step.parts), waited, waiting, set_before, setting, -1, 0,
+                    step.cycles, first, nbytes, latency, 0, work, flags, claim, len(step.parts),
+                    len(all_waits), len(waits), len(all_sets), len(sets), -1, 0,
                 )
             )  # fmt: skip
-            if waiting:
-                all_waits += [base + flag for flag in waits]
-                waited += waiting
-            if setting:
-                for flag in sets:
-                    delay = latency + delays.get(flag, 0.0)
-                    all_sets.append(pack_set(delay, base + flag, 0))
-                    cluster.setters.append((flag, (number, delay)))
-                set_before += setting
-            if mover is not None:
-                first, nbytes, latency, claim, flags = 0.0, 0.0, 0.0, -1, usual
+            for flag in waits:
+                all_waits.append(base + flag)
+            for flag in sets:
+                delay = latency + delays.get(flag, 0.0)
+                all_sets.append(pack_set(delay, base + flag, 0))
+                note((flag, (number, delay)))
         return issues
 
     def _of_steps(self) -> dict[str, array[int] | array[float]]:
@@ -198,24 +192,19 @@ class Layout:
         }
 
     def _of_flags(self, clusters: Sequence[_Cluster]) -> dict[str, array[int] | array[float]]:
-        held: list[float] = []
-        held_first, first_flag = [0], [0]
-        loose = array("i")
+        held: list[Sequence[float]] = []
+        first_flag, loose = [0], array("i")
         for cluster in clusters:
-            late = unordered(cluster.setters)
-            for flag in range(cluster.flags) if cluster.held else ():
-                held += cluster.held.get(flag, ())
-                held_first.append(len(held))
-            held_first += [len(held)] * (len(loose) + cluster.flags + 1 - len(held_first))
+            held += map(cluster.held.get, range(cluster.flags), repeat(()))
             loose += array("i", (0,)) * cluster.flags
-            for flag in late:
+            for flag in unordered(cluster.setters):
                 loose[cluster.base + flag] = 1
             first_flag.append(len(loose))
         return {
             "first_flag": array("i", first_flag),
             "unordered": loose,
-            "held_first": array("i", held_first),
-            "held": array("d", held),
+            "held_first": array("i", accumulate(map(len, held), initial=0)),
+            "held": array("d", chain.from_iterable(held)),
         }
 
     def _told(self) -> Iterator[bytes]:
@@ -232,7 +221,7 @@ class Layout:
 
 def _meets_in_loop(steps: Sequence[Step]) -> bool:
     depth = 0
-    for step in steps:
+    for step in steps if MEETING in steps else ():
         depth += (step.kind is _ENTER) - (step.kind is _TURN)
         if depth and step.kind is _MEET:
             return True

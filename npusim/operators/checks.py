@@ -117,8 +117,10 @@ def each_tensor(
     """A check that returns 161002 for the first tensor that `objection` objects to."""
 
     def test(call: Call) -> Finding:
-        findings = (objection(call, name, spec) for name, spec in call.given(*names))
-        return next((finding for finding in findings if finding is not None), None)
+        for name, spec in call.given(*names):
+            if (finding := objection(call, name, spec)) is not None:
+                return finding
+        return None
 
     return invalid(title, test)
 

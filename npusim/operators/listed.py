@@ -57,8 +57,9 @@ def verdict(call: Call) -> Verdict | None:
     asked = []
     for each in call.contract.parameters:
         if each.kind == "tensor":
-            spec = call.spec(each.name) if call.is_given(each.name) else None
-            kind = None if call.is_null(each.name) else spec.dtype.name if spec else ""
+            given = call.arguments.get(each.name, "")
+            none = None if given is None else ""
+            kind = given.spec.dtype.name if isinstance(given, TensorArg) else none
             asked.append(_Asked(each.name, each.io, kind))
     place = chip.family, chip.name
     return _verdict(facts.catalogue(), subject, name, place, tuple(asked))

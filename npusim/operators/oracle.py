@@ -18,6 +18,7 @@ Every remedy has been tried: `Status.actions` are the changed calls, and each of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -103,9 +104,12 @@ def _accepted(call: Call) -> Status:
     if not contract.has_kernels:
         sentence = f"npusim has no kernel of {name}, so it can't be timed."
         return Status(0, sentence, is_modelled=False, rules_source=contract.rules_source)
-    if offered:
-        return replace(SUCCESS, message=offered, rules_source=contract.rules_source)
-    return replace(SUCCESS, rules_source=contract.rules_source)
+    return _yes(offered, contract.rules_source)
+
+
+@lru_cache(maxsize=1024)
+def _yes(message: str, rules_source: str) -> Status:
+    return replace(SUCCESS, message=message, rules_source=rules_source)
 
 
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:

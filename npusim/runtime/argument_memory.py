@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -42,11 +41,11 @@ class Places:
         """
         if len(self._known) > self._room:
             self._forget_evicted(l2)
-        uses: Counter[tuple[int, ...]] = Counter()
+        uses: dict[tuple[int, ...], int] = {}
         for name, buffer in executor.chain.arguments.items():
             owner, place = _place(executor.call.tensor(name), buffer)
-            uses[place] += 1
-            key = (*place, uses[place])
+            uses[place] = use = uses.get(place, 0) + 1
+            key = (*place, use)
             known = self._known.get(key)
             if known is not None and known[0]() is owner:
                 buffer.number = known[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -176,10 +177,7 @@ class Device:
     @takes()
     def create_stream(self) -> Stream:
         """A stream to execute on."""
-        return self._stream(self.memo)
-
-    def _stream(self, memo: Memo) -> Stream:
-        return Stream(self.profile, self.exact, self.l2, memo)
+        return Stream(self.profile, self.exact, self.l2, self.memo)
 
     def _call(
         self,
@@ -197,7 +195,10 @@ class Device:
             numerics=numerics,
             assume=assume,
         )
-        on = self._stream(self.memo.of_single_calls) if stream is None else stream
+        on = stream
+        if on is None:  # nobody else has it
+            once = self.memo.of_single_calls
+            on = Stream(self.profile, self.exact, self.l2, once, nullcontext())
         expect(on, Stream, "stream")
         if on.profile is not self.profile and on.profile != self.profile:
             raise ArgumentError(

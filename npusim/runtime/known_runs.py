@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from npusim.engine import Memo
     from npusim.runtime.streams import Described
 
+_in_json = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class KnownRun:
     """What a memo knows of a kernel that meets a certain state of L2.
@@ -78,7 +80,7 @@ class KnownRun:
                 for each in run.records
             ],
         ]  # fmt: skip
-        self._memo.keep_run(self._key, json.dumps(told, separators=(",", ":")).encode())
+        self._memo.keep_run(self._key, _in_json(told).encode())
         return run
 
     def _of(self, told: list[Any], l2: L2State) -> KernelRun:

@@ -6,6 +6,7 @@ Results are there after :meth:`Stream.synchronize`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ class Stream:
     exact: bool = False
     l2: str | None = None
     memo: Memo | None = None
-    lock: RLock = field(default_factory=locks.lock, repr=False)
+    lock: RLock | nullcontext[None] = field(default_factory=locks.lock, repr=False)
     """Held by whoever queues a call and waits for it; threads that share a stream take turns."""
     _pending: list[Executor] = field(default_factory=list)
     _places: Places = field(default_factory=Places)

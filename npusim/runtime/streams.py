@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.ascendc import GmBuffer, Kernel, trace
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.ascendc.mistakes import is_shipped
 from npusim.engine import Streams
 from npusim.values.contents import Contents, digest_of
@@ -91,7 +91,7 @@ def describe(kernel: Kernel, profile: Profile, *, code: Code) -> Described | Non
     except TypeError:
         return None
     buffers = contents.buffers
-    contents.tell([(each.name, each.nbytes, each.wide) for each in buffers.values()])
+    contents.parts.append(repr([(each.name, each.nbytes, each.wide) for each in buffers.values()]))
     return Described(contents.digest(), tuple(buffers), tuple(contents.held))
 
 
@@ -117,18 +117,31 @@ class _Contents(Contents):
         self.held: list[GmBuffer] = []
         self._places: dict[int, int] = {}
 
+    def tell_tensor(self, value: GlobalTensor) -> None:
+        """A tensor in global memory: as any dataclass, in fewer steps."""
+        if self.is_new(value):
+            self._tell_buffer(value.buffer)
+            place = value.shape, value.start, value.strides, value.past_l2
+            self.parts.append(f"{value.dtype.name} {value.format.name} {place}")
+
+    def _tell_buffer(self, value: GmBuffer) -> None:
+        self.held.append(value)
+        self.buffers.setdefault(value.number, value)
+        place = self._places.setdefault(value.number, len(self._places))
+        self.parts.append(f"buffer {place}")
+
     def tell_other(self, value: Any) -> None:
         """Memory by its place among all, objects of ours by what they hold or follow from."""
         kind: type = type(value)
         if value is self._profile:
             self.parts.append("profile")
         elif isinstance(value, GmBuffer):
-            self.held.append(value)
-            self.buffers.setdefault(value.number, value)
-            place = self._places.setdefault(value.number, len(self._places))
-            self.parts.append(f"buffer {place}")
+            self._tell_buffer(value)
         elif not is_shipped(kind):
             super().tell_other(value)
         elif self.is_new(value):
             source = getattr(value, "follows_from", None)
             self.tell_all("of", (kind, vars(value) if source is None else source))
+
+
+_Contents.ways[GlobalTensor] = _Contents.tell_tensor

@@ -6,13 +6,14 @@ import gc
 import threading
 import tracemalloc
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from npusim import Device, Result, TensorSpec
-from npusim.ascendc import Core, GlobalTensor, Kernel, trace
+from npusim import Device, Result, TensorSpec, load_profile
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import Memo
 from npusim.engine import player as reference
 from npusim.engine.compiled import play as compiled
@@ -20,6 +21,8 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.matmul.grouped import Groups
 from npusim.runtime import streams, task
 from npusim.runtime.task import run_tasks
+from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.formats import Format
 from npusim.values.garbage import CollectLater
 
 if TYPE_CHECKING:
@@ -199,6 +202,23 @@ def test_a_kernel_is_traced_once_for_equal_calls(monkeypatch: pytest.MonkeyPatch
     assert again.tasks == first.tasks
     device.estimate("aclnnSoftmax", **{**SOFTMAX, "dim": 0})
     assert len(traced) > len(first.tasks)
+
+
+def test_tensors_that_differ_in_anything_are_told_apart() -> None:
+    """None of a tensor's fields is left out of what its kernel is known by."""
+    two = GmBuffer("two", 64)
+    x = GlobalTensor(GmBuffer("one", 64), FLOAT, (2, 8), 0, (8, 1))
+    others = {"buffer": two, "dtype": FLOAT16, "shape": (8, 2), "start": 1, "strides": (1, 2),
+              "format": Format.NCHW, "past_l2": True}  # fmt: skip
+    assert [each.name for each in fields(GlobalTensor)] == [*others]
+    told = {digest([two, x])} | {digest([two, replace(x, **{n: v})]) for n, v in others.items()}
+    assert len(told) == 1 + len(others)
+
+
+def digest(tensors: list[GlobalTensor | GmBuffer]) -> bytes:
+    contents = streams._Contents(load_profile(CHIP))
+    contents.tell(tensors)
+    return contents.digest()
 
 
 def test_calls_on_streams_of_their_own_keep_runs_alone() -> None:
